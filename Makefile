@@ -1,0 +1,128 @@
+# Everything that is run here is run through these targets; `make` lists them.
+# Nothing is written outside this folder.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# The first of these that runs and is 3.11 or newer; PYTHON=… names another.
+CANDIDATES := python3.11 python3 python3.14 python3.13 python3.12
+IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,$(CANDIDATES),$(shell $(name) -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $(name))))
+VENV := .venv
+BIN := $(VENV)/bin
+SAM_VENV := .venv-sam
+LOCK_VENV := .venv-lock
+UV_VERSION := 0.13.8
+ENGINE := engines/dynamodb-local
+
+# Caches stay in this folder, too (those of ruff, mypy, pytest and coverage by pyproject.toml).
+export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.cache/pyright
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ------------------------------------------------------------------ set-up
+
+# The locks are whole: pip resolves nothing, and takes no file but the one that was locked.
+LOCKED := -m pip install --quiet --no-deps --require-hashes --requirement
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or say where it is with PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c '$(IS_NEW_ENOUGH)' || { echo "$(PYTHON) is too old: Python 3.11 or newer is needed." >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
+	@$(BIN)/python $(LOCKED) requirements/demo.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
+	@echo "Installing the development tools"
+	@$(BIN)/python $(LOCKED) requirements/dev.txt
+	@touch $@
+
+$(SAM_VENV)/.installed: requirements/sam.txt | $(BIN)/python
+	@echo "Installing the SAM CLI into $(SAM_VENV)"
+	@test -x $(SAM_VENV)/bin/python || $(BIN)/python -m venv $(SAM_VENV)
+	@$(SAM_VENV)/bin/python $(LOCKED) requirements/sam.txt
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.dev ## Set up .venv from the lock (the other targets do it themselves)
+
+# ------------------------------------------------------------------ see it work
+
+.PHONY: demo
+demo: $(VENV)/.demo ## Tell the story on an in-process DynamoDB, or on ENDPOINT=http://…
+	@$(BIN)/python -m examples.demo $(if $(ENDPOINT),--endpoint $(ENDPOINT))
+
+# ------------------------------------------------------------------ check it
+
+.PHONY: test
+test: lint typecheck ## Lint, type-check, and run every test that needs no engine
+	@$(BIN)/python -m pytest -m "not engine"
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Lint and check the formatting
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+.PHONY: format
+format: $(VENV)/.dev ## Format, and fix what can be fixed
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+.PHONY: typecheck
+typecheck: $(VENV)/.dev ## Check the types with mypy
+	@$(BIN)/mypy
+
+.PHONY: pyright
+pyright: $(VENV)/.dev ## Check with pyright what callers' editors infer (needs Node.js)
+	@$(BIN)/pyright
+
+.PHONY: coverage
+coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all of it
+	@$(BIN)/python -m pytest -m "not engine" --cov --cov-report=term
+	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
+
+.PHONY: engine-tests
+engine-tests: $(VENV)/.dev dynamodb ## Run the tests that need a DynamoDB engine
+	@$(BIN)/python -m pytest -m engine
+
+.PHONY: dynamodb
+dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
+
+$(ENGINE)/lib: $(ENGINE)/pom.xml
+	@$(ENGINE)/fetch
+
+.PHONY: validate
+validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI
+	@AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-eu-central-1} SAM_CLI_TELEMETRY=0 \
+		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(SAM_VENV)/bin/sam validate --lint
+
+# ------------------------------------------------------------------ keep it
+
+COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --cache-dir .cache/uv $(if $(UPGRADE),--upgrade)
+
+.PHONY: lock
+lock: | $(BIN)/python ## Pin requirements/*.txt from pyproject.toml (UPGRADE=1: to the newest)
+	@test -x $(LOCK_VENV)/bin/python || $(BIN)/python -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip install --quiet uv==$(UV_VERSION)
+	@$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.txt
+	@$(COMPILE) --group demo pyproject.toml --constraint requirements/dev.txt --output-file requirements/demo.txt
+	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
+
+.PHONY: clean
+clean: ## Remove all that these targets made, environments and the engine included
+	@rm -rf $(VENV) $(SAM_VENV) $(LOCK_VENV) $(ENGINE)/lib .cache .aws-sam build dist
+	@find src tests examples -name __pycache__ -prune -exec rm -rf {} +

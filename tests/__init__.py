@@ -1,0 +1,1 @@
+"""Tests of lambda_once, and of the repository around it."""

@@ -1,0 +1,53 @@
+"""What every test gets: an environment that reaches no account, and the engine for those that ask for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.dynamodb_local import EngineAbsent, running
+
+HARMLESS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_SESSION_TOKEN": "testing",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+MEANT_FOR_FUNCTIONS = ("AWS_", "LAMBDA_ONCE_", "LAMBDA_", "POWERTOOLS_", "_X_AMZN_", "LOG_LEVEL", "_HANDLER")
+"""Beginnings of the names that Lambda, Powertools, botocore and this package read."""
+
+
+@pytest.fixture(autouse=True)
+def _harmless_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials are false ones, and no setting of this shell reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(MEANT_FOR_FUNCTIONS):
+            monkeypatch.delenv(name)
+    for name, value in HARMLESS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local() -> Iterator[str]:
+    """
+    Give the endpoint of a DynamoDB engine: DYNAMODB_ENDPOINT, else DynamoDB Local.
+
+    Where there is neither, the test is skipped; under CI it fails, for a check
+    that silently did not run is worse than one that fails.
+    """
+    given = os.environ.get("DYNAMODB_ENDPOINT")
+    if given:
+        yield given
+        return
+    try:
+        with running() as endpoint:
+            yield endpoint
+    except EngineAbsent as absent:
+        if os.environ.get("CI"):
+            pytest.fail(str(absent), pytrace=False)
+        pytest.skip(str(absent))

@@ -1,0 +1,110 @@
+"""Imports point one way, and what costs a cold start is imported at first use."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PACKAGE = SOURCE / "lambda_once"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+REACHES = {
+    "errors": set[str](),
+    "core": {"errors"},
+    "policies": {"core", "errors"},
+    "stores": {"core", "errors"},
+    "events": {"core", "errors"},
+    "patterns": {"core", "errors"},
+    "observability": {"core", "errors"},
+    "runner": {"core", "errors", "observability", "policies", "stores"},
+    "operations": {"core", "errors", "observability", "stores"},
+    "cli": {"core", "errors", "operations", "stores"},
+}
+"""What each part may import of the others. Faces and `testing` stand on top: they may import everything."""
+
+ON_TOP = {"__init__", "_once", "_signatures", "faces", "testing"}
+ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
+MAY_IMPORT_BOTO3 = {"operations", "patterns", "stores", "testing"}
+
+
+def _part(module: Path) -> str:
+    first = module.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def _imports(tree: ast.AST, package: tuple[str, ...]) -> set[str]:
+    """Return the dotted names that *tree* imports, relative ones and those for type checkers included."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*above, *filter(None, [node.module])))
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _imports_of(module: Path) -> set[str]:
+    package = module.relative_to(SOURCE).parent.parts
+    return _imports(ast.parse(module.read_text(encoding="utf-8")), package)
+
+
+def _parts_of(names: set[str]) -> set[str]:
+    """Return the parts of this package that *names* lie in; a bare `lambda_once` counts as its `__init__`."""
+    ours = [name.split(".") for name in names if name.split(".")[0] == "lambda_once"]
+    parts = {name[1] if len(name) > 1 else "__init__" for name in ours}
+    known = {_part(module) for module in MODULES}
+    return {part if part in known else "__init__" for part in parts}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
+def test_imports_point_one_way(module: Path) -> None:
+    """A module imports of this package only its own part and those below it."""
+    part = _part(module)
+    if part in ON_TOP:
+        return
+    assert part in REACHES, f"{part} is new: say in REACHES what it may import"
+    assert _parts_of(_imports_of(module)) <= REACHES[part] | {part}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
+def test_boto3_has_its_places(module: Path) -> None:
+    """Only stores, patterns, operations and the kit for tests know boto3 and botocore."""
+    foreign = {name.split(".")[0] for name in _imports_of(module)}
+    assert _part(module) in MAY_IMPORT_BOTO3 or not foreign & {"boto3", "botocore"}
+
+
+def test_all_ways_of_importing_are_seen() -> None:
+    """Relative imports, imports in functions and imports for type checkers count like any other."""
+    source = (
+        "def f():\n    from ..stores import memory\nif TYPE_CHECKING:\n    import lambda_once.runner.call\n"
+    )
+    names = _imports(ast.parse(source), ("lambda_once", "core"))
+    assert _parts_of(names) == {"stores", "runner"}
+    assert not _parts_of(names) <= REACHES["core"]
+
+
+def _loaded_after(statements: str) -> set[str]:
+    """Return the top-level modules that a new interpreter has loaded after *statements*."""
+    program = f"import sys\n{statements}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SOURCE)})
+    return set(ran.stdout.split())
+
+
+def test_a_cold_start_loads_no_sdk() -> None:
+    """Importing the package and making a Once loads neither boto3 nor pydantic nor the X-Ray SDK."""
+    loaded = _loaded_after("from lambda_once import Once\nOnce(table='tokens')")
+    assert "lambda_once" in loaded
+    assert not loaded & set(ONLY_AT_FIRST_USE)
+
+
+def test_a_loaded_sdk_is_seen() -> None:
+    """The check above would notice boto3."""
+    assert {"boto3", "botocore"} <= _loaded_after("import boto3")

@@ -1,0 +1,54 @@
+"""The lock files pin everything, by hash, and name no machine and no registry."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+LOCKS = sorted((Path(__file__).parents[2] / "requirements").glob("*.txt"))
+PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==([^ ]+)( ; [^\\]+)? \\$")
+HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
+
+
+def _pins(lock: Path) -> set[str]:
+    return {line.rstrip(" \\") for line in lock.read_text(encoding="utf-8").splitlines() if PIN.match(line)}
+
+
+def _strangers(text: str) -> list[str]:
+    """Return the lines that are neither a pin nor a hash: addresses, paths, options, comments."""
+    return [line for line in text.splitlines() if not PIN.match(line) and not HASH.match(line)]
+
+
+def test_the_locks_are_there() -> None:
+    """There is one lock for the demo, one for development and one for the SAM CLI."""
+    assert {"demo.txt", "dev.txt", "sam.txt"} == {lock.name for lock in LOCKS}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.name))
+def test_a_lock_holds_pins_and_hashes_only(lock: Path) -> None:
+    """No line holds an address, a path, an index or an unpinned requirement."""
+    assert _strangers(lock.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url https://example.org/simple",
+        "--find-links /opt/wheels",
+        "# made on a machine",
+        "-e .",
+        "boto3>=1",
+    ],
+)
+def test_a_stranger_is_seen(line: str) -> None:
+    """The check above would notice an option, a path, a comment, and a range."""
+    assert _strangers(f"{line}\n") == [line]
+
+
+def test_the_demo_runs_what_the_tests_ran() -> None:
+    """Every pin of the demo stands in the development lock too."""
+    demo, dev = (next(lock for lock in LOCKS if lock.stem == stem) for stem in ("demo", "dev"))
+    assert _pins(demo) <= _pins(dev)
+    assert _pins(demo)
