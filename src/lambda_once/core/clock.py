@@ -1,0 +1,77 @@
+"""The only place that reads the time, and the form in which the rows store it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the shell gets the time from, and how it waits."""
+
+    def now(self) -> datetime:
+        """Return the time as an aware datetime in UTC, in whole milliseconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Return after *seconds*."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return to_milliseconds(datetime.now(UTC))
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Until when answers are of use, by the clock that tells."""
+
+    clock: Clock
+    at: datetime
+
+    def remaining(self) -> float:
+        """Return the seconds that are left, never below zero."""
+        return max((self.at - self.clock.now()).total_seconds(), 0.0)
+
+    def passed(self) -> bool:
+        return self.clock.now() >= self.at
+
+    def pause(self, seconds: float) -> None:
+        """Wait *seconds*, or until the deadline where that is earlier."""
+        self.clock.sleep(min(seconds, self.remaining()))
+
+    def earlier(self, seconds: float) -> Deadline:
+        """Return the deadline that leaves *seconds* to do something after it."""
+        return Deadline(self.clock, self.at - timedelta(seconds=seconds))
+
+
+def to_milliseconds(at: datetime) -> datetime:
+    """Cut *at* to whole milliseconds, which is what a row keeps."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)
+
+
+def stamp(at: datetime) -> str:
+    """Write *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text that sorts as time does."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+
+
+def parse_stamp(text: str) -> datetime:
+    """Read what `stamp` wrote. Raises ValueError for anything that is no time."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def epoch_seconds(at: datetime) -> int:
+    """Return the whole seconds since 1970, the unit of DynamoDB's TTL attribute."""
+    return int(at.timestamp())
+
+
+def epoch_milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

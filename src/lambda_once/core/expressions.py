@@ -1,0 +1,110 @@
+"""JMESPath with Powertools' functions, and with multi-selects that notice a missing part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jmespath
+from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
+from jmespath.exceptions import JMESPathError, ParseError
+from jmespath.visitor import TreeInterpreter
+
+from lambda_once.errors import Misconfigured
+
+Node = dict[str, Any]
+"""A node of jmespath's syntax tree: type, children, value."""
+
+_CHOOSES_AMONG_ITS_ARGUMENTS = "not_null"
+
+
+class PartMissing(LookupError):
+    """A multi-select in the result has nothing in one of its parts."""
+
+
+def parsed(expression: str) -> Callable[[object], object]:
+    """
+    Return what searches a plain payload; it raises PartMissing, or whatever JMESPath and its functions raise.
+
+    Raises Misconfigured for an expression that cannot be parsed, and for a function that there is not.
+    """
+    try:
+        root: Node = jmespath.compile(expression).parsed
+    except JMESPathError as error:
+        where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
+        raise Misconfigured(f"{expression!r} is no JMESPath expression{where}: correct it") from None
+    for name in _functions(root):
+        if name not in PowertoolsFunctions.FUNCTION_TABLE:
+            raise Misconfigured(f"{expression!r}: there is no JMESPath function {name}(): correct the name")
+    options = jmespath.Options(custom_functions=PowertoolsFunctions())
+    required = {id(select): projected for select, projected in _selects(root, projected=False)}
+    # One interpreter a search: they keep state. The closure keeps the tree alive, and so its ids unique.
+    return lambda payload: _Interpreter(options, required).visit(root, payload)
+
+
+class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types
+    """Raises PartMissing for a multi-select whose missing part would be missing from the result."""
+
+    def __init__(self, options: jmespath.Options, required: Mapping[int, bool]) -> None:
+        super().__init__(options)
+        self._required = required
+
+    def visit_multi_select_list(self, node: Node, value: object) -> Any:
+        found = super().visit_multi_select_list(node, value)
+        self._check(node, found)
+        return found
+
+    def visit_multi_select_dict(self, node: Node, value: object) -> Any:
+        found = super().visit_multi_select_dict(node, value)
+        self._check(node, None if found is None else [*found.values()])
+        return found
+
+    def _check(self, node: Node, parts: list[object] | None) -> None:
+        projected = self._required.get(id(node))
+        if projected is None:
+            return
+        # Selecting from null gives null: a projection drops it unseen, elsewhere it is a missing key or
+        # the reason for the other side of an "or".
+        if projected if parts is None else any(_is_nothing(part) for part in parts):
+            raise PartMissing
+
+
+def _is_nothing(part: object) -> bool:
+    return part is None or part in ("", [], {})
+
+
+def _selects(node: Node, *, projected: bool) -> Iterator[tuple[Node, bool]]:
+    """
+    Yield the multi-selects whose parts reach the result: those at the tail, not those that are filtered.
+
+    With each: whether it stands in a projection.
+    """
+    children: list[Node] = node["children"]
+    match node["type"]:
+        case "multi_select_list" | "multi_select_dict":
+            yield node, projected
+            tails, projected = children, False
+        case "subexpression" | "pipe" | "index_expression" | "and_expression":
+            tails = children[-1:]
+        case "projection" | "value_projection" if children[1]["type"] == "identity":
+            tails = children[:1]  # [a, b][]: the list itself goes on
+        case "projection" | "value_projection" | "filter_projection":
+            tails, projected = children[1:2], True
+        case "or_expression":
+            tails, projected = children, False
+        case "key_val_pair" | "flatten" | "expref":
+            tails = children
+        case "function_expression" if node["value"] != _CHOOSES_AMONG_ITS_ARGUMENTS:
+            tails = children
+        case _:
+            tails = []
+    for tail in tails:
+        yield from _selects(tail, projected=projected)
+
+
+def _functions(node: object) -> Iterator[str]:
+    if isinstance(node, dict):
+        if node["type"] == "function_expression":
+            yield node["value"]
+        for child in node["children"]:
+            yield from _functions(child)

@@ -1,0 +1,176 @@
+"""What makes two deliveries the same work: the key that is selected, and the token it becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.errors import KeyMissing, Misconfigured
+
+Selector = str | Callable[..., object] | None
+"""Where a key or a scope stands: a JMESPath expression, a callable, or (None) nowhere in particular."""
+
+PART_LIMIT = 255
+"""Bytes of a token's part that stand readable: four parts and three slashes stay under 1,024 bytes."""
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+# -- selecting
+
+
+@lru_cache(maxsize=512)
+def compile_expression(expression: str, what: str = "key") -> Callable[[object], object]:
+    """
+    Return what runs the JMESPath *expression*, with Powertools' functions, over a plain payload (`plain`).
+
+    Whatever goes wrong when it runs is KeyMissing: a function that gets the wrong type, text that is no JSON,
+    and a multi-select in the result of which a part is missing; *what* names in messages what it selects.
+    Raises Misconfigured at once, with the position, for an expression that cannot be parsed, and for a
+    function that there is not.
+    """
+    from lambda_once.core.expressions import PartMissing, parsed  # jmespath costs a cold start
+
+    search = parsed(expression)
+
+    def run(payload: object) -> object:
+        try:
+            return search(payload)
+        except PartMissing:
+            raise _missing(f"a part of the {what}", f"the expression {expression!r}") from None
+        except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
+            # Not chained: JMESPath's messages repeat the payload.
+            raise KeyMissing(
+                f"the {what} is missing: the expression {expression!r} failed on this payload with "
+                f"{type(error).__name__}; correct the expression, or send what it selects"
+            ) from None
+
+    return run
+
+
+def select(expression: str, payload: object, what: str = "key") -> object:
+    """
+    Return what *expression* selects of *payload*, which must be plain (`plain`).
+
+    0 and False are values. Raises KeyMissing when it selects nothing (None, "", {} or []), wholly or, where
+    it ends in a multi-select, in part; Misconfigured as `compile_expression` does.
+    """
+    found = compile_expression(expression, what)(payload)
+    if is_nothing(found):
+        raise _missing(f"the {what}", f"the expression {expression!r}")
+    return found
+
+
+def select_by(function: Callable[..., object], /, *args: Any, what: str = "key", **kwargs: Any) -> object:
+    """Call `select_from` with arguments of which none is named ``what``."""
+    return select_from(function, args, kwargs, what)
+
+
+def select_from(
+    function: Callable[..., object], args: Iterable[Any], kwargs: Mapping[str, Any], what: str = "key"
+) -> object:
+    """
+    Return the key that *function* makes of *args* and *kwargs*.
+
+    Raises KeyMissing when it returns nothing, a tuple, list or mapping with nothing in one of its parts, and
+    when it stumbles over what it was given (LookupError, AttributeError, TypeError, ValueError).
+    """
+    name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
+    try:
+        found = function(*args, **kwargs)
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise KeyMissing(
+            f"the {what} is missing: {name} failed with {type(error).__name__}; "
+            f"correct it, or send what it asks for"
+        ) from error
+    if not is_whole(found):
+        raise _missing(f"the {what}, or a part of it,", name)
+    return found
+
+
+def is_nothing(value: object) -> bool:
+    """Tell whether *value* can be no key: None, or an empty string, list, tuple, mapping or set."""
+    return value is None or (
+        isinstance(value, str | bytes | list | tuple | Mapping | set | frozenset) and len(value) == 0
+    )
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether *value* is something, and so is every part of it if it is a list, a tuple or a mapping."""
+    if is_nothing(value):
+        return False
+    if isinstance(value, Mapping):
+        return all(map(is_whole, value.values()))
+    return not isinstance(value, list | tuple) or all(map(is_whole, value))
+
+
+def _missing(what: str, selector: str) -> KeyMissing:
+    return KeyMissing(
+        f"{what} is missing: {selector} selects nothing there; "
+        f"send it with every delivery, or select what is always there"
+    )
+
+
+# -- writing
+
+
+def token(service: str, name: str, scope: object | None, key: object) -> str:
+    """
+    Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
+
+    No two lists of parts make one token; a scope of one string and that string are one scope. Each part is
+    percent-encoded. A string that encodes to at most PART_LIMIT bytes stands readable, and so does a scope
+    of several such strings, joined by ":"; all else, and what itself looks like a digest, stands as its
+    digest. What is hashed is bounded by what Lambda delivers, 6 MB. Raises KeyMissing for an empty key or
+    scope and for one without canonical form, Misconfigured for an empty service or name.
+    """
+    if service == "" or name == "":
+        raise Misconfigured("a token needs a service and a name: neither may be empty")
+    parts = [_part(service), _part(name)]
+    if scope is not None:
+        parts.append(_scope(scope))
+    return "/".join([*parts, _key(key)])
+
+
+def downstream(token: str, label: str) -> str:
+    """Return an idempotency key for the next system: 64 hex, the same for every attempt of *token*."""
+    return digest(["downstream", token, label])
+
+
+def _key(key: object) -> str:
+    if is_nothing(key):
+        raise KeyMissing("the key is empty: send one with every delivery, or select what is always there")
+    return _part(key)
+
+
+def _scope(scope: object) -> str:
+    if not is_whole(scope):
+        raise KeyMissing("the scope is empty, or a part of it: select what every delivery has")
+    if not isinstance(scope, list | tuple):
+        return _part(scope)
+    if not all(isinstance(part, str) for part in scope):
+        return _part(scope)
+    if len(scope) == 1:
+        return _part(scope[0])
+    joined = ":".join(map(_encoded, scope))
+    return joined if len(joined) <= PART_LIMIT else _part(scope)
+
+
+def _part(value: object) -> str:
+    """Return *value* readable or digested. Raises KeyMissing where it has no canonical form."""
+    if isinstance(value, str):
+        readable = _encoded(value)
+        if len(readable) <= PART_LIMIT and not _DIGEST.fullmatch(readable):
+            return readable
+    try:
+        return digest(value)
+    except NotCanonical as error:
+        raise KeyMissing(f"the key cannot be written: {error}; select what JSON can write") from None
+
+
+def _encoded(value: str) -> str:
+    return quote(value, safe="", errors="surrogatepass")

@@ -1,0 +1,112 @@
+"""
+What a request may do, given what is stored.
+
+Theory of operation. A token is a row; the row names one attempt. An attempt becomes the row's by one
+conditional write, the *acquisition*, and every later write of it asks that the row still names it and
+is still in progress. So of any number of attempts one at most holds the token, and one that lost it
+cannot touch what its successor wrote. How long an attempt may be believed alive is its *lease*; an
+attempt whose lease is over has *lapsed*, and whether it did its work is unknown: `OnLapse` says what
+happens then.
+
+`decide` reads this table from the top; the first row that matches stands:
+
+    stored                                                            the request gets
+    nothing; finished and past its ttl; released by another attempt   RUN
+    in progress, attempt id is ours                                   RUN (only our response was lost)
+    another fingerprint, both have one                                KEY_REUSED
+    complete with a result                                            REPLAY
+    complete, its result unavailable                                  RESULT_UNAVAILABLE
+    complete with an error                                            STORED_ERROR
+    error                                                             HELD
+    in progress, lease alive                                          IN_PROGRESS
+    in progress, lapsed                                               RUN, HELD or ASK, by OnLapse
+    released by ourselves                                             IN_PROGRESS (we gave it up: retry later)
+
+It reads no clock and does no I/O. The store repeats the same test as its write condition, so a stale
+record costs one more round trip and never a second run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, assert_never
+
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Unavailable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class OnLapse(Enum):
+    """What a request may do with a token whose lease is over."""
+
+    TAKE_OVER = "take_over"
+    HOLD = "hold"
+    PROBE = "probe"
+
+
+class Decision(Enum):
+    """What the request gets."""
+
+    RUN = "run"
+    REPLAY = "replay"
+    KEY_REUSED = "key reused"
+    RESULT_UNAVAILABLE = "result unavailable"
+    STORED_ERROR = "stored error"
+    HELD = "held"
+    IN_PROGRESS = "in progress"
+    ASK = "ask the probe"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What of a request bears on the decision."""
+
+    attempt: str
+    fingerprint: str | None
+    on_lapse: OnLapse
+
+
+def decide(record: Record | None, request: Request, now: datetime) -> Decision:
+    """Decide what *request* may do, given what is stored. Pure; see the table above."""
+    if record is None or record.expired(now) or _released_by_another(record, request):
+        return Decision.RUN
+    if record.state is State.IN_PROGRESS and record.attempt == request.attempt:
+        return Decision.RUN
+    if record.clashes(request.fingerprint):
+        return Decision.KEY_REUSED
+    match record.state:
+        case State.COMPLETE:
+            return _finished(record)
+        case State.HELD:
+            return Decision.HELD
+        case State.IN_PROGRESS:
+            return _lapsed(request.on_lapse) if record.lapsed(now) else Decision.IN_PROGRESS
+        case State.RELEASED:
+            return Decision.IN_PROGRESS
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _released_by_another(record: Record, request: Request) -> bool:
+    return record.state is State.RELEASED and record.attempt != request.attempt
+
+
+def _finished(record: Record) -> Decision:
+    if record.error is not None:
+        return Decision.STORED_ERROR
+    return Decision.RESULT_UNAVAILABLE if isinstance(record.stored, Unavailable) else Decision.REPLAY
+
+
+def _lapsed(on_lapse: OnLapse) -> Decision:
+    match on_lapse:
+        case OnLapse.TAKE_OVER:
+            return Decision.RUN
+        case OnLapse.HOLD:
+            return Decision.HELD
+        case OnLapse.PROBE:
+            return Decision.ASK
+        case _ as unreachable:
+            assert_never(unreachable)

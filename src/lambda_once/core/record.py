@@ -1,0 +1,77 @@
+"""What the token table says of one key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lambda_once.core.clock import epoch_seconds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.results import Stored
+
+
+class State(Enum):
+    """Where a token stands."""
+
+    IN_PROGRESS = "inProgress"
+    COMPLETE = "complete"
+    HELD = "error"
+    """Waiting for a person."""
+    RELEASED = "released"
+    """Given back: the next delivery may try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception as a row keeps it: the name of its class, and its message."""
+
+    kind: str
+    message: str
+
+    LIMIT = 1024
+    """Characters of a message that are kept: a row stays small."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        return cls(type(error).__name__, str(error)[: cls.LIMIT])
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row: the token, its latest attempt, and what came of it."""
+
+    token: str
+    state: State
+    attempt: str
+    fence: int
+    locked_by: str
+    created: datetime
+    expected_completion: datetime
+    actual_completion: datetime | None = None
+    delivery: str | None = None
+    fingerprint: str | None = None
+    ttl: int | None = None
+    stored: Stored = None
+    error: Failure | None = None
+
+    def expired(self, now: datetime) -> bool:
+        """
+        Tell whether the row counts as absent: it is finished, and past its ttl.
+
+        DynamoDB may delete such a row up to two days late (developer guide, time to live). An
+        unfinished or held row never expires here, whatever its ttl says.
+        """
+        finished = self.state in (State.COMPLETE, State.RELEASED)
+        return finished and self.ttl is not None and self.ttl <= epoch_seconds(now)
+
+    def lapsed(self, now: datetime) -> bool:
+        """Tell whether it is in progress and its lease is over: whether the work happened is unknown."""
+        return self.state is State.IN_PROGRESS and self.expected_completion < now
+
+    def clashes(self, fingerprint: str | None) -> bool:
+        """Tell whether the token stands for another payload than *fingerprint*'s; both must have one."""
+        return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint

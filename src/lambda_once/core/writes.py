@@ -1,0 +1,237 @@
+"""
+The writes to a token as values, and what each does to a row.
+
+`acquired` and `finished` are the meaning of the write conditions in plain Python; `stores.requests`
+says the same in DynamoDB's expressions, and one contract suite holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
+from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.results import Chunks, Parts
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.results import Inline, Stored, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Unclaimed:
+    """Acquire what nobody claims: no row, or one that is finished and expired."""
+
+    take_over: bool
+    """Also what another attempt released, and what lapsed and does not clash (`OnLapse.TAKE_OVER`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsSeen:
+    """Acquire exactly the row that was looked at: released, or lapsed at *lease*."""
+
+    attempt: str
+    lease: datetime | None
+    """The lease of the lapsed attempt that a probe was asked about; None: the row was released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """One attempt's wish for a token. *attempt* is fresh for each acquisition and kept over its retries."""
+
+    token: str
+    attempt: str
+    locked_by: str
+    now: datetime
+    lease: datetime
+    take: Unclaimed | AsSeen
+    ttl: int | None
+    fingerprint: str | None = None
+    delivery: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The writer is the attempt that holds the token (or one who writes only while *attempt* holds it)."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Onlooker:
+    """
+    The writer is somebody else: a probe, the watchdog, an operator.
+
+    It writes a fresh attempt id and fence + 1, so that an attempt that wakes up later does not take
+    the refusal for a write of its own, and only to the row as it was seen.
+    """
+
+    seen: str
+    lease: datetime
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The work is done. *error* is set where it failed for good (STORE)."""
+
+    result: Inline | Chunks | Unavailable | None
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A person must look."""
+
+    error: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Not done: the next delivery may try again."""
+
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Still at work: the lease ends later. It only ever lengthens; a delayed copy must not shorten it."""
+
+    lease: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Take the ttl off an unfinished row, so that it waits for a person however long that takes."""
+
+
+Change = Complete | Hold | Release | Extend | Pin
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """One write to a token after its acquisition. *ttl* is what the row has afterwards."""
+
+    token: str
+    by: Holder | Onlooker
+    change: Change
+    now: datetime
+    ttl: int | None
+
+    @property
+    def attempt(self) -> str:
+        """The attempt id that the row bears after this write."""
+        return self.by.attempt
+
+
+def acquired(record: Record | None, wish: Acquire) -> Record | None:
+    """Return the row after *wish*, or None where its condition refuses it."""
+    if not _may_take(record, wish):
+        return None
+    fence = epoch_milliseconds(wish.now) if record is None else record.fence
+    return Record(
+        token=wish.token,
+        state=State.IN_PROGRESS,
+        attempt=wish.attempt,
+        fence=fence + 1,
+        locked_by=wish.locked_by,
+        created=wish.now,
+        expected_completion=wish.lease,
+        delivery=wish.delivery,
+        fingerprint=wish.fingerprint,
+        ttl=wish.ttl,
+    )
+
+
+def _may_take(record: Record | None, wish: Acquire) -> bool:
+    if isinstance(wish.take, AsSeen):
+        return record is not None and _is_as_seen(record, wish.take)
+    if record is None:
+        return True
+    if record.state in (State.COMPLETE, State.RELEASED):
+        free = wish.take.take_over and record.state is State.RELEASED and record.attempt != wish.attempt
+        return free or (record.ttl is not None and record.ttl <= epoch_seconds(wish.now))
+    return (
+        wish.take.take_over
+        and record.lapsed(wish.now)
+        and record.attempt != wish.attempt
+        and not record.clashes(wish.fingerprint)
+    )
+
+
+def _is_as_seen(record: Record, seen: AsSeen) -> bool:
+    if record.attempt != seen.attempt:
+        return False
+    if seen.lease is None:
+        return record.state is State.RELEASED
+    return record.state is State.IN_PROGRESS and record.expected_completion == seen.lease
+
+
+def finished(record: Record | None, write: Finish) -> Record | None:
+    """Return the row after *write*, or None where its condition refuses it."""
+    if record is None or not _may_finish(record, write):
+        return None
+    row = replace(record, ttl=write.ttl)
+    if isinstance(write.by, Onlooker):
+        row = replace(row, attempt=write.by.attempt, fence=record.fence + 1)
+    match write.change:
+        case Complete(result, error):
+            return replace(
+                row,
+                state=State.COMPLETE,
+                actual_completion=write.now,
+                stored=stored_form(result),
+                error=error,
+            )
+        case Hold(error):
+            return replace(row, state=State.HELD, actual_completion=write.now, error=error)
+        case Release(error):
+            return replace(row, state=State.RELEASED, error=error)
+        case Extend(lease):
+            return replace(row, expected_completion=lease)
+        case Pin():
+            return row
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _may_finish(record: Record, write: Finish) -> bool:
+    if record.state is not State.IN_PROGRESS:
+        return False
+    if isinstance(write.by, Onlooker):
+        return record.attempt == write.by.seen and record.expected_completion == write.by.lease
+    if record.attempt != write.by.attempt:
+        return False
+    return not isinstance(write.change, Extend) or record.expected_completion < write.change.lease
+
+
+def made_by(record: Record | None, write: Finish) -> bool:
+    """
+    Tell whether *record*, found when *write* was refused, is what *write* itself had made.
+
+    A response lost on the wire must never turn an attempt against itself: the write is our own if
+    the row has our attempt id and the state that this write makes. Our id in another final state is
+    no success of this write: that state stands.
+    """
+    if record is None or record.attempt != write.attempt:
+        return False
+    match write.change:
+        case Complete():
+            return record.state is State.COMPLETE
+        case Hold():
+            return record.state is State.HELD
+        case Release():
+            return record.state is State.RELEASED
+        case Extend(lease):
+            return record.state is State.IN_PROGRESS and record.expected_completion >= lease
+        case Pin():
+            return record.state is State.IN_PROGRESS and record.ttl is None
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def stored_form(result: Inline | Chunks | Unavailable | None) -> Stored:
+    """Return what the row says of *result*: chunks are written beside it and only counted on it."""
+    return Parts(len(result.parts)) if isinstance(result, Chunks) else result

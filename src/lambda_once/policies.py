@@ -1,0 +1,142 @@
+"""What an exception does to its token, and what may be done about a lapsed one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any, Generic, Literal, TypeVar
+
+from lambda_once.core.lifecycle import OnLapse
+from lambda_once.errors import Misconfigured, RetryLater
+
+T = TypeVar("T")
+
+
+class Policy(Enum):
+    """What becomes of a token when its work raised."""
+
+    RELEASE = "release"
+    """Not done, safe to try again: the token is given back and the exception propagates."""
+    STORE = "store"
+    """Done and final, nobody needs to look: the error is stored and duplicates get it."""
+    HOLD = "hold"
+    """Unsafe, a person must look: ``status`` is ``error`` until somebody resolves it."""
+
+
+RELEASE = Policy.RELEASE
+STORE = Policy.STORE
+HOLD = Policy.HOLD
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T]):
+    """A probe's answer: the work of the lapsed attempt was done, and *result* is what it gave."""
+
+    result: T
+
+
+class Answer(Enum):
+    """A probe's other answers."""
+
+    NOT_DONE = "not done"
+    """It was not done: it may run now."""
+    UNKNOWN = "unknown"
+    """It cannot be told: a person must look."""
+
+
+NOT_DONE = Answer.NOT_DONE
+UNKNOWN = Answer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Lapsed:
+    """What a probe is told of the attempt whose lease is over."""
+
+    token: str
+    attempt: str
+    fence: int
+    locked_by: str
+    created: datetime
+    expected_completion: datetime
+
+
+Probe = Callable[..., object]
+OnError = Policy | Mapping[type[BaseException], Policy] | Callable[[BaseException], Policy]
+OnLapseOption = Literal["take_over", "hold"] | Probe | None
+
+
+class ErrorResponse(Exception):
+    """
+    A response of 400 or above that a handler returned. Of 500 or above: what ``on_error`` is asked about.
+
+    ``status`` is the HTTP status, ``response`` what the handler returned.
+    """
+
+    SERVER_ERROR = 500
+
+    def __init__(self, status: int, response: Any) -> None:
+        super().__init__(f"the handler answered with status {status}")
+        self.status = status
+        self.response = response
+
+
+def policy_for(error: BaseException, on_error: OnError, on_lapse: OnLapse) -> Policy:
+    """
+    Tell what *error*, raised by the work, does to the token.
+
+    A mapping is asked for the nearest class in the error's MRO. `RetryLater` is never stored, and a 4xx
+    answer says that nothing was done. A BaseException that no mapping names (SystemExit,
+    KeyboardInterrupt, a cancellation) says nothing about the work: it is held where lapsed work would be,
+    and released elsewhere.
+    """
+    if isinstance(error, RetryLater) or (
+        isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR
+    ):
+        return RELEASE
+    if isinstance(on_error, Mapping):
+        named = next((on_error[cls] for cls in type(error).__mro__ if cls in on_error), None)
+        if named is not None:
+            return named
+    if not isinstance(error, Exception):
+        return RELEASE if on_lapse is OnLapse.TAKE_OVER else HOLD
+    if isinstance(on_error, Policy):
+        return on_error
+    if isinstance(on_error, Mapping):
+        return RELEASE
+    return on_error(error)
+
+
+def can_hold(on_error: OnError) -> bool:
+    """Tell whether *on_error* can answer HOLD; a callable can."""
+    if isinstance(on_error, Policy):
+        return on_error is HOLD
+    if isinstance(on_error, Mapping):
+        return HOLD in on_error.values()
+    return True
+
+
+def lapse_rule(on_lapse: OnLapseOption, on_error: OnError) -> tuple[OnLapse, Probe | None]:
+    """
+    Resolve the option ``on_lapse`` to its rule, and to its probe where it is one.
+
+    Raises `Misconfigured` for HOLD beside an explicit ``take_over``: what a person was to look at
+    would be run again unseen.
+    """
+    if on_lapse is None:
+        return (OnLapse.HOLD if can_hold(on_error) else OnLapse.TAKE_OVER), None
+    if callable(on_lapse):
+        return OnLapse.PROBE, on_lapse
+    if on_lapse == "hold":
+        return OnLapse.HOLD, None
+    if on_lapse != "take_over":
+        raise Misconfigured(
+            f'on_lapse={on_lapse!r}: give "take_over", "hold", or a probe that tells what was done'
+        )
+    if can_hold(on_error) and not (callable(on_error) and not isinstance(on_error, Mapping)):
+        raise Misconfigured(
+            'on_error has HOLD and on_lapse is "take_over": a crash would run again what a person '
+            'should look at; leave on_lapse out, or make it "hold" or a probe'
+        )
+    return OnLapse.TAKE_OVER, None

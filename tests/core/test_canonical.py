@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, StrEnum
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain, without
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")
+
+
+@dataclass(frozen=True)
+class Line:
+    sku: str
+    price: Decimal
+
+
+@dataclass(frozen=True)
+class Order:
+    id: int
+    lines: tuple[Line, ...]
+
+
+class OrderModel(BaseModel):
+    id: int
+    placed: datetime
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "hidden"
+
+
+class Whole(int):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "hidden"
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Size(StrEnum):
+    LARGE = "large"
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(), max_size=5)
+    | st.decimals(allow_nan=False, allow_infinity=False, places=3)
+    | st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=2))]))
+    | st.dates()
+    | st.timedeltas()
+    | st.uuids()
+    | st.binary(max_size=4)
+)
+names = st.text(st.characters(), max_size=3) | st.sampled_from(["\0", "\0uuid", "\0\0set"])
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def meaning(value: Any) -> object:
+    """Give a hashable value that is equal for two values exactly when they mean the same."""
+    if value is None or isinstance(value, bool):
+        return "constant", value
+    if isinstance(value, int | float | Decimal):
+        return "number", Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if isinstance(value, list):
+        return "list", tuple(map(meaning, value))
+    if isinstance(value, dict):
+        return "object", frozenset((name, meaning(each)) for name, each in value.items())
+    return type(value).__name__, value
+
+
+@given(values, values)
+def test_one_text_is_one_meaning(one: object, other: object) -> None:
+    """Two values have one canonical form exactly when they mean the same."""
+    assert (canonical(one) == canonical(other)) == (meaning(one) == meaning(other))
+
+
+@given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=4))
+def test_a_value_never_equals_the_json_that_spells_it(value: object) -> None:
+    """What a tagged form is written as, given as plain data, has another canonical form."""
+    form = json.loads(canonical(value))
+    assert (canonical(form) == canonical(value)) == (meaning(form) == meaning(value))
+
+
+@given(st.dictionaries(names, st.integers() | st.floats(allow_nan=False, allow_infinity=False)))
+def test_the_order_of_names_does_not_matter(payload: dict[str, float]) -> None:
+    """A dict and its reverse have one canonical form, and so has its indented text."""
+    assert canonical(dict(reversed(payload.items()))) == canonical(payload)
+    assert canonical(json.loads(json.dumps(payload, indent=3))) == canonical(payload)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        ([1e0, {"a": 1}], [1, {"a": 1.0}]),
+        (0, -0.0),
+        (10**16, 1e16),
+        ({"a": [10**300]}, {"a": [1e300]}),
+        (Decimal("1.00"), 1),
+        (Decimal("1E+3"), 1000),
+        (Decimal("0.1"), 0.1),
+        (Decimal("0.00"), 0),
+        ((1, (2,)), [1, [2]]),
+        (NOON, NOON.astimezone(timezone(timedelta(hours=5)))),
+        (Line("x", Decimal("1.5")), {"price": 1.5, "sku": "x"}),
+        (Order(1, (Line("x", Decimal(2)),)), {"id": 1, "lines": [{"sku": "x", "price": 2}]}),
+        (OrderModel(id=1, placed=NOON), {"id": 1, "placed": NOON}),
+        (Colour.RED, "red"),
+        ([Size.LARGE, Decimal("NaN")], ["large", float("nan")]),
+        ({Colour.RED: 1}, {"red": 1}),
+        ([Text("x"), Whole(3)], ["x", 3]),
+        ([Text("x"), Whole(3), NOON], ["x", 3, NOON]),
+        ({1, 2, 3}, frozenset([3, 2, 1])),
+        ({2: 1.0, 10: 2}, {10: 2.0, 2: 1}),
+        ({2: Decimal(1), 10: 2}, {10: 2, 2: 1}),
+        (EventBridgeEvent({"id": "7"}), {"id": "7"}),
+        (bytearray(b"x"), b"x"),
+    ],
+)
+def test_equal_content_is_equal(one: object, other: object) -> None:
+    """Values that differ only in how Python holds them have one canonical form."""
+    assert canonical(one) == canonical(other)
+    assert canonical({"in": [one]}) == canonical({"in": [other]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (0, False),
+        (1, "1"),
+        (None, "null"),
+        ("1.0", "1"),
+        ("x,1.0,y", "x,1,y"),
+        (["e+", 1.0], ["e+", 1.5]),
+        (Decimal("0.1000000000000000055"), Decimal("0.1")),
+        (Decimal("12345678901234567890.01"), Decimal("12345678901234567890.02")),
+        (Decimal("1e-400"), 0),
+        (Decimal("1e5000"), Decimal("1e5001")),
+        (Decimal("1.5"), "1.5"),
+        (NOON, NOON.isoformat()),
+        (NOON, NOON.replace(tzinfo=None)),
+        (date(2026, 1, 1), "2026-01-01"),
+        (time(1, 2), "01:02:00"),
+        (timedelta(seconds=1), 1),
+        (SOME_UUID, str(SOME_UUID)),
+        (b"x", "x"),
+        ({1, 2}, [1, 2]),
+        ({1: "a", "1": "b"}, {1: "b", "1": "a"}),
+        ({SOME_UUID: 1}, {str(SOME_UUID): 1}),
+        ({"\0uuid": SOME_UUID.hex}, SOME_UUID),
+        ({"a": {"\0uuid": SOME_UUID.hex}, "b": SOME_UUID}, {"a": SOME_UUID, "b": {"\0uuid": SOME_UUID.hex}}),
+        ("\ud83d\ude00", "\U0001f600"),
+    ],
+)
+def test_unequal_content_is_unequal(one: object, other: object) -> None:
+    """Values that mean different things never have one canonical form."""
+    assert canonical(one) != canonical(other)
+    assert canonical({"in": [one]}) != canonical({"in": [other]})
+
+
+def test_names_that_fall_together_are_refused() -> None:
+    """A mapping in which two names have one canonical form raises: neither may be lost."""
+    with pytest.raises(NotCanonical, match="two names"):
+        canonical({Colour.RED: 1, "red": 2})
+
+
+def test_digits_do_not_depend_on_the_decimal_context() -> None:
+    """Trailing zeros do not count, and no digit is lost beyond the context's 28."""
+    long = "0." + "123456789" * 5
+    assert canonical(Decimal(long)) == canonical(Decimal(long + "00"))
+    assert canonical(Decimal(long)) != canonical(Decimal(long + "1"))
+
+
+@pytest.mark.parametrize("odd", [object(), Fraction(1, 2), 1j, Order, lambda: None])
+def test_what_is_not_canonical_is_named_with_its_path(odd: object) -> None:
+    """A value without canonical form raises, naming its type and the way to it."""
+    with pytest.raises(NotCanonical, match=rf"^order\.lines\.1\.sku: a .*\.{type(odd).__qualname__} "):
+        canonical({"order": {"lines": [{}, {"sku": odd}]}})
+    with pytest.raises(NotCanonical, match=r"^the value itself"):
+        canonical(odd)
+
+
+def test_cycles_and_depths_are_refused() -> None:
+    """A list within itself, plain or beside another type, and one nested too deeply raise NotCanonical."""
+    cycle: list[object] = []
+    cycle.append(cycle)
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (cycle, [SOME_UUID, cycle], deep):
+        with pytest.raises(NotCanonical, match="itself"):
+            canonical(value)
+    with pytest.raises(NotCanonical, match="itself"):
+        plain(cycle)
+
+
+def test_what_is_out_of_range_is_refused() -> None:
+    """Numbers too long to write, signalling NaNs and instants before year 1 raise NotCanonical."""
+    before_year_1 = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+    for wild in (10**5000, Decimal("sNaN"), before_year_1):
+        with pytest.raises(NotCanonical):
+            canonical(wild)
+
+
+def test_a_fingerprint_carries_its_version() -> None:
+    """A fingerprint is the version and the SHA-256 of the canonical text, and is pinned across releases."""
+    assert canonical({"b": [1.0, "é"], "a": None}) == '{"a":null,"b":[1,"é"]}'.encode()
+    assert fingerprint({}) == "1.44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+    assert fingerprint({}) == f"1.{digest({})}"
+
+
+def test_plain_is_what_json_can_write() -> None:
+    """Every kind of value has its plain form, and a stranger is passed by."""
+    stranger = object()
+    value = {
+        "order": Order(1, (Line("x", Decimal("1.50")),)),
+        "long": Decimal("0.1000000000000000055"),
+        "at": [NOON, NOON.date(), time(1, 2)],
+        "lasts": timedelta(minutes=1.5),
+        "id": SOME_UUID,
+        "raw": b"\xff",
+        "set": {3, 1},
+        "float": 2.0,
+        "size": Size.LARGE,
+        Colour.RED: stranger,
+        (1, 2): True,
+    }
+    assert plain(value) == {
+        "order": {"id": 1, "lines": [{"sku": "x", "price": 1.5}]},
+        "long": "0.1000000000000000055",
+        "at": ["2026-11-20T12:00:00+00:00", "2026-11-20", "01:02:00"],
+        "lasts": 90.0,
+        "id": str(SOME_UUID),
+        "raw": "/w==",
+        "set": [1, 3],
+        "float": 2.0,
+        "size": "large",
+        "red": stranger,
+        "[1, 2]": True,
+    }
+
+
+PAYLOAD = {
+    "id": 1,
+    "meta": {"retryCount": 3, "source": "web"},
+    "lines": [{"sku": "a", "seen": 1}, {"sku": "b"}, 7],
+}
+
+
+@pytest.mark.parametrize(
+    ("ignore", "left"),
+    [
+        ((), PAYLOAD),
+        (("absent", "id.deeper", "lines.absent"), PAYLOAD),
+        (("id",), {"meta": PAYLOAD["meta"], "lines": PAYLOAD["lines"]}),
+        (
+            ("meta.retryCount", "lines.seen"),
+            PAYLOAD | {"meta": {"source": "web"}, "lines": [{"sku": "a"}, {"sku": "b"}, 7]},
+        ),
+        (("meta", "meta.source"), {"id": 1, "lines": PAYLOAD["lines"]}),
+        (("meta.source", "meta"), {"id": 1, "lines": PAYLOAD["lines"]}),
+    ],
+)
+def test_ignored_paths_are_left_out(ignore: tuple[str, ...], left: object) -> None:
+    """Dotted paths are left out, through lists into each element; missing ones are fine."""
+    before = json.dumps(PAYLOAD)
+    assert without(PAYLOAD, ignore) == left
+    assert json.dumps(PAYLOAD) == before
+
+
+def test_ignoring_shares_what_it_does_not_touch() -> None:
+    """The rest of the payload is the same object, not a copy."""
+    left = without(PAYLOAD, ["meta.retryCount"])
+    assert isinstance(left, dict)
+    assert left["lines"] is PAYLOAD["lines"]
+
+
+def test_ignoring_reaches_into_dataclasses() -> None:
+    """A path leads into a dataclass as into a dict."""
+    order = Order(1, (Line("x", Decimal(2)),))
+    assert canonical(without({"order": order}, ["order.lines.price"])) == canonical(
+        {"order": {"id": 1, "lines": [{"sku": "x"}]}}
+    )

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lambda_once.core.canonical import canonical, digest
+from lambda_once.core.keys import (
+    compile_expression,
+    downstream,
+    is_nothing,
+    select,
+    select_by,
+    select_from,
+    token,
+)
+from lambda_once.errors import KeyMissing, Misconfigured
+
+ORDER: dict[str, object] = {
+    "id": 12,
+    "zero": 0,
+    "no": False,
+    "null": None,
+    "empty": "",
+    "tenant": "acme",
+    "none": {},
+    "lines": [{"sku": "a", "n": 1}, {"sku": "b"}],
+    "mixed": [None, "a"],
+    "body": json.dumps({"id": "x"}),
+    "bad": "{secret",
+    "zipped": base64.b64encode(gzip.compress(b'{"id": 5}')).decode(),
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("id", 12),
+        ("zero", 0),
+        ("no", False),
+        ("[id, tenant]", [12, "acme"]),
+        ("[zero, no]", [0, False]),
+        ("{a: id, b: tenant}", {"a": 12, "b": "acme"}),
+        ("lines[*].sku", ["a", "b"]),
+        ("lines[*].[sku]", [["a"], ["b"]]),
+        ("mixed", [None, "a"]),
+        ("[null, id] | [?@] | [0]", 12),
+        ("[null, id][1]", 12),
+        ("lines[0:1].sku", ["a"]),
+        ("not_null(null, id)", 12),
+        ("null.[id] || id", 12),
+        ("join('/', [tenant, to_string(id)])", "acme/12"),
+        ("powertools_json(body).id", "x"),
+        ("powertools_json(powertools_base64_gzip(zipped)).id", 5),
+    ],
+)
+def test_an_expression_selects_the_key(expression: str, found: object) -> None:
+    """What the expression finds is the key; 0 and False are found, and a filtered null is no missing part."""
+    assert select(expression, ORDER) == found
+
+
+@pytest.mark.parametrize(
+    "expression", ["absent", "null", "empty", "none", "lines[?n == `9`]", "a.b.c", "id.x"]
+)
+def test_nothing_is_no_key(expression: str) -> None:
+    """None, empty strings, objects and lists raise KeyMissing with the expression and advice."""
+    with pytest.raises(KeyMissing, match=re.escape(repr(expression)) + ".*send it"):
+        select(expression, ORDER)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[id, absent]",
+        "[id, empty]",
+        "[id, none]",
+        "{a: id, b: absent}",
+        "@ | [id, absent]",
+        "lines[*].[sku, n]",
+        "lines[].{sku: sku, n: n}",
+        "lines[?sku].[sku, n]",
+        "lines[*].absent.[sku]",
+        "[id, absent][]",
+        "[id, [tenant, absent]]",
+        "[id, {a: absent}]",
+        "[id, absent] || tenant",
+        "id && [id, absent]",
+        "to_string([id, absent])",
+        "map(&[sku, n], lines)",
+        "{a: {b: id}, c: null.[x]}",
+    ],
+)
+def test_a_part_that_is_missing_is_no_key(expression: str) -> None:
+    """A multi-select in the result with a part missing raises KeyMissing, wherever it stands."""
+    with pytest.raises(KeyMissing, match="a part of the key is missing"):
+        select(expression, ORDER)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "powertools_json(bad)",
+        "powertools_json(id)",
+        "powertools_base64(bad)",
+        "powertools_base64_gzip(body)",
+        "join('-', [id])",
+        "abs(bad)",
+        "abs()",
+        "sort(mixed)",
+    ],
+)
+def test_failures_of_an_expression_are_missing_keys(expression: str) -> None:
+    """Whatever JMESPath or its functions raise is KeyMissing, and repeats nothing of the payload."""
+    with pytest.raises(KeyMissing, match=re.escape(repr(expression))) as raised:
+        select(expression, ORDER)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_a_bottomless_payload_is_a_missing_key() -> None:
+    """JSON nested deeper than Python follows is KeyMissing, no crash."""
+    with pytest.raises(KeyMissing, match="RecursionError"):
+        select("powertools_json(body)", {"body": "[" * 200_000})
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("a.[", "position"),
+        ("a..b", "position 2"),
+        ("", "JMESPath"),
+        ("a b", "position"),
+        ("nope(id)", r"nope\(\)"),
+    ],
+)
+def test_a_wrong_expression_is_refused_when_it_is_compiled(expression: str, problem: str) -> None:
+    """Syntax errors, with their position, and unknown functions are Misconfigured at once."""
+    with pytest.raises(Misconfigured, match=problem) as raised:
+        compile_expression(expression)
+    assert repr(expression) in str(raised.value)
+
+
+def test_a_message_says_what_is_missing() -> None:
+    """A scope that is missing is called a scope."""
+    with pytest.raises(KeyMissing, match=r"^the scope is missing"):
+        select("absent", {}, "scope")
+
+
+@pytest.mark.parametrize("found", [0, False, "x", (0, False), ["a", ["b"]], {"a": 1}, 1.5])
+def test_a_callable_makes_the_key(found: object) -> None:
+    """What a callable returns is the key, 0 and False included."""
+    assert select_by(lambda record, *, more: (record, more)[1], "r", more=found) == found
+
+
+def test_a_callable_may_have_any_parameter() -> None:
+    """Arguments may bear the names that the selection itself uses."""
+    assert select_from(lambda function, what: (function, what), (), {"function": 1, "what": 2}) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "found", [None, "", (), [], {}, ("a", None), ["a", ""], ("a", ("b", {})), {"a": None}]
+)
+def test_a_callable_that_finds_nothing_has_no_key(found: object) -> None:
+    """Nothing, wholly or in a part, is KeyMissing with the callable's name."""
+
+    def order_id(_record: object) -> object:
+        return found
+
+    with pytest.raises(KeyMissing, match="order_id"):
+        select_by(order_id, {})
+
+
+def test_a_callable_that_stumbles_has_no_key() -> None:
+    """A KeyError over the payload is KeyMissing, with its cause; other errors are the callable's own."""
+
+    def deep(record: dict[str, Any]) -> object:
+        return record["order"]["id"]
+
+    def broken(_record: object) -> object:
+        raise NotImplementedError
+
+    with pytest.raises(KeyMissing, match="KeyError") as raised:
+        select_by(deep, {})
+    assert isinstance(raised.value.__cause__, KeyError)
+    with pytest.raises(NotImplementedError):
+        select_by(broken, {})
+
+
+# -- tokens
+
+
+def test_a_token_is_readable() -> None:
+    """Short strings stand as they are, percent-encoded, between slashes."""
+    assert token("orders", "create", None, "order_12345") == "orders/create/order_12345"
+    assert token("orders", "create", "acme", "a/b c%") == "orders/create/acme/a%2Fb%20c%25"
+    assert token("orders", "create", ("acme", "e:u"), "1") == "orders/create/acme:e%3Au/1"
+
+
+@pytest.mark.parametrize(
+    "key", [12, True, 0, False, 1.5, ["a", "b"], {"a": 1}, "x" * 256, "é" * 43, "ab" * 32]
+)
+def test_what_is_not_a_short_string_is_digested(key: object) -> None:
+    """Numbers, lists, objects, long strings and what looks like a digest stand as their digest."""
+    assert token("s", "n", None, key) == f"s/n/{digest(key)}"
+
+
+def test_the_limit_of_readable_strings() -> None:
+    """255 encoded bytes stand readable; a scope of several strings beyond them is digested whole."""
+    assert token("s", "n", None, "x" * 255) == "s/n/" + "x" * 255
+    assert token("s", "n", ("x" * 200, "y" * 55), "k") == f"s/n/{digest(['x' * 200, 'y' * 55])}/k"
+    assert token("s", "n", ("x", 1), "k") == f"s/n/{digest(['x', 1])}/k"
+    assert token("s", "n", ["x"], "k") == token("s", "n", "x", "k")
+
+
+@pytest.mark.parametrize("empty", [None, "", [], {}, ()])
+def test_empty_parts_are_refused(empty: Any) -> None:
+    """No key, an empty scope or an empty part of one is KeyMissing; no service or name is Misconfigured."""
+    with pytest.raises(KeyMissing):
+        token("s", "n", None, empty)
+    with pytest.raises(KeyMissing):
+        token("s", "n", ("a", empty), "k")
+    if empty is not None:
+        with pytest.raises(KeyMissing):
+            token("s", "n", empty, "k")
+    if empty == "":
+        with pytest.raises(Misconfigured):
+            token("", "n", None, "k")
+        with pytest.raises(Misconfigured):
+            token("s", "", None, "k")
+
+
+def test_a_key_that_cannot_be_written_is_missing() -> None:
+    """An object without canonical form is never a key by its address."""
+    with pytest.raises(KeyMissing, match=r"builtins\.object"):
+        token("s", "n", None, object())
+
+
+strings = st.text(st.characters(), min_size=1, max_size=300) | st.sampled_from(
+    ["a", "a:b", "a/b", "%3A", digest("a")]
+)
+keys = strings | st.integers() | st.lists(strings, min_size=1, max_size=3) | st.booleans()
+scopes = st.none() | strings | st.lists(strings, min_size=1, max_size=3)
+parts = st.tuples(strings, strings, scopes, keys)
+
+
+def as_one(found: tuple[str, str, object, object]) -> bytes:
+    """Give the list of parts as one text, a scope of one string as that string."""
+    service, name, scope, key = found
+    return canonical([service, name, scope[0] if isinstance(scope, list) and len(scope) == 1 else scope, key])
+
+
+@given(parts, parts)
+@example(("a", "b", None, "c"), ("a", "b/c", None, "c"))
+@example(("a", "b", "c", "d"), ("a", "b", None, "c/d"))
+@example(("a", "b", ["c", "d"], "e"), ("a", "b", "c:d", "e"))
+@example(("a", "b", None, ["x"]), ("a", "b", None, digest(["x"])))
+@example(("a", "b", None, 1), ("a", "b", None, "1"))
+@example(("a", "b", ["x" * 255, "y"], "k"), ("a", "b", digest(["x" * 255, "y"]), "k"))
+def test_no_two_lists_of_parts_make_one_token(
+    one: tuple[str, str, object, object], other: tuple[str, str, object, object]
+) -> None:
+    """Two tokens are equal exactly when all their parts are."""
+    assert (token(*one) == token(*other)) == (as_one(one) == as_one(other))
+
+
+@given(parts)
+@example(("é" * 300, "x" * 300, ["y" * 255, "z"], "k" * 255))
+@example(("\ud800", "\ud800" * 28, ["\udfff"], "x" * 255))
+def test_a_token_is_short_and_plain(found: tuple[str, str, object, object]) -> None:
+    """A token has at most 1,024 bytes, of unreserved characters, slashes, colons and percent signs."""
+    assert re.fullmatch(r"[A-Za-z0-9._~%:/-]{1,1024}", token(*found))
+
+
+def test_a_downstream_key_is_of_token_and_label() -> None:
+    """It is 64 hex, the same each time, and another for another token or label."""
+    key = downstream("s/n/k", "charge")
+    assert re.fullmatch(r"[0-9a-f]{64}", key)
+    assert key == downstream("s/n/k", "charge")
+    assert (
+        len(
+            {key, downstream("s/n/k", "refund"), downstream("s/n", "k/charge"), downstream("s/n/x", "charge")}
+        )
+        == 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "nothing"), [(None, True), (b"", True), (frozenset(), True), (0, False), (0.0, False)]
+)
+def test_zero_is_something(value: object, nothing: bool) -> None:
+    """Only None and empty text or collections are nothing."""
+    assert is_nothing(value) is nothing

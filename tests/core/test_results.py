@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_once.core import results
+from lambda_once.core.results import (
+    INLINE_LIMIT,
+    PART_LIMIT,
+    PARTS_LIMIT,
+    TEXT_LIMIT,
+    Chunks,
+    Corrupt,
+    Inline,
+    NotSerialisable,
+    pack,
+    unpack,
+    unpack_chunks,
+)
+
+
+def noise(length: int) -> str:
+    """Give JSON text of about *length* bytes that does not compress by more than half."""
+    return json.dumps(os.urandom(length // 2).hex())
+
+
+def restored(packed: Inline | Chunks | None) -> str:
+    """Read back what was packed, as a store hands it out."""
+    match packed:
+        case None:
+            return "null"
+        case Inline(data):
+            return unpack(data)
+        case Chunks(parts):
+            return unpack_chunks(parts)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists))
+def test_what_is_packed_comes_back(value: object) -> None:
+    """Any JSON text comes back as it was."""
+    text = json.dumps(value, ensure_ascii=False)
+    assert restored(pack(text)) == text
+
+
+@pytest.mark.parametrize("text", ["0", "{}", "[]", '""', "false"])
+def test_falsy_results_are_stored(text: str) -> None:
+    """0, {}, [], "" and false are stored as they stand, not as nothing."""
+    assert pack(text) == Inline(text)
+
+
+def test_none_is_no_attribute() -> None:
+    """The result None is packed to None."""
+    assert pack("null") is None
+
+
+def test_short_text_stays_readable() -> None:
+    """A short result is stored as text, with its letters, and not compressed."""
+    text = '{"order":"12345","city":"Köln"}'
+    assert pack(text) == Inline(text)
+
+
+def test_longer_text_is_compressed_in_the_row() -> None:
+    """A result that compresses below the limit of a row stays in the row, as bytes."""
+    text = json.dumps(["order"] * 5_000)
+    packed = pack(text)
+    assert isinstance(packed, Inline)
+    assert isinstance(packed.data, bytes)
+    assert len(packed.data) <= INLINE_LIMIT
+    assert restored(packed) == text
+
+
+def test_nothing_over_the_limit_is_in_the_row() -> None:
+    """What compresses to more than the limit of a row is cut into parts, be it by few bytes."""
+    for length in (INLINE_LIMIT - 2, INLINE_LIMIT, 2 * INLINE_LIMIT, 3 * INLINE_LIMIT):
+        packed = pack(noise(length))
+        assert len(packed.data if isinstance(packed, Inline) else "") <= INLINE_LIMIT
+    assert isinstance(pack(noise(3 * INLINE_LIMIT)), Chunks)
+
+
+def test_a_result_of_5_mb_comes_back() -> None:
+    """Five megabytes are cut into parts that each fit an item, and come back."""
+    text = noise(5_000_000)
+    packed = pack(text)
+    assert isinstance(packed, Chunks)
+    assert len(packed.parts) > 1
+    assert all(0 < len(part) <= PART_LIMIT for part in packed.parts)
+    assert restored(packed) == text
+
+
+def test_bytes_of_the_store_come_back_whatever_holds_them() -> None:
+    """A store may answer with another bytes-like type."""
+    text = json.dumps(["order"] * 5_000)
+    packed = pack(text)
+    assert isinstance(packed, Inline)
+    assert isinstance(packed.data, bytes)
+    as_array: Any = bytearray(packed.data)
+    assert unpack(as_array) == text
+
+
+def test_a_result_beyond_all_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More parts than one bulk read answers, or more text than is ever read, is NotSerialisable."""
+    assert PARTS_LIMIT * PART_LIMIT < 16 * 1024 * 1024
+    monkeypatch.setattr(results, "PART_LIMIT", 10_000)
+    assert isinstance(pack(noise(PARTS_LIMIT * 10_000)), Chunks)
+    with pytest.raises(NotSerialisable, match="over the 400,000"):
+        pack(noise(PARTS_LIMIT * 25_000))
+    monkeypatch.setattr(results, "TEXT_LIMIT", 1_000)
+    with pytest.raises(NotSerialisable, match="over the 1,000"):
+        pack("1" * 1_001)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no zlib",
+        zlib.compress(b"[1, 2, 3]")[:-1],
+        zlib.compress(b"[1, 2, 3]") + b"x",
+        zlib.compress(b"\xff"),
+        zlib.compress(b"[1, 2, 3]")[:-4] + b"0000",
+    ],
+)
+def test_altered_bytes_are_corrupt(data: bytes) -> None:
+    """Bytes that are cut off, extended or altered raise Corrupt, inline and in parts."""
+    with pytest.raises(Corrupt):
+        unpack(data)
+    with pytest.raises(Corrupt):
+        unpack_chunks([data[:3], data[3:]])
+
+
+def test_a_part_that_is_missing_is_corrupt() -> None:
+    """Parts without the last, or in another order, raise Corrupt."""
+    packed = pack(noise(2_000_000))
+    assert isinstance(packed, Chunks)
+    with pytest.raises(Corrupt):
+        unpack_chunks(packed.parts[:-1])
+    with pytest.raises(Corrupt):
+        unpack_chunks(packed.parts[::-1])
+
+
+def test_a_bomb_is_corrupt() -> None:
+    """A few kilobytes that would inflate without end are refused at the limit of any result."""
+    inflater = zlib.compressobj(9)
+    bomb = (
+        b"".join(inflater.compress(b" " * 2**20) for _ in range(TEXT_LIMIT // 2**20 + 1)) + inflater.flush()
+    )
+    assert len(bomb) < 100_000
+    with pytest.raises(Corrupt, match="over the"):
+        unpack(bomb)
