@@ -1,0 +1,1 @@
+"""Where tokens live. Every store keeps the contract in `contract`."""

@@ -1,0 +1,111 @@
+"""
+What a store promises: two verbs over many tokens, acquire and finish, and reads.
+
+A store answers each wish and each write by itself, in the order they came; one that fails takes none
+of the others down. It recognises its own writes: an answer `Refused` means that somebody else's row
+stands in the way, never that our first try had succeeded and only its response was lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+    from lambda_once.core.record import Record, State
+    from lambda_once.core.writes import Acquire, Finish
+    from lambda_once.errors import Misconfigured
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """The token is ours. *fence* is larger than with every acquisition before."""
+
+    fence: int
+    took_over: bool
+    """Whether it was taken from an attempt that had lapsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The row is as the write makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was written, and *record* is why; None: there is no row."""
+
+    record: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """No answer in the time there was: it may have been written or not. *reason* is safe to log."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The table will never take it: it is missing, or a permission is. Nothing was written."""
+
+    error: Misconfigured
+
+
+Acquired = Won | Refused | Unanswered | Rejected
+Finished = Written | Refused | Unanswered | Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What the index says of a token that is in progress or held; it is eventually consistent."""
+
+    token: str
+    state: State
+    attempt: str
+    locked_by: str
+    created: datetime
+    expected_completion: datetime
+
+
+class Store(Protocol):
+    """The token table. Calls are safe from several threads; none raises for what one token met."""
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        """Acquire each token, or tell who has it; the tokens of *wishes* differ."""
+        ...
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        """Write each finish; the chunks of a large result are written before the row is flipped."""
+        ...
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        """
+        Return the row of *token*, read consistently.
+
+        Raises `StoreUnavailable` without an answer, `Misconfigured` where there never will be one.
+        """
+        ...
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        """Return the parts of *record*'s large result, or None where one is missing. Raises as `read`."""
+        ...
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        """
+        Write the user's *items* and *finish* in one transaction, or none of them.
+
+        *items* are as TransactWriteItems takes them; without *finish* they are written alone. A
+        refused condition of theirs is raised as it came (`TransactionCanceledException`).
+        """
+        ...
+
+    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
+        """List what is in progress or held, of each shard the earliest lease first. Raises as `read`."""
+        ...

@@ -1,0 +1,100 @@
+"""
+What an error of botocore means: try again, never, or the condition was refused.
+
+Sources: DynamoDB developer guide, "Error handling with DynamoDB"; botocore.exceptions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,  # noqa: A004  (botocore's own)
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ResponseStreamingError,
+)
+
+from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONDITION = "ConditionalCheckFailedException"
+CONFLICT = "TransactionConflictException"
+CANCELED = "TransactionCanceledException"
+
+_AGAIN = frozenset(
+    {
+        CONFLICT,
+        "InternalServerError",
+        "ProvisionedThroughputExceededException",
+        "ReplicatedWriteConflictException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingException",
+        "TransactionInProgressException",
+    }
+)
+_AGAIN_IN_TRANSACTION = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_NOT_ALLOWED = frozenset(
+    {
+        "AccessDeniedException",
+        "ExpiredTokenException",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "UnrecognizedClientException",
+    }
+)
+_SERVER_ERROR = 500
+
+Caught = (BotoCoreError, ClientError)
+
+
+def code_of(error: Exception) -> str:
+    """Return DynamoDB's name for *error*; for an error of the wire, its class."""
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+def is_transient(error: Exception) -> bool:
+    """Tell whether the same request may succeed later: throttled, conflicting, or no answer from the wire."""
+    if isinstance(error, ConnectionError | HTTPClientError | ResponseStreamingError):
+        return True
+    if not isinstance(error, ClientError):
+        return False
+    if code_of(error) == CANCELED:
+        codes = {reason.get("Code") for reason in reasons_of(error)} - {"None"}
+        return bool(codes) and codes <= _AGAIN_IN_TRANSACTION
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return code_of(error) in _AGAIN or status >= _SERVER_ERROR
+
+
+def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
+    """Return why a transaction was canceled, one reason an item, in the items' order."""
+    reasons: list[Mapping[str, Any]] = error.response.get("CancellationReasons", [])
+    return reasons
+
+
+def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
+    """Say what is wrong with the table or the permissions, and what to do."""
+    code = code_of(error)
+    if code == "ResourceNotFoundException":
+        advice = f"there is no table {table!r} in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+    elif code in _NOT_ALLOWED:
+        advice = (
+            f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
+        )
+    elif isinstance(error, NoCredentialsError | PartialCredentialsError):
+        advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
+    elif code == "ValidationException":
+        advice = (
+            f"table {table!r} does not take {operation} ({error}): its partition key must be lockToken (S), "
+            "with no sort key"
+        )
+    else:
+        advice = f"{operation} on table {table!r} failed for good: {code}: {error}"
+    return Misconfigured(advice, token=token)

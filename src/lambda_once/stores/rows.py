@@ -1,0 +1,114 @@
+"""A row of the token table: the record as DynamoDB's typed attributes, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from lambda_once.core.clock import parse_stamp
+from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.results import Inline, Parts, Stored, Unavailable
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.contract import Unfinished
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Item = dict[str, dict[str, Any]]
+"""An item as the low-level client takes and gives it: ``{"lockToken": {"S": "…"}}``."""
+
+
+def text(value: str) -> dict[str, str]:
+    return {"S": value}
+
+
+def number(value: int) -> dict[str, str]:
+    return {"N": str(value)}
+
+
+def error_map(error: Failure) -> dict[str, dict[str, dict[str, str]]]:
+    return {"M": {"kind": text(error.kind), "message": text(error.message)}}
+
+
+def status(state: State, token: str, shards: int) -> str:
+    """
+    Return the ``status`` of an unfinished row.
+
+    Sharded by the hash of its token, so that no single partition of the sparse index takes all writes.
+    """
+    if shards == 1:
+        return state.value
+    return f"{state.value}_{crc32(token.encode()) % shards}"
+
+
+def part_key(token: str, attempt: str, number_of_part: int) -> str:
+    """Return the key of a part row. By attempt: a late attempt can never touch its successor's parts."""
+    return f"{token}#{attempt}#{number_of_part}"
+
+
+def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
+    """
+    Read a row.
+
+    Raises `Misconfigured` for one that this package did not write: it says nothing that could be
+    trusted, so nothing may run on it.
+    """
+    try:
+        return Record(
+            token=item["lockToken"]["S"],
+            state=_state(item),
+            attempt=item["attempt"]["S"],
+            fence=int(item["fence"]["N"]),
+            locked_by=item["lockedBy"]["S"],
+            created=parse_stamp(item["created"]["S"]),
+            expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
+            actual_completion=parse_stamp(item["actualCompletion"]["S"])
+            if "actualCompletion" in item
+            else None,
+            delivery=item["delivery"]["S"] if "delivery" in item else None,
+            fingerprint=item["fingerprint"]["S"] if "fingerprint" in item else None,
+            ttl=int(item["ttl"]["N"]) if "ttl" in item else None,
+            stored=_stored(item),
+            error=_failure(item),
+        )
+    except (KeyError, ValueError) as unreadable:
+        token = item.get("lockToken", {}).get("S")
+        message = (
+            f"the row of token {token} is none of this package's ({unreadable!r}): is the table shared with "
+            "another program? Give lambda-once a table of its own, or remove the row"
+        )
+        raise Misconfigured(message, token=token) from unreadable
+
+
+def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
+    """Read an entry of the sparse index, which projects a part of the row."""
+    return Unfinished(
+        token=item["lockToken"]["S"],
+        state=_state(item),
+        attempt=item["attempt"]["S"],
+        locked_by=item["lockedBy"]["S"],
+        created=parse_stamp(item["created"]["S"]),
+        expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
+    )
+
+
+def _state(item: Mapping[str, Mapping[str, Any]]) -> State:
+    if "status" in item:
+        return State(item["status"]["S"].partition("_")[0])
+    return State.COMPLETE if "actualCompletion" in item else State.RELEASED
+
+
+def _stored(item: Mapping[str, Mapping[str, Any]]) -> Stored:
+    if "result" in item:
+        (data,) = item["result"].values()
+        return Inline(data)
+    if "parts" in item:
+        return Parts(int(item["parts"]["N"]))
+    return Unavailable() if "resultUnavailable" in item else None
+
+
+def _failure(item: Mapping[str, Mapping[str, Any]]) -> Failure | None:
+    if "error" not in item:
+        return None
+    error = item["error"]["M"]
+    return Failure(error["kind"]["S"], error["message"]["S"])
