@@ -1,0 +1,68 @@
+"""EventBridge, S3, direct and Step Functions invocations: the event as it came is the payload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lambda_once.events.envelopes import (
+    at,
+    eventbridge_key,
+    eventbridge_substance,
+    is_eventbridge,
+    s3_substance,
+)
+from lambda_once.events.source import Source, misplaced, source_of
+from lambda_once.events.unit import Unit, itself
+
+_ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
+_NONE: Final[Mapping[str, object]] = {}
+
+
+def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
+    """
+    Return each unit of *event* with the event that the function is given for it.
+
+    An S3 event is one unit a record, each as an event of one record. Raises
+    `Misconfigured` for an event of a source that has a decorator of its own,
+    or none yet.
+    """
+    match source_of(event):
+        case Source.EVENTBRIDGE if is_eventbridge(event):
+            return [(_eventbridge(event), event)]
+        case Source.S3:
+            alone = [{"Records": [record]} for record in _s3_records(event)]
+            return [(_s3(one), one) for one in alone]
+        case Source.DIRECT:
+            return [(_direct(event, request_id), event)]
+        case other:
+            raise misplaced("once.event", other)
+
+
+def is_async(event: object) -> bool:
+    """
+    Tell whether *event* comes from a source that invokes asynchronously.
+
+    Lambda itself then tries a failed invocation again, twice, under the same request
+    id (AWS Lambda developer guide, "Asynchronous invocation"). A direct invocation
+    may be asynchronous too: its event does not tell.
+    """
+    return source_of(event) in _ASYNC
+
+
+def _eventbridge(event: Mapping[str, object]) -> Unit:
+    return Unit(event, event, event, str(event["id"]), eventbridge_substance, eventbridge_key(event))
+
+
+def _s3_records(event: object) -> list[object]:
+    found = at(event, "Records")
+    return found if isinstance(found, list) else []
+
+
+def _s3(event: Mapping[str, list[object]]) -> Unit:
+    request_id = at(event["Records"][0], "responseElements", "x-amz-request-id")
+    return Unit(event, event, event, request_id if isinstance(request_id, str) else None, s3_substance)
+
+
+def _direct(event: object, request_id: str | None) -> Unit:
+    return Unit(event, event if isinstance(event, Mapping) else _NONE, event, request_id, itself)

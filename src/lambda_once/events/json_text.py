@@ -1,0 +1,59 @@
+"""Bodies and messages: JSON where the text is JSON, else the text itself."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from math import isinf
+from typing import Final, NoReturn
+
+# IEEE 754 binary64 keeps any decimal number of up to 15 significant digits; one more character is the point.
+_ALWAYS_EXACT: Final = 16
+
+
+class TooDeep(ValueError):
+    """
+    The text nests deeper than Python's recursion limit.
+
+    Where that limit is reached depends on the stack it is read on. Taking
+    such a text for plain text would give one body two hashes, so it is refused.
+    """
+
+
+def parse(text: str) -> object:
+    """
+    Return what *text* says as JSON, or *text* where it is no JSON.
+
+    Numbers keep every digit: one that a float would round is a `Decimal`.
+    `NaN`, `Infinity`, a number outside the range of a float and an integer over
+    Python's limit for conversions (4,300 digits) make the whole plain text.
+    Raises `TooDeep`.
+    """
+    try:
+        result: object = json.loads(text, parse_float=_exact, parse_constant=_no_json)
+    except RecursionError:
+        message = "is JSON nested too deeply to be read"
+        raise TooDeep(message) from None
+    except ValueError:
+        return text
+    return result
+
+
+def _exact(text: str) -> float | Decimal:
+    number = float(text)
+    if len(text) <= _ALWAYS_EXACT and "e" not in text and "E" not in text:
+        return number
+    if isinf(number) or (number == 0 and text.lower().partition("e")[0].strip("-0.")):
+        # Kept exact, "1e999999999" would grow to a gigabyte as soon as someone writes it out.
+        _no_json(text)
+    if number == 0:
+        return number
+    if repr(number) == text:
+        return number
+    exact = Decimal(text)
+    return number if exact == Decimal(repr(number)) else exact
+
+
+def _no_json(text: str) -> NoReturn:
+    message = f"{len(text)} characters that are no number of JSON as others read it"
+    raise ValueError(message)

@@ -1,0 +1,60 @@
+"""What every source is turned into: units of work, and records that cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Nothing(Enum):
+    """The type of `NOTHING`, so that type checkers can narrow by `is`."""
+
+    NOTHING = "NOTHING"
+
+
+NOTHING: Final = Nothing.NOTHING
+"""Nothing there: distinct from every payload and key, `None` included. Compare it by `is`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """
+    One piece of work, as its source delivered it.
+
+    Nothing in it depends on how often or when the work was delivered, but
+    *delivery*, *envelope* and *subject*; these never enter a default key.
+    """
+
+    payload: object
+    """What key, fingerprint and ignore see: parsed, its envelopes opened."""
+    envelope: Mapping[str, object]
+    """What scope sees: the raw record or event."""
+    subject: object
+    """What the function and a callable key receive."""
+    delivery: str | None
+    """The delivery as its source identifies it; None where the source gave no id."""
+    substance: Callable[[object], object]
+    """From a payload, ignored fields removed, to what is hashed when there is no key."""
+    key: object = NOTHING
+    """The source's own default key; `NOTHING`: hash the substance."""
+    parsed: bool = True
+    """Whether payload and envelope are JSON as parsed; else expressions see their plain form."""
+    scope: tuple[object, ...] = ()
+    """What stands in the token before the user's scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A record that cannot be worked. The rest of its batch can."""
+
+    message: str
+    """What is wrong, with which record, and what to do; never its content."""
+    id: str | None
+    """The record's own id, where it has one."""
+
+
+def itself(payload: object) -> object:
+    """Return *payload*: the substance of a source that adds nothing of its own."""
+    return payload
