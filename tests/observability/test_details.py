@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import dataclasses
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from lambda_once.observability.details import MANNERS, Details, Happening, Tally
+
+METRICS = [
+    *("started", "completed", "replayed", "coincided", "inProgress", "errors", "released", "stored", "held"),
+    *("takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
+]
+SETTLED = [Happening.COMPLETED, Happening.RELEASED, Happening.STORED, Happening.HELD]
+AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+FULL = Details(
+    Happening.DONE,
+    token="orders/charge/1",
+    name="charge",
+    attempt="a1",
+    fence=7,
+    locked_by="charge/r1",
+    created=AT,
+    expected_completion=AT + timedelta(milliseconds=1500),
+    delivery="m1",
+    other_delivery="m2",
+    seconds=0.25,
+    error="ValueError",
+    reason="a fixed text",
+)
+
+
+def test_every_happening_has_a_manner() -> None:
+    """No happening can be reported without a level."""
+    assert set(MANNERS) == set(Happening)
+
+
+def test_each_metric_counts_one_happening() -> None:
+    """The metrics are the documented ones, and no two happenings add to the same one."""
+    counted = [manner.metric for manner in MANNERS.values() if manner.metric is not None]
+    assert sorted(counted) == sorted(METRICS)
+
+
+def test_a_refused_duplicate_does_not_settle_an_attempt() -> None:
+    """A duplicate answered Held adds to no metric: started less what settles it must balance."""
+    assert MANNERS[Happening.REFUSED].metric is None
+    assert [MANNERS[happening].metric for happening in SETTLED] == ["completed", "released", "stored", "held"]
+
+
+def test_there_is_no_field_for_payloads_and_results() -> None:
+    """A field added to Details must be judged: none may hold what the user's data is."""
+    assert {field.name for field in dataclasses.fields(Details)} == {
+        *("happening", "token", "name", "attempt", "fence", "locked_by", "created", "expected_completion"),
+        *("delivery", "other_delivery", "seconds", "error", "reason"),
+    }
+
+
+def test_details_cannot_be_changed() -> None:
+    """What one hook sees is what the next one sees."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        FULL.token = "another"  # type: ignore[misc]
+    with pytest.raises((AttributeError, TypeError)):
+        FULL.note = "more"  # type: ignore[attr-defined]
+    assert FULL.token == "orders/charge/1"
+
+
+def test_fields_are_all_that_is_known() -> None:
+    """Every attribute but the happening is a field; two have names that logging accepts."""
+    assert FULL.fields() == {
+        "token": "orders/charge/1",
+        "once_name": "charge",
+        "attempt": "a1",
+        "fence": 7,
+        "locked_by": "charge/r1",
+        "acquired": "2026-11-20T10:12:00.000Z",
+        "expected_completion": "2026-11-20T10:12:01.500Z",
+        "delivery": "m1",
+        "other_delivery": "m2",
+        "seconds": 0.25,
+        "error": "ValueError",
+        "reason": "a fixed text",
+    }
+
+
+def test_fields_leave_out_what_is_not_known() -> None:
+    """None is left out; what is merely falsy is not."""
+    assert Details(Happening.DONE).fields() == {}
+    assert Details(Happening.DONE, token="", fence=0, seconds=0.0).fields() == {
+        "token": "",
+        "fence": 0,
+        "seconds": 0.0,
+    }
+
+
+def test_times_are_utc() -> None:
+    """A time from another zone is written in the rows' form."""
+    there = AT.astimezone(timezone(timedelta(hours=5, minutes=30)))
+    assert Details(Happening.DONE, created=there).fields() == {"acquired": "2026-11-20T10:12:00.000Z"}
+
+
+def test_no_field_is_refused_by_logging(caplog: pytest.LogCaptureFixture) -> None:
+    """All fields can be logged as extra, where the attributes' own names cannot."""
+    logger = logging.getLogger("fields")
+    logger.warning("all", extra=FULL.fields())
+    assert vars(caplog.records[0]).items() >= FULL.fields().items()
+    for refused in ("name", "created"):
+        with pytest.raises(KeyError):
+            logger.warning("one", extra={refused: "x"})
+
+
+def test_a_tally_gives_each_count_once() -> None:
+    """What was drained is not counted again."""
+    tally = Tally()
+    for metric in ("started", "started", "completed"):
+        tally.count(metric)
+    assert tally.drain() == {"started": 2, "completed": 1}
+    assert tally.drain() == {}
+    tally.count("replayed")
+    assert tally.drain() == {"replayed": 1}
+
+
+def test_a_tally_is_shared_by_threads() -> None:
+    """No count is lost or given twice while threads count and drain."""
+    tally = Tally()
+    drained: list[int] = []
+
+    def work(_: int) -> None:
+        for _ in range(500):
+            tally.count("started")
+        drained.append(tally.drain().get("started", 0))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert sum(drained) + tally.drain().get("started", 0) == 4000

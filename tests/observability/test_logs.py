@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.logging.buffer import LoggerBufferConfig
+
+from lambda_once.observability.details import Details, Happening, Tally
+from lambda_once.observability.logs import level_of
+from lambda_once.observability.powertools import Reporter
+
+
+@pytest.fixture
+def service() -> str:
+    """Name a service that no logger of this process has yet."""
+    return f"shop.{uuid4().hex}"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("POWERTOOLS_LOG_LEVEL", "LOG_LEVEL", "AWS_LAMBDA_LOG_LEVEL", "POWERTOOLS_DEV"):
+        monkeypatch.delenv(name, raising=False)
+    filters = {handler: list(handler.filters) for handler in logging.root.handlers}
+    yield
+    for handler, before in filters.items():  # a Powertools Logger adds one to each of them
+        handler.filters[:] = before
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Read the JSON lines of a log."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def messages(text: str) -> list[str]:
+    """Return what the lines of a log say."""
+    return [line["message"] for line in lines(text)]
+
+
+def test_a_powertools_logger(service: str) -> None:
+    """The line has the stable name as its message, the fields beside it, and the user's own keys."""
+    stream = io.StringIO()
+    logger = Logger(service=service, stream=stream)
+    logger.append_keys(correlation_id="c1")
+    reporter = Reporter("another", logger=logger)
+    reporter.report(Details(Happening.COINCIDED, token="orders/charge/%s", name="charge", fence=0), Tally())
+    (line,) = lines(stream.getvalue())
+    assert (line["message"], line["level"]) == ("once.coincided", "WARNING")
+    assert (line["token"], line["once_name"], line["fence"]) == ("orders/charge/%s", "charge", 0)
+    assert (line["correlation_id"], line["service"]) == ("c1", service)
+
+
+def test_a_standard_logger(caplog: pytest.LogCaptureFixture) -> None:
+    """A logger of the standard library gets the same name and fields."""
+    reporter = Reporter("orders", logger=logging.getLogger("plain"))
+    reporter.report(Details(Happening.HELD, token="orders/charge/1"), Tally())
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.getMessage()) == ("plain", "ERROR", "once.held")
+    assert vars(record)["token"] == "orders/charge/1"
+
+
+@pytest.mark.parametrize("happening", [Happening.DONE, Happening.FAILED])
+@pytest.mark.parametrize(
+    ("effective", "seen"), [("DEBUG", True), ("INFO", True), ("WARNING", True), ("ERROR", False)]
+)
+def test_what_settles_survives_warning(
+    happening: Happening, effective: str, seen: bool, service: str
+) -> None:
+    """Work done and work failed are written up to a log level of WARNING, and not above."""
+    stream = io.StringIO()
+    reporter = Reporter(logger=Logger(service=service, stream=stream, level=effective))
+    reporter.report(Details(happening), Tally())
+    assert messages(stream.getvalue()) == [happening.value] * seen
+
+
+def test_nothing_else_is_raised_to_the_loggers_level(service: str) -> None:
+    """A level of WARNING silences the other lines of INFO."""
+    stream = io.StringIO()
+    reporter = Reporter(logger=Logger(service=service, stream=stream, level="WARNING"))
+    for happening in (Happening.ACQUIRED, Happening.COMPLETED, Happening.REPLAYED, Happening.RELEASED):
+        reporter.report(Details(happening), Tally())
+    assert stream.getvalue() == ""
+
+
+def test_levels() -> None:
+    """Done is INFO unless the logger asks for more; other happenings have one level."""
+    done, failed = Details(Happening.DONE), Details(Happening.FAILED)
+    assert [level_of(done, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
+    assert [level_of(failed, level) for level in (10, 30, 40)] == [30, 30, 30]
+    assert [level_of(Details(Happening.REPLAYED), level) for level in (10, 30)] == [20, 20]
+
+
+def test_no_line_waits_in_a_buffer(service: str) -> None:
+    """A buffering Logger keeps the user's lines back, ours it writes: a killed invocation loses buffers."""
+    stream = io.StringIO()
+    logger = Logger(
+        service=service, stream=stream, buffer_config=LoggerBufferConfig(buffer_at_verbosity="WARNING")
+    )
+    logger.info("theirs")
+    Reporter(logger=logger).report(Details(Happening.DONE), Tally())
+    assert messages(stream.getvalue()) == ["once.done"]
+
+
+def test_an_own_logger(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a logger an own one writes JSON of that service to standard output, each line once."""
+    for _ in range(2):
+        Reporter(service).report(Details(Happening.DONE, token="t"), Tally())
+    first, second = lines(capsys.readouterr().out)
+    assert first.items() >= {"message": "once.done", "token": "t", "service": service}.items()
+    assert second["message"] == "once.done"
+
+
+def test_services_one_within_the_other(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A service whose name continues another's with a dot does not have its lines written twice."""
+    Reporter(service).report(Details(Happening.DONE), Tally())
+    Reporter(f"{service}.inner").report(Details(Happening.DONE), Tally())
+    assert [line["service"] for line in lines(capsys.readouterr().out)] == [service, f"{service}.inner"]
+
+
+def test_the_services_logger_is_used(service: str) -> None:
+    """Without a logger, one that the user has made of that service is used."""
+    stream = io.StringIO()
+    Logger(service=service, stream=stream).append_keys(tenant="acme")
+    Reporter(service).report(Details(Happening.DONE), Tally())
+    (line,) = lines(stream.getvalue())
+    assert (line["message"], line["tenant"]) == ("once.done", "acme")
+
+
+def test_an_own_logger_leaves_the_users_alone(service: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Logger that the user makes of that service after ours keeps all its options."""
+    Reporter(service).report(Details(Happening.DONE), Tally())
+    stream = io.StringIO()
+    Logger(service=service, stream=stream, level="DEBUG", log_record_order=["message"]).debug("theirs")
+    assert stream.getvalue().startswith('{"message":"theirs"')
+    assert messages(capsys.readouterr().out) == ["once.done"]
+
+
+def test_nothing_is_made_before_the_first_line(service: str) -> None:
+    """A Reporter that has said nothing has made no logger."""
+    Reporter(service)
+    assert not [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
+    Reporter(service).report(Details(Happening.DONE), Tally())
+    assert [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
+
+
+def test_standard_output_may_be_exchanged(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The own logger writes to what is standard output now, not to what was when it was made."""
+    reporter = Reporter(service)
+    for _ in range(2):
+        stream = io.StringIO()
+        monkeypatch.setattr(sys, "stdout", stream)
+        reporter.report(Details(Happening.DONE), Tally())
+        assert messages(stream.getvalue()) == ["once.done"]
+        stream.close()
+
+
+def test_a_closed_standard_output(
+    service: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the line cannot be written, logging says so on standard error and the count stands."""
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stdout", stream)
+    tally = Tally()
+    Reporter(service).report(Details(Happening.REPLAYED), tally)
+    assert "Logging error" in capsys.readouterr().err
+    assert tally.drain() == {"replayed": 1}
+
+
+def test_a_logger_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    """A broken logger breaks nothing: it is told once elsewhere, hooks and counts go on."""
+
+    class Broken(logging.Logger):
+        def isEnabledFor(self, level: int) -> bool:  # noqa: ARG002, N802 - logging's names
+            message = "private"
+            raise RuntimeError(message)
+
+    seen: list[Details] = []
+    tally = Tally()
+    reporter = Reporter(logger=Broken("broken"), hooks=[seen.append])
+    for _ in range(2):
+        reporter.report(Details(Happening.REPLAYED), tally)
+    assert tally.drain() == {"replayed": 2}
+    assert [details.happening for details in seen] == [Happening.REPLAYED] * 2
+    (record,) = caplog.records
+    assert (record.name, record.getMessage()) == ("lambda_once", "once.report_failed")
+    assert vars(record).items() >= {"once_name": "logger", "error": "RuntimeError"}.items()
+    assert "private" not in str(vars(record))
+
+
+def test_a_line_outside_an_invocation(caplog: pytest.LogCaptureFixture) -> None:
+    """What is only logged is shown to no hook; it is one line."""
+    seen: list[Details] = []
+    Reporter(logger=logging.getLogger("plain"), hooks=[seen.append]).log(Details(Happening.DISABLED))
+    assert caplog.messages == ["once.disabled"]
+    assert seen == []
