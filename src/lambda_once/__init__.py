@@ -1,0 +1,48 @@
+"""Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same answer."""
+
+from lambda_once._once import Once
+from lambda_once.errors import (
+    Fenced,
+    GiveUp,
+    Held,
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+    StoreUnavailable,
+)
+from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Done, ErrorResponse, Lapsed
+from lambda_once.runner.attempt import Attempt
+from lambda_once.runner.outcomes import Replayed
+from lambda_once.stores.memory import MemoryStore
+
+__all__ = [
+    "HOLD",
+    "NOT_DONE",
+    "RELEASE",
+    "STORE",
+    "UNKNOWN",
+    "Attempt",
+    "Done",
+    "ErrorResponse",
+    "Fenced",
+    "GiveUp",
+    "Held",
+    "InProgress",
+    "KeyMissing",
+    "KeyReused",
+    "Lapsed",
+    "MemoryStore",
+    "Misconfigured",
+    "Once",
+    "OnceError",
+    "Replayed",
+    "ResultUnavailable",
+    "RetryLater",
+    "StoreUnavailable",
+    "StoredError",
+]

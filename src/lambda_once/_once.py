@@ -1,0 +1,300 @@
+"""The face of the package: `Once` and its decorators. Nothing is decided here."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Unpack, overload
+
+from lambda_once.errors import Misconfigured
+from lambda_once.faces import settings as options_of
+from lambda_once.faces.host import Host
+from lambda_once.faces.settings import Settings, settings_of
+from lambda_once.observability.powertools import Reporter
+from lambda_once.runner.attempt import Attempt, current_attempt
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Tracer
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from lambda_once._signatures import (
+        ApiOptions,
+        BlockOptions,
+        C,
+        Coro,
+        E,
+        Event,
+        Handler,
+        M,
+        OfEvents,
+        OfFunctions,
+        OfNotifications,
+        OfRecords,
+        P,
+        Policies,
+        QueueOptions,
+        R,
+        RecordOptions,
+        ResultOptions,
+    )
+    from lambda_once.core.clock import Clock
+    from lambda_once.faces.functions import Begun
+    from lambda_once.observability.hooks import Hook
+    from lambda_once.observability.logs import AnyLogger
+    from lambda_once.observability.metrics import Namespaced
+    from lambda_once.stores.contract import Store
+
+
+class Once:
+    """
+    Makes handlers and functions take effect once, with one token table and one set of defaults.
+
+    Nothing is looked up or connected before first use. *table* is LAMBDA_ONCE_TABLE where left out; *client*
+    a low-level DynamoDB client; *store* anything that keeps the store contract, instead of a table. *service* is the first part of every token, POWERTOOLS_SERVICE_NAME where left out. *metrics*,
+    *logger* and *tracer* are the user's Powertools objects. Each of *hooks* is called with every
+    `Details` and can change nothing.
+
+    The policies stand for all decorators, and each may be given again for one: docs/reference.md.
+
+    * ``keep``: timedelta for which an outcome is replayed. None: 14 days (SQS' longest retention); API
+      1 day, and 5 minutes for a request without a key.
+    * ``lease``: timedelta for which an attempt may be believed alive. None: the remaining time and 2 s.
+    * ``on_error``: RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable.
+    * ``on_lapse``: "take_over", "hold", or a probe. None: take over, but hold where on_error can be HOLD.
+    * ``on_in_progress``: "conflict", or "wait" for the other attempt's outcome while time remains.
+    * ``on_store_outage``: "fail", or "run" unprotected.
+    * ``cache``: how many outcomes an environment remembers; a duplicate then costs no round trip.
+
+    Raises `Misconfigured` for an option that cannot be meant.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str | None = None,
+        client: Any = None,
+        store: Store | None = None,
+        service: str | None = None,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
+        tracer: Tracer | None = None,
+        hooks: tuple[Hook, ...] | list[Hook] = (),
+        **policies: Unpack[Policies],
+    ) -> None:
+        for hook in hooks:
+            if inspect.iscoroutinefunction(hook):
+                raise Misconfigured(
+                    f"{hook!r} is a coroutine function: a hook is a plain one, of one argument"
+                )
+        reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=hooks)
+        self._host = Host(table, client, store, reporter)
+        self._defaults = settings_of(Settings(), policies, options_of.POLICIES)
+
+    @overload
+    def sqs(
+        self, f: Callable[[SQSRecord, C], object], /
+    ) -> Handler[Event, C, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self, f: Callable[[SQSRecord], object], /
+    ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[M]: ...
+    @overload
+    def sqs(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[SQSRecord], object] = ...,
+        **options: Unpack[QueueOptions],
+    ) -> OfRecords[SQSRecord]: ...
+    def sqs(self, f: Any = None, /, **options: Any) -> Any:
+        """
+        Make a function of one record into a handler of SQS batches, standard and FIFO.
+
+        The handler returns ``{"batchItemFailures": […]}``; its mapping needs ReportBatchItemFailures. Where
+        every record failed it raises Powertools' ``BatchProcessingError``, unless
+        ``raise_on_entire_batch_failure=False``. With ``model=`` the function gets the payload as that type.
+        """
+        from lambda_once.faces.records import sqs_handler
+
+        return self._decorator(sqs_handler, options_of.QUEUE, f, options)
+
+    @overload
+    def sns(self, f: Callable[[SNSEventRecord, C], object], /) -> Handler[Event, C, None]: ...
+    @overload
+    def sns(self, f: Callable[[SNSEventRecord], object], /) -> Handler[Event, LambdaContext, None]: ...
+    @overload
+    def sns(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfNotifications[M]: ...
+    @overload
+    def sns(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[SNSEventRecord], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfNotifications[SNSEventRecord]: ...
+    def sns(self, f: Any = None, /, **options: Any) -> Any:
+        """Make a function of one notification into a handler of SNS events, which raises where it failed."""
+        from lambda_once.faces.records import sns_handler
+
+        return self._decorator(sns_handler, options_of.RECORDS, f, options)
+
+    @overload
+    def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
+    @overload
+    def event(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
+    @overload
+    def event(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def event(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def event(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[..., object] = ...,
+        **options: Unpack[ResultOptions],
+    ) -> OfEvents: ...
+    def event(self, f: Any = None, /, **options: Any) -> Any:
+        """Make a handler of EventBridge, S3, direct or Step Functions events take effect once for each."""
+        from lambda_once.faces.events import event_handler
+
+        return self._decorator(event_handler, options_of.EVENT, f, options)
+
+    @overload
+    def api_gateway(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
+    @overload
+    def api_gateway(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
+    @overload
+    def api_gateway(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def api_gateway(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def api_gateway(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[Any], object] = ...,
+        **options: Unpack[ApiOptions],
+    ) -> OfEvents: ...
+    def api_gateway(self, f: Any = None, /, **options: Any) -> Any:
+        """
+        Make a handler of API Gateway (v1, v2), Function URL or load balancer requests answer each once.
+
+        The key is the header ``Idempotency-Key``, within method, path and principal; ``without_key`` says
+        what a request without it gets. ``methods``: which are protected (all but GET, HEAD and OPTIONS);
+        ``store_status``: which statuses of 400 and above are stored like a success; ``problem``: a function
+        from `Problem` to `Problem` that words the errors.
+        """
+        from lambda_once.faces.api import api_handler
+
+        return self._decorator(api_handler, options_of.API, f, options)
+
+    def route(
+        self,
+        *,
+        key: str | Callable[[Any], object] | None = None,
+        async_resolver: bool = False,
+        **options: Unpack[ApiOptions],
+    ) -> Callable[..., Any]:
+        """
+        Return a middleware that protects one route of a Powertools Event Handler.
+
+        The options are those of `api_gateway`. *async_resolver*: for ``app.resolve_async``, which needs
+        another kind of middleware.
+        """
+        from lambda_once.faces.route import Route
+
+        given = dict(options) if key is None else {**options, "key": key}
+        route = Route(self._host, settings_of(self._defaults, given, options_of.API))
+        return route.async_middleware if async_resolver else route.middleware
+
+    @overload
+    def function(self, f: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def function(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[..., object] = ...,
+        **options: Unpack[ResultOptions],
+    ) -> OfFunctions: ...
+    def function(self, f: Any = None, /, **options: Any) -> Any:
+        """Make a function or method, plain or async, take effect once for each key of its arguments."""
+        from lambda_once.faces.functions import protected_function
+
+        return self._decorator(protected_function, options_of.EVENT, f, options)
+
+    def begin(
+        self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
+    ) -> Begun:
+        """
+        Return a context manager, plain or async, around work of one *key*.
+
+        *key* and *scope* are values; *payload*, where it is given, is what may not differ under one key.
+        ``name`` defaults to the calling function's.
+        """
+        from lambda_once.faces.functions import begun
+
+        given = dict(options) | ({"fingerprint": False} if payload is None else {})
+        settings = settings_of(self._defaults, given, options_of.EVENT)
+        caller = sys._getframe(1)  # noqa: SLF001  (the name of who asks is the default name)
+        return begun(self._host, settings, caller, key, scope, payload)
+
+    def run(self, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """
+        Call *function*, plain or async, with the arguments, unless it was called for *key* before.
+
+        Returns its result, or the stored one. The token stands under *function*'s own name.
+        """
+        from lambda_once.faces.functions import protected_function
+
+        settings = settings_of(self._defaults, {"key": lambda *_, **__: key}, options_of.EVENT)
+        once: Callable[P, R] = protected_function(self._host, function, settings)
+        return once(*args, **kwargs)
+
+    def invocation(self, context: object) -> AbstractContextManager[object]:
+        """Give all functions and blocks inside the remaining time of *context*; handlers do it themselves."""
+        return self._host.invocation(context)
+
+    def current(self) -> Attempt:
+        """Return the attempt of the protected work that is running. Raises `Misconfigured` outside of any."""
+        return current_attempt()
+
+    def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
+        return self._host.using(store, clock)
+
+    def _decorator(
+        self, face: Callable[..., Any], allowed: frozenset[str], function: Any, options: Mapping[str, Any]
+    ) -> Any:
+        settings = settings_of(self._defaults, options, allowed)
+        if function is None:
+            return lambda f: face(self._host, f, settings)
+        return face(self._host, function, settings)

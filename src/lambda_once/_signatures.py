@@ -1,0 +1,137 @@
+"""What the decorators take and return, for type checkers; `faces.settings` checks options at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
+
+from lambda_once.events.problem import Problem
+from lambda_once.policies import OnError, OnLapseOption
+from lambda_once.runner.outcomes import Replayed
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E")
+C = TypeVar("C")
+M = TypeVar("M")
+E_contra = TypeVar("E_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
+M_co = TypeVar("M_co", covariant=True)
+Event = Mapping[str, Any]
+Coro = Coroutine[Any, Any, R]
+
+
+class Handler(Protocol[E_contra, C_contra, R_co]):
+    """A Lambda handler, as a decorator returns it: plain, whatever it was made of."""
+
+    def __call__(self, event: E_contra, context: C_contra, /) -> R_co: ...
+
+
+class OfRecords(Protocol[M_co]):
+    """What `Once.sqs` with options is: a decorator of a function of one record, or of one model."""
+
+    @overload
+    def __call__(
+        self, f: Callable[[M_co, C], object], /
+    ) -> Handler[Event, C, PartialItemFailureResponse]: ...
+    @overload
+    def __call__(
+        self, f: Callable[[M_co], object], /
+    ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
+
+
+class OfNotifications(Protocol[M_co]):
+    """What `Once.sns` with options is."""
+
+    @overload
+    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
+    @overload
+    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, None]: ...
+
+
+class OfEvents(Protocol):
+    """What `Once.event` and `Once.api_gateway` with options are."""
+
+    @overload
+    def __call__(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E, C], R], /) -> Handler[E, C, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], Coro[R]], /) -> Handler[E, LambdaContext, R]: ...
+    @overload
+    def __call__(self, f: Callable[[E], R], /) -> Handler[E, LambdaContext, R]: ...
+
+
+class OfFunctions(Protocol):
+    """What `Once.function` with options is."""
+
+    def __call__(self, f: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+class Policies(TypedDict, total=False):
+    """What becomes of tokens: for `Once`, and again for each decorator."""
+
+    keep: timedelta | None
+    lease: timedelta | None
+    on_error: OnError
+    on_lapse: OnLapseOption
+    on_in_progress: Literal["conflict", "wait"]
+    on_store_outage: Literal["fail", "run"]
+    cache: int
+
+
+class Options(Policies, total=False):
+    """What every decorator takes beside its key."""
+
+    name: str
+    ignore: Sequence[str]
+    fingerprint: str | Literal[False]
+
+
+class RecordOptions(Options, total=False):
+    """For `Once.sns`, and with the two below for `Once.sqs`."""
+
+    scope: str | Callable[..., object]
+
+
+class QueueOptions(RecordOptions, total=False):
+    """For `Once.sqs`."""
+
+    concurrency: int
+    raise_on_entire_batch_failure: bool
+
+
+class ReplayOptions(RecordOptions, total=False):
+    """Where the outcome has a reader."""
+
+    on_replay: Callable[[Any, Replayed], Any]
+
+
+class ResultOptions(ReplayOptions, total=False):
+    """For `Once.event` and `Once.function`."""
+
+    returns: Any
+
+
+class BlockOptions(Policies, total=False):
+    """For `Once.begin`, whose key and scope are values."""
+
+    name: str
+    ignore: Sequence[str]
+    fingerprint: str | Literal[False]
+    returns: Any
+
+
+class ApiOptions(ReplayOptions, total=False):
+    """For `Once.api_gateway` and `Once.route`."""
+
+    methods: Collection[str]
+    without_key: Literal["hash", "reject", "run"]
+    store_status: Collection[int]
+    problem: Callable[[Problem], Problem]

@@ -1,0 +1,122 @@
+"""`once.api_gateway`: HTTP requests of API Gateway, Function URLs and load balancers, as whole events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.typed import codec_for
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.events import api_gateway as source
+from lambda_once.events.api_response import replayed, respond, status_of
+from lambda_once.events.header_key import header_key
+from lambda_once.events.problem import problem_for
+from lambda_once.faces.events import dressed
+from lambda_once.faces.handlers import called, executed, handler_like, with_context
+from lambda_once.faces.protection import Protection, name_of
+from lambda_once.faces.settings import FOR_API, FOR_HASHED_API
+from lambda_once.policies import ErrorResponse
+from lambda_once.runner.outcomes import Replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lambda_once.events.api_gateway import Kind
+    from lambda_once.events.problem import Problem
+    from lambda_once.faces.host import Host
+    from lambda_once.faces.settings import Settings
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.invocation import Invocation
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110, 9.2.1): they are not protected unless ``methods=`` names them."""
+STORED_BELOW = 400
+
+
+class HttpProtection:
+    """
+    What the handler and the route have in common: which requests are protected, and by which call.
+
+    *status* reads the HTTP status off what the work returned.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        settings: Settings,
+        default_name: str,
+        status: Callable[[Any, Kind], int] = status_of,
+    ) -> None:
+        self._settings = settings
+        self._status = status
+        self._host = host
+        self._default_name = default_name
+
+    def covers(self, method: str) -> bool:
+        methods = self._settings.methods
+        return method not in SAFE if methods is None else method in methods
+
+    def call(self, event: Mapping[str, Any], kind: Kind, invocation: Invocation) -> Call | None:
+        """
+        Return the call of *event*; None: it has no key, and ``without_key="run"`` lets it run.
+
+        Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
+        """
+        request = source.request_of(event)
+        unit = source.unit_of(request, event, invocation.request_id)
+        keep = FOR_API
+        if self._settings.key is None:
+            key = header_key(request)
+            if key is not None:
+                # Every try of a client is a request of its own: its id tells no delivery.
+                unit = replace(unit, key=key, delivery=None)
+            elif self._settings.without_key == "run":
+                return None
+            elif self._settings.without_key == "reject":
+                raise KeyMissing("the request has no Idempotency-Key header: send one")
+            else:
+                keep = FOR_HASHED_API
+        return self._protection(kind, keep).call(unit, invocation, arguments=(event,))
+
+    def _protection(self, kind: Kind, keep: Any) -> Protection:
+        plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
+        return Protection(self._host, self._settings, plan, self._default_name)
+
+    def _error_in(self, kind: Kind, response: object) -> ErrorResponse | None:
+        status = self._status(response, kind)
+        if status < STORED_BELOW or status in self._settings.store_status:
+            return None
+        return ErrorResponse(status, response)
+
+
+def api_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that answers a repeated request with the stored response."""
+    protection = HttpProtection(host, settings, name_of(function))
+    work = with_context(function)
+
+    def handle(event: Any, context: Any) -> Any:
+        kind = source.kind_of(event)
+        if not protection.covers(source.method_of(event)):
+            return called(work, event, context)
+        with host.invocation(context) as invocation:
+            try:
+                call = protection.call(event, kind, invocation)
+                if call is None:
+                    return called(work, event, context)
+                outcome = executed(host, work, call, event, context)
+            except Misconfigured:
+                raise  # not the client's problem: the function's Errors metric must ring
+            except OnceError as error:
+                return respond(problem_of(settings, error), kind)
+        if isinstance(outcome, Replayed):
+            return replayed(dressed(settings, outcome), kind)
+        return outcome
+
+    return handler_like(function, handle)
+
+
+def problem_of(settings: Settings, error: OnceError) -> Problem:
+    """Return what the client is told of *error*, as ``problem=`` words it."""
+    problem = problem_for(error)
+    return problem if settings.problem is None else settings.problem(problem)

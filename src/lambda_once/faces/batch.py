@@ -1,0 +1,191 @@
+"""
+One SQS batch: which records are one work, in which order they run, and which go back to the queue.
+
+Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
+jobs of a standard queue are independent; those of a FIFO queue stand in *lanes*, one a message group, and
+the first failure ends its lane: what follows goes back unstarted, so that the order is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.lifecycle import OnLapse
+from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
+from lambda_once.observability.details import Happening
+from lambda_once.runner.attempt import Attempt
+from lambda_once.runner.engine import off_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from lambda_once.runner.admission import Admission
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.engine import Engine
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One piece of work of a batch, and what has become of it."""
+
+    ids: list[str | None]
+    """The messageIds that stand for it."""
+    group: str | None
+    """Its message group on a FIFO queue."""
+    call: Call | None = None
+    """None: the record is bad, and `error` says why."""
+    subject: Any = None
+    admission: Admission | None = None
+    """The token, or what there was instead of it; None: not asked for yet, or the work has begun."""
+    error: BaseException | None = None
+    """Why its records go back to the queue; None: they do not."""
+
+
+class Skipped(RetryLater):
+    """An earlier record of the message group failed: this one was not started, to keep their order."""
+
+
+class Batch:
+    """Works the jobs of one invocation. *function* gets a job's subject and the context."""
+
+    def __init__(self, engine: Engine, function: Callable[[Any, Any], Any], context: Any) -> None:
+        self._engine = engine
+        self._function = function
+        self._context = context
+
+    def work(self, jobs: list[Job]) -> None:
+        """Work all *jobs*, one after the other."""
+        try:
+            self._acquire(jobs)
+            for lane in lanes(jobs):
+                for job in lane:
+                    if not self._is_skipped(job, lane):
+                        self._work(job, may_wait=False)
+            for job in waiting(jobs):
+                self._work(job, may_wait=True)
+        finally:
+            self._give_back(jobs)
+
+    async def work_async(self, jobs: list[Job], concurrency: int) -> None:
+        """Work all *jobs*, *concurrency* lanes at once."""
+        places = asyncio.Semaphore(concurrency)
+
+        async def along(lane: list[Job], *, may_wait: bool) -> None:
+            async with places:
+                for job in lane:
+                    if not self._is_skipped(job, lane):
+                        await self._work_async(job, may_wait=may_wait)
+
+        try:
+            await off_loop(self._acquire, jobs)
+            await asyncio.gather(*(along(lane, may_wait=False) for lane in lanes(jobs)))
+            await asyncio.gather(*(along([job], may_wait=True) for job in waiting(jobs)))
+        finally:
+            await off_loop(self._give_back, jobs)
+
+    # ---------------------------------------------------------------- one job
+
+    def _work(self, job: Job, *, may_wait: bool) -> None:
+        attempt = self._started(job, may_wait=may_wait)
+        if attempt is not None:
+            job.admission = None
+            try:
+                self._engine.perform(attempt, lambda: self._function(job.subject, self._context))
+            except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
+                self._raised(job, attempt, error)
+
+    async def _work_async(self, job: Job, *, may_wait: bool) -> None:
+        attempt = await off_loop(lambda: self._started(job, may_wait=may_wait))
+        if attempt is not None:
+            job.admission = None
+            try:
+                await self._engine.perform_async(attempt, lambda: self._coroutine(job))
+            except Exception as error:  # noqa: BLE001  (as above)
+                self._raised(job, attempt, error)
+
+    def _coroutine(self, job: Job) -> Awaitable[Any]:
+        coroutine: Awaitable[Any] = self._function(job.subject, self._context)
+        return coroutine
+
+    def _started(self, job: Job, *, may_wait: bool) -> Attempt | None:
+        """Return the attempt under which *job* is to be worked now; None where it is not."""
+        admissions = self._engine.admissions
+        if job.call is None:
+            return None
+        if job.admission is None or may_wait:
+            (job.admission,) = admissions.admit_all([job.call], may_wait=may_wait and job.call.plan.waits)
+        try:
+            if isinstance(job.admission, Attempt):
+                job.admission = admissions.make_ready(job.admission)
+        except OnceError as error:
+            job.admission = error
+        refused = isinstance(job.admission, OnceError) and not _is_settled(job.admission)
+        job.error = job.admission if refused and isinstance(job.admission, OnceError) else None
+        return job.admission if isinstance(job.admission, Attempt) else None
+
+    def _raised(self, job: Job, attempt: Attempt, error: Exception) -> None:
+        self._engine.story.of_exception(attempt, error)
+        settled = attempt.happened is Happening.STORED or (attempt.happened is None and _is_settled(error))
+        job.error = None if settled else error
+
+    def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
+        """Mark *job* as one that goes back unstarted, where one before it in its group has failed."""
+        if job.group is None:
+            return False
+        failed = next((other for other in lane[: lane.index(job)] if other.error is not None), None)
+        if failed is not None and job.error is None:
+            job.error = Skipped(f"message {failed.ids[0]} of its group failed before it")
+        return failed is not None
+
+    # ---------------------------------------------------------------- tokens of many jobs
+
+    def _acquire(self, jobs: Iterable[Job]) -> None:
+        """
+        Get the tokens of all jobs together.
+
+        Under hold and probe each is got just before it is worked: a crash must not hold work that
+        never began. A second payload under a token of this batch waits for the first one's end.
+        """
+        first: dict[str, Job] = {}
+        for job in jobs:
+            if job.call is not None and job.call.plan.on_lapse is OnLapse.TAKE_OVER:
+                first.setdefault(job.call.token, job)
+        calls = [job.call for job in first.values() if job.call is not None]
+        if calls:
+            admissions = self._engine.admissions.admit_all(calls, may_wait=False)
+            for job, admission in zip(first.values(), admissions, strict=True):
+                job.admission = admission
+
+    def _give_back(self, jobs: Iterable[Job]) -> None:
+        """Release the tokens of what was not started."""
+        for job in jobs:
+            if isinstance(job.admission, Attempt):
+                self._engine.abandon(job.admission)
+                job.admission = None
+
+
+def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
+    """Return what must be worked in order: the message groups of a FIFO queue, else each job by itself."""
+    found: dict[object, list[Job]] = {}
+    for job in jobs:
+        found.setdefault(job if job.group is None else job.group, []).append(job)
+    return list(found.values())
+
+
+def waiting(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that may wait for the other attempt's outcome now; FIFO never waits."""
+    return [
+        job
+        for job in jobs
+        if job.group is None
+        and job.call is not None
+        and job.call.plan.waits
+        and isinstance(job.error, InProgress)
+    ]
+
+
+def _is_settled(error: BaseException) -> bool:
+    """Tell whether the work is settled although it has no result: its message must not come again."""
+    return isinstance(error, StoredError | ResultUnavailable)

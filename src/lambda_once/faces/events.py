@@ -1,0 +1,48 @@
+"""`once.event`: EventBridge, S3, direct and Step Functions invocations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.typed import codec_for
+from lambda_once.events import event as source
+from lambda_once.faces.handlers import executed, handler_like, with_context
+from lambda_once.faces.protection import Protection, name_of, return_annotation
+from lambda_once.runner.outcomes import Replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.faces.host import Host
+    from lambda_once.faces.settings import Settings
+
+
+def event_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* once for each unit of its event."""
+    returns = return_annotation(function) if settings.returns is None else settings.returns
+    protection = Protection(host, settings, settings.plan(codec_for(returns)), name_of(function))
+    work = with_context(function)
+
+    def handle(event: Any, context: Any) -> Any:
+        results = []
+        failures = []
+        with host.invocation(context) as invocation:
+            retried = source.is_async(event)
+            for unit, part in source.units(event, invocation.request_id):
+                try:
+                    call = protection.call(unit, invocation, arguments=(part,), waits_for_own=retried)
+                    results.append(dressed(settings, executed(host, work, call, part, context)))
+                except Exception as error:  # noqa: BLE001  (one bad record must not take the others down)
+                    failures.append(error)
+        if failures:
+            raise failures[0]
+        return results[0] if len(results) == 1 else results
+
+    return handler_like(function, handle)
+
+
+def dressed(settings: Settings, outcome: Any) -> Any:
+    """Return what the caller gets of *outcome*: a replayed one as ``on_replay`` dresses it."""
+    if not isinstance(outcome, Replayed):
+        return outcome
+    return outcome.result if settings.on_replay is None else settings.on_replay(outcome.result, outcome)

@@ -1,0 +1,148 @@
+"""`once.function`, `once.begin` and `once.run`: work that no event brings."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.typed import codec_for
+from lambda_once.errors import Misconfigured
+from lambda_once.events.payload import payload_of
+from lambda_once.events.unit import Unit, itself
+from lambda_once.faces.events import dressed
+from lambda_once.faces.protection import Given, Protection, name_of, return_annotation
+from lambda_once.runner.attempt import Attempt, working
+from lambda_once.runner.engine import off_loop
+from lambda_once.runner.outcomes import Replayed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+    from lambda_once.faces.host import Host
+    from lambda_once.faces.settings import Settings
+    from lambda_once.runner.call import Call
+
+
+def protected_function(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return *function*, plain or async, so that it takes effect once for each key of its arguments."""
+    _check(function, settings)
+    returns = return_annotation(function) if settings.returns is None else settings.returns
+    protection = Protection(host, settings, settings.plan(codec_for(returns)), name_of(function))
+    bind = functools.partial(_unit, inspect.signature(function), is_method(function))
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def protected_async(*args: Any, **kwargs: Any) -> Any:
+            with host.invocation() as invocation:
+                call = protection.call(bind(args, kwargs), invocation, Given(args, kwargs), arguments=args)
+                outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
+                return dressed(settings, outcome)
+
+        return protected_async
+
+    @functools.wraps(function)
+    def protected(*args: Any, **kwargs: Any) -> Any:
+        with host.invocation() as invocation:
+            call = protection.call(bind(args, kwargs), invocation, Given(args, kwargs), arguments=args)
+            return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
+
+    return protected
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Tell whether *function* is written to be a method: its first parameter is self or cls."""
+    first = next(iter(inspect.signature(function).parameters), None)
+    return first in ("self", "cls")
+
+
+def _check(function: Callable[..., Any], settings: Settings) -> None:
+    if isinstance(function, staticmethod | classmethod):
+        raise Misconfigured("put @staticmethod and @classmethod outside: above @once.function")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Misconfigured(
+            f"{function.__qualname__} is a generator: its values cannot be stored and replayed"
+        )
+    if is_method(function) and settings.key is None and settings.scope is None:
+        raise Misconfigured(
+            f"{function.__qualname__} is a method, and the object of the call does not count for the key: "
+            "two tenants' objects would share tokens. Give key= or scope="
+        )
+
+
+def _unit(signature: inspect.Signature, method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Unit:  # noqa: FBT001
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    named = dict(bound.arguments)
+    if method:
+        named.pop(next(iter(named)))
+    payload = {name: payload_of(value) for name, value in named.items()}
+    return Unit(payload, payload, payload, None, itself, parsed=False)
+
+
+class Begun:
+    """
+    The explicit form: a context manager, plain or async, around work of one key.
+
+    Inside of it an `Attempt`, or where the work was done before, its `Replayed` outcome. Leaving cleanly
+    without ``complete`` completes the token with None; an exception leaves by ``on_error``.
+    """
+
+    def __init__(self, host: Host, protection: Protection, unit: Unit) -> None:
+        self._host = host
+        self._protection = protection
+        self._unit = unit
+        self._stack = ExitStack()
+        self._inside: Attempt | Replayed
+
+    def __enter__(self) -> Attempt | Replayed:
+        with ExitStack() as stack:
+            self._enter(self._host.engine.start(self._call(stack)), stack)
+        return self._inside
+
+    async def __aenter__(self) -> Attempt | Replayed:
+        with ExitStack() as stack:
+            self._enter(await self._host.engine.start_async(self._call(stack)), stack)
+        return self._inside
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if isinstance(self._inside, Attempt):
+                self._host.engine.left(self._inside, error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if isinstance(self._inside, Attempt):
+                await off_loop(self._host.engine.left, self._inside, error)
+
+    def _call(self, stack: ExitStack) -> Call:
+        return self._protection.call(self._unit, stack.enter_context(self._host.invocation()))
+
+    def _enter(self, entered: Attempt | Replayed, stack: ExitStack) -> None:
+        if isinstance(entered, Attempt):
+            stack.enter_context(working(entered))
+        self._inside = entered
+        self._stack = stack.pop_all()
+
+
+def begun(
+    host: Host, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
+) -> Begun:
+    """Return the explicit form; *caller* is the frame that asks for it, and gives it its default name."""
+    name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
+    plan = settings.plan(codec_for(Any if settings.returns is None else settings.returns))
+    return Begun(host, Protection(host, settings, plan, name), unit_of_key(key, scope, payload))
+
+
+def unit_of_key(key: object, scope: object, payload: object) -> Unit:
+    """Return the unit of the explicit form, whose key and scope are values; no payload is `NOTHING`."""
+    return Unit(
+        payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
+    )

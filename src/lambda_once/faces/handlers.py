@@ -1,0 +1,77 @@
+"""What the Lambda handlers of all faces have in common: how they are called, and how they look."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.errors import Misconfigured
+from lambda_once.faces import loops
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from lambda_once.faces.host import Host
+    from lambda_once.runner.call import Call
+
+_SIGNATURE = inspect.Signature(
+    [
+        inspect.Parameter("event", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
+    ]
+)
+
+
+def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return *handle* as a Lambda handler with the names and docs of *function*, and its own signature."""
+
+    @functools.wraps(function)
+    def handler(event: Any, context: Any = None) -> Any:
+        return handle(event, context)
+
+    handler.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
+    handler.__annotations__ = {}
+    return handler
+
+
+def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return *function* as one of two arguments, whether or not it takes the context."""
+    positional = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
+    if len(positional) > 1 or variadic:
+        return function
+    if not positional:
+        raise Misconfigured(f"{function.__qualname__} takes no argument: it gets what is to be worked")
+    if inspect.iscoroutinefunction(function):
+
+        async def awaiting(subject: Any, _context: Any) -> Any:
+            return await function(subject)
+
+        return awaiting
+    return lambda subject, _context: function(subject)
+
+
+def executed(host: Host, work: Callable[..., Any], call: Call, *args: Any) -> Any:
+    """Execute *call* as `Engine.execute` does, plainly even where *work* is a coroutine function."""
+    if inspect.iscoroutinefunction(work):
+
+        async def awaiting() -> Any:
+            return await host.engine.execute_async(call, lambda: work(*args))
+
+        return loops.run(awaiting())
+    return host.engine.execute(call, lambda: work(*args))
+
+
+def called(work: Callable[..., Any], *args: Any) -> Any:
+    """Call *work* unprotected, plainly even where it is a coroutine function."""
+    result = work(*args)
+    return loops.run(_awaited(result)) if inspect.iscoroutinefunction(work) else result
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result

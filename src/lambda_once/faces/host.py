@@ -1,0 +1,118 @@
+"""What all faces of one `Once` share: where they live, and the engine they are driven by."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.errors import Misconfigured
+from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.powertools import Reporter
+from lambda_once.runner.engine import Engine
+from lambda_once.runner.invocation import Invocation, current_invocation, invocation_of, set_invocation
+from lambda_once.stores.forgetful import ForgetfulStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lambda_once.stores.contract import Store
+
+
+class Host:
+    """Makes the engine at first use: nothing is looked up or connected before."""
+
+    def __init__(self, table: str | None, client: Any, store: Store | None, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self.clock: Clock = SystemClock()
+        self._table = table
+        self._client = client
+        self._store = store
+        self._engines: dict[bool, Engine] = {}
+        self._lock = threading.Lock()
+        self._warned = False
+
+    @property
+    def service(self) -> str:
+        return self.reporter.service
+
+    @property
+    def disabled(self) -> bool:
+        """Whether LAMBDA_ONCE_DISABLED says that everything runs and nothing is stored."""
+        return os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower() in ("1", "true", "yes", "on")
+
+    @property
+    def engine(self) -> Engine:
+        disabled = self.disabled
+        with self._lock:
+            if disabled not in self._engines:
+                self._engines[disabled] = self._new_engine(disabled=disabled)
+            return self._engines[disabled]
+
+    @contextmanager
+    def invocation(self, context: object = None) -> Iterator[Invocation]:
+        """
+        Give everything in the block the remaining time of *context*, and one set of counts.
+
+        Inside of another invocation with the same context the outer one goes on: the metrics are
+        flushed once, at its end.
+        """
+        outer = current_invocation()
+        inside = outer is not None and context in (None, outer.context)
+        if outer is not None and inside and outer.owner is self:
+            yield outer
+            return
+        invocation = (
+            outer.of(self) if outer is not None and inside else invocation_of(context, self.clock, self)
+        )
+        if not invocation.known:
+            self._warn_of_time()
+        before = set_invocation(invocation)
+        try:
+            yield invocation
+        finally:
+            set_invocation(before)
+            self.reporter.flush(invocation.tally)
+
+    @contextmanager
+    def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
+        """Work with *store* and *clock* in the block, and as before after it: for tests."""
+        before = self._store, self.clock, self._engines
+        self._store, self.clock, self._engines = store or self._store, clock or self.clock, {}
+        try:
+            yield
+        finally:
+            self._store, self.clock, self._engines = before
+
+    def _warn_of_time(self) -> None:
+        if not self._warned:
+            self._warned = True
+            reason = "no context tells the remaining time, 900 s are assumed: use once.invocation(context)"
+            self.reporter.log(Details(Happening.NO_INVOCATION, reason=reason))
+
+    def _new_engine(self, *, disabled: bool) -> Engine:
+        if not disabled:
+            return Engine(self._store or self._table_store(), self.clock, self.reporter)
+        reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
+        self.reporter.log(Details(Happening.DISABLED, reason=reason))
+        return Engine(ForgetfulStore(lambda: self._store or self._table_store()), self.clock, self.reporter)
+
+    def _table_store(self) -> Store:
+        from lambda_once.stores.dynamodb import DynamoDBStore
+
+        table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
+        if not table:
+            raise Misconfigured(
+                "no token table is named: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
+                "or Once(store=MemoryStore()) for a first try"
+            )
+        return DynamoDBStore(table, self._client, _shards())
+
+
+def _shards() -> int:
+    text = os.environ.get("LAMBDA_ONCE_STATUS_SHARDS", "1")
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise Misconfigured(f"LAMBDA_ONCE_STATUS_SHARDS is {text!r}: give a whole number, 1 or more")
+    return int(text)

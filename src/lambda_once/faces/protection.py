@@ -1,0 +1,147 @@
+"""From a unit of work to the call that protects it: name, token, fingerprint, policies."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from lambda_once.core.canonical import NotCanonical, fingerprint, without
+from lambda_once.core.forms import plain
+from lambda_once.core.keys import is_nothing, select, select_from, token
+from lambda_once.errors import KeyMissing
+from lambda_once.events.unit import NOTHING
+from lambda_once.runner.call import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lambda_once.events.unit import Unit
+    from lambda_once.faces.host import Host
+    from lambda_once.faces.settings import Settings
+    from lambda_once.runner.call import Plan
+    from lambda_once.runner.invocation import Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The arguments that a callable key or scope gets."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
+
+    host: Host
+    settings: Settings
+    plan: Plan
+    default_name: str
+    """``module.qualname``; the Lambda function's name comes before it."""
+
+    @property
+    def name(self) -> str:
+        return self.settings.name or named(self.default_name)
+
+    def call(
+        self,
+        unit: Unit,
+        invocation: Invocation,
+        given: Given | None = None,
+        *,
+        arguments: tuple[object, ...] = (),
+        waits_for_own: bool = False,
+    ) -> Call:
+        """
+        Return the call of *unit*. *given* is what callables get, *unit*'s subject where left out.
+
+        Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`.
+        """
+        given = given or Given((unit.subject,), {})
+        if self.host.disabled:
+            return self._disabled_call(invocation, arguments)
+        payload = without(unit.payload, self.settings.ignore)
+        key, explicit = self._key(unit, payload, given)
+        return Call(
+            name=self.name,
+            token=token(self.host.service, self.name, self._scope(unit, given), key),
+            plan=self.plan,
+            invocation=invocation,
+            fingerprint=self._fingerprint(unit, payload) if explicit else None,
+            delivery=unit.delivery,
+            arguments=arguments,
+            waits_for_own=waits_for_own,
+        )
+
+    def _key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
+        """Return the key, and whether it is one that another payload could come with."""
+        selector = self.settings.key
+        if isinstance(selector, str):
+            return select(selector, seen(unit, payload)), True
+        if selector is not None:
+            return select_from(selector, given.args, given.kwargs), True
+        if unit.key is not NOTHING:
+            return unit.key, True
+        substance = unit.substance(payload)
+        if is_nothing(substance):
+            raise KeyMissing(
+                "an empty payload is no key: every empty one would be a duplicate of the first; "
+                "name a key with key=, or send something that tells this work from other work"
+            )
+        # Tagged, so that it is digested even where the whole payload is a readable text.
+        return {"payload": substance}, False
+
+    def _scope(self, unit: Unit, given: Given) -> object:
+        selector = self.settings.scope
+        if selector is None:
+            return unit.scope or None
+        if isinstance(selector, str):
+            scope = select(selector, seen(unit, unit.envelope), "scope")
+        else:
+            scope = select_from(selector, given.args, given.kwargs, "scope")
+        return (scope, *unit.scope) if unit.scope else scope
+
+    def _fingerprint(self, unit: Unit, payload: object) -> str | None:
+        narrowed = self.settings.fingerprint
+        if narrowed is False:
+            return None
+        try:
+            if narrowed is not None:
+                return fingerprint(select(narrowed, seen(unit, payload), "fingerprint"))
+            return fingerprint(unit.substance(payload))
+        except NotCanonical:
+            return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
+
+    def _disabled_call(self, invocation: Invocation, arguments: tuple[object, ...]) -> Call:
+        invocation.tally.count("disabled")
+        return Call(self.name, f"disabled/{self.name}", self.plan, invocation, arguments=arguments)
+
+
+def seen(unit: Unit, value: object) -> object:
+    """Return what an expression sees of *value*, which is of *unit*. Raises `KeyMissing` for a cycle."""
+    if unit.parsed:
+        return value
+    try:
+        return plain(value)
+    except NotCanonical as error:
+        raise KeyMissing(f"an expression cannot look into the arguments: {error}; use a callable") from None
+
+
+def named(qualified: str) -> str:
+    """Return the default name: two functions of one name in two Lambdas never share tokens by accident."""
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+    return f"{function}.{qualified}" if function else qualified
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def return_annotation(function: Callable[..., Any]) -> object:
+    """Return *function*'s return annotation, or Any where there is none or its names cannot be resolved."""
+    try:
+        return get_type_hints(function).get("return", Any)
+    except (NameError, TypeError, AttributeError):
+        return Any

@@ -1,0 +1,138 @@
+"""`once.sqs` and `once.sns`: handlers of single records."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.typed import codec_for
+from lambda_once.errors import OnceError, RetryLater
+from lambda_once.events import sns, sqs
+from lambda_once.events.unit import Malformed
+from lambda_once.faces import loops
+from lambda_once.faces.batch import Batch, Job
+from lambda_once.faces.handlers import handler_like, with_context
+from lambda_once.faces.protection import Protection, name_of
+from lambda_once.faces.subjects import BadRecord, Subjects
+from lambda_once.observability.details import Details, Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.events.unit import Unit
+    from lambda_once.faces.host import Host
+    from lambda_once.faces.settings import Settings
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.invocation import Invocation
+
+
+class Records:
+    """
+    Makes calls of records and works them, for one decorator.
+
+    *retried*: the source invokes asynchronously, and Lambda itself tries again under the same request id.
+    """
+
+    def __init__(
+        self, host: Host, function: Callable[..., Any], settings: Settings, *, retried: bool = False
+    ) -> None:
+        self.host = host
+        self._concurrency = settings.concurrency
+        self._function = with_context(function)
+        self._retried = retried
+        self._subjects = Subjects(settings.model)
+        self._protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))
+
+    def call(self, unit: Unit | Malformed, invocation: Invocation) -> tuple[Call, Any]:
+        """Return the call of a record and what the function gets. Raises `GiveUp`, and has it logged."""
+        try:
+            if isinstance(unit, Malformed):
+                raise BadRecord(unit.message)
+            unit = self._subjects.of(unit)
+            call = self._protection.call(
+                unit, invocation, arguments=(unit.subject,), waits_for_own=self._retried
+            )
+        except OnceError as error:
+            details = Details(
+                Happening.BAD_RECORD,
+                name=self._protection.name,
+                delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
+                error=type(error).__name__,
+                reason=str(error),
+            )
+            self.host.reporter.report(details, invocation.tally)
+            raise
+        return call, unit.subject
+
+    def work_on(self, jobs: list[Job], context: Any) -> None:
+        """Work all *jobs*, plainly even where the function is a coroutine function."""
+        batch = Batch(self.host.engine, self._function, context)
+        if inspect.iscoroutinefunction(self._function):
+            loops.run(batch.work_async(jobs, self._concurrency))
+        else:
+            batch.work(jobs)
+
+
+def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that works each record once, and returns what goes back to the queue."""
+    records = Records(host, function, settings)
+
+    def handle(event: Any, context: Any) -> Any:
+        with host.invocation(context) as invocation:
+            jobs = jobs_of(sqs.records(event), records, invocation)
+            records.work_on(jobs, context)
+            return _answer(jobs, raises=settings.raise_on_entire_batch_failure)
+
+    return handler_like(function, handle)
+
+
+def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocation) -> list[Job]:
+    """Return the work of *messages*, in their order: equal records folded, bad ones failed by themselves."""
+    jobs: list[Job] = []
+    known: dict[tuple[str, str | None], Job] = {}
+    for message in messages:
+        job = Job([message.id], message.group)
+        try:
+            job.call, job.subject = records.call(message.unit, invocation)
+        except OnceError as error:
+            job.error = error
+        else:
+            twin = known.setdefault((job.call.token, job.call.fingerprint), job)
+            if twin is not job and not records.host.disabled:
+                twin.ids.append(message.id)
+                continue
+        jobs.append(job)
+    return jobs
+
+
+def _answer(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]]]:
+    failed = [job for job in jobs if job.error is not None]
+    errors = [job.error for job in failed if job.error is not None]
+    if raises and failed and len(failed) == len(jobs) and not all(isinstance(e, RetryLater) for e in errors):
+        from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+
+        # As Powertools does: the Errors metric rings, and a mapping without ReportBatchItemFailures, which
+        # would take the answer for success and delete every message, is safe.
+        children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
+        raise BatchProcessingError(f"all {len(failed)} pieces of work of the batch failed", children)
+    return sqs.response(id_ for job in failed for id_ in job.ids)
+
+
+def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """
+    Return the Lambda handler that works each record once.
+
+    It raises where one failed, once all were tried, so that Lambda delivers the event again.
+    """
+    records = Records(host, function, settings, retried=True)
+
+    def handle(event: Any, context: Any) -> None:
+        with host.invocation(context) as invocation:
+            messages = [sqs.Message(None, None, unit) for unit in sns.records(event)]
+            jobs = jobs_of(messages, records, invocation)
+            records.work_on(jobs, context)
+        for job in jobs:
+            if job.error is not None:
+                raise job.error
+
+    return handler_like(function, handle)

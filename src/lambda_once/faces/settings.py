@@ -1,0 +1,160 @@
+"""The options of `Once` and of its decorators, checked when they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from lambda_once.core.keys import compile_expression
+from lambda_once.errors import Misconfigured
+from lambda_once.policies import RELEASE, OnError, OnLapseOption, lapse_rule
+from lambda_once.runner.call import Plan, never_an_error
+
+if TYPE_CHECKING:
+    from lambda_once.core.keys import Selector
+    from lambda_once.core.typed import Codec
+    from lambda_once.policies import ErrorResponse
+
+FOR_QUEUES = timedelta(days=14)
+"""How long an outcome is kept by default: SQS' longest retention (SQS developer guide, quotas)."""
+FOR_API = timedelta(days=1)
+"""How long an API response is kept: a client gives up before that."""
+FOR_HASHED_API = timedelta(minutes=5)
+"""How long a response to a request without a key is kept: the same request later may be a new wish."""
+
+POLICIES = frozenset({"keep", "lease", "on_error", "on_lapse", "on_in_progress", "on_store_outage", "cache"})
+"""What `Once` takes for all its decorators."""
+KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
+RECORDS = POLICIES | KEYING | {"model"}
+QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
+EVENT = POLICIES | KEYING | {"returns", "on_replay"}
+API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All options with their defaults. Made by `settings_of`, which checks them."""
+
+    name: str | None = None
+    key: Selector = None
+    scope: Selector = None
+    fingerprint: str | Literal[False] | None = None
+    ignore: Sequence[str] = ()
+    keep: timedelta | None = None
+    lease: timedelta | None = None
+    on_error: OnError = RELEASE
+    on_lapse: OnLapseOption = None
+    on_in_progress: Literal["conflict", "wait"] = "conflict"
+    on_store_outage: Literal["fail", "run"] = "fail"
+    cache: int = 0
+    returns: Any = None
+    on_replay: Callable[[Any, Any], Any] | None = None
+    model: Any = None
+    concurrency: int = 10
+    raise_on_entire_batch_failure: bool = True
+    methods: frozenset[str] | None = None
+    without_key: Literal["hash", "reject", "run"] = "hash"
+    store_status: frozenset[int] = field(default_factory=frozenset)
+    problem: Callable[[Any], Any] | None = None
+
+    def plan(
+        self,
+        codec: Codec,
+        keep: timedelta = FOR_QUEUES,
+        error_in: Callable[[object], ErrorResponse | None] = never_an_error,
+    ) -> Plan:
+        """Resolve the policies; *keep* stands where none was given."""
+        on_lapse, probe = lapse_rule(self.on_lapse, self.on_error)
+        return Plan(
+            keep=self.keep or keep,
+            lease=self.lease,
+            on_error=self.on_error,
+            on_lapse=on_lapse,
+            probe=probe,
+            waits=self.on_in_progress == "wait",
+            runs_in_outage=self.on_store_outage == "run",
+            cache=self.cache,
+            codec=codec,
+            error_in=error_in,
+        )
+
+
+def settings_of(defaults: Settings, options: Mapping[str, Any], allowed: frozenset[str]) -> Settings:
+    """
+    Lay a decorator's *options* over *defaults*.
+
+    Raises `Misconfigured` for an option that this decorator does not take, and for a value that
+    cannot be meant: when the decorator is made, not when the first event comes.
+    """
+    unknown = sorted(options.keys() - allowed)
+    if unknown:
+        raise Misconfigured(
+            f"there is no option {', '.join(unknown)} here; the options are {', '.join(sorted(allowed))}"
+        )
+    settings = replace(defaults, **_frozen(options))
+    for name, problem in _problems(settings):
+        raise Misconfigured(f"{name}={getattr(settings, name)!r}: {problem}")
+    lapse_rule(settings.on_lapse, settings.on_error)
+    for selector, what in (
+        (settings.key, "key"),
+        (settings.scope, "scope"),
+        (settings.fingerprint, "fingerprint"),
+    ):
+        if isinstance(selector, str):
+            compile_expression(selector, what)
+    return settings
+
+
+def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy what the caller could change afterwards."""
+    copies: dict[str, Callable[[Any], Any]] = {
+        "methods": lambda value: frozenset(method.upper() for method in value),
+        "store_status": frozenset,
+        "ignore": lambda value: value if isinstance(value, str) else tuple(value),
+        "on_error": lambda value: dict(value) if isinstance(value, Mapping) else value,
+    }
+    return {
+        name: copies[name](value) if name in copies and value is not None else value
+        for name, value in options.items()
+    }
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_in_progress": ("conflict", "wait"),
+    "on_store_outage": ("fail", "run"),
+    "without_key": ("hash", "reject", "run"),
+}
+_PATHS = 'give a list of dotted paths, such as ("sentDate", "meta.retryCount")'
+
+
+def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
+    """Yield the name of each option whose value cannot be meant, and what it should be."""
+    for name in ("keep", "lease"):
+        value = getattr(settings, name)
+        if value is not None and not (isinstance(value, timedelta) and value > timedelta(0)):
+            yield name, "give a positive timedelta, such as timedelta(hours=1)"
+    for name, allowed in _CHOICES.items():
+        if getattr(settings, name) not in allowed:
+            yield name, f"give one of {', '.join(allowed)}"
+    for name, least in (("cache", 0), ("concurrency", 1)):
+        value = getattr(settings, name)
+        if not isinstance(value, int) or value < least:
+            yield name, f"give a whole number, {least} or more"
+    yield from _keying_problems(settings)
+
+
+def _keying_problems(settings: Settings) -> Iterable[tuple[str, str]]:
+    if isinstance(settings.ignore, str) or not all(isinstance(path, str) for path in settings.ignore):
+        yield "ignore", _PATHS
+    if settings.name is not None and not (isinstance(settings.name, str) and settings.name):  # type: ignore[redundant-expr]
+        yield "name", "give a text that is not empty"
+    if not (
+        settings.fingerprint is None or settings.fingerprint is False or isinstance(settings.fingerprint, str)
+    ):
+        yield "fingerprint", "give a JMESPath expression, or False for none"
+    for name in ("key", "scope"):
+        value = getattr(settings, name)
+        if not (value is None or isinstance(value, str) or callable(value)):
+            yield name, "give a JMESPath expression or a callable"

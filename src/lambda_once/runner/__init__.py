@@ -1,0 +1,1 @@
+"""The shell around the rules: clock, store, decide, call, log, store."""

@@ -1,0 +1,286 @@
+"""
+How a call gets its token, or the outcome of the attempt that has it.
+
+One conditional write answers new and duplicate alike. What it refused is decided by
+`core.lifecycle.decide`; what every decision leads to stands in `Admissions._resolve`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Acquire, AsSeen, Complete, Finish, Onlooker, Unclaimed
+from lambda_once.errors import InProgress, KeyReused, OnceError, RetryLater, StoreUnavailable
+from lambda_once.observability.details import Happening
+from lambda_once.policies import NOT_DONE, Done, Lapsed
+from lambda_once.runner.attempt import Attempt, new_attempt_id
+from lambda_once.runner.keeping import kept, ttl_after
+from lambda_once.runner.outcomes import Replayed
+from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import datetime
+
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.outcomes import Outcomes
+    from lambda_once.runner.settlement import Settlement
+    from lambda_once.runner.story import Story
+
+MARGIN = timedelta(seconds=2)
+"""
+What a lease has beyond the invocation's remaining time: clocks of two machines differ, and standard
+sandboxes were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
+"""
+RESERVE = 0.3
+"""Seconds kept for writing what is done: nothing starts and nobody waits in the last of an invocation."""
+FIRST_POLL = 0.05
+LONGEST_POLL = 1.0
+ROUNDS = 5
+"""How often a row may change under a call before the call counts as in progress."""
+
+Admitted = Attempt | Replayed
+Admission = Admitted | OnceError
+
+
+class Admissions:
+    """Gets tokens for calls. Holds nothing of any call."""
+
+    def __init__(self, settlement: Settlement, outcomes: Outcomes, story: Story) -> None:
+        self._settlement = settlement
+        self._outcomes = outcomes
+        self._story = story
+        self._store = settlement.store
+        self._clock = settlement.clock
+
+    def admit(self, call: Call) -> Admitted:
+        """Get the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
+        (admission,) = self.admit_all([call], may_wait=call.plan.waits)
+        if isinstance(admission, OnceError):
+            raise admission
+        return admission
+
+    def admit_all(self, calls: Sequence[Call], *, may_wait: bool) -> list[Admission]:
+        """Admit each of *calls*, whose tokens differ; an error answers one of them and no other."""
+        remembered = [self._remembered(call) for call in calls]
+        asked = [call for call, known in zip(calls, remembered, strict=True) if known is None]
+        answered = iter(self._asked(asked, may_wait=may_wait) if asked else ())
+        return [next(answered) if known is None else known for known in remembered]
+
+    def make_ready(self, attempt: Attempt) -> Admitted:
+        """
+        Return what may be started now: *attempt* itself where its lease and the time suffice.
+
+        A lease that is nearly over is extended first; where that is refused, the call is a duplicate
+        of whoever has the token now. Raises `RetryLater`, the token released, where too little time
+        remains to finish anything.
+        """
+        call = attempt.call
+        if call.invocation.deadline.remaining() <= RESERVE:
+            self._settlement.give_back(call, attempt.id, told=True)
+            message = f"too little time remains to start the work of token {call.token}: deliver it again"
+            raise RetryLater(message, token=call.token)
+        now = self._clock.now()
+        if attempt.lease >= now + MARGIN or attempt.unprotected:
+            return attempt
+        try:
+            self._settlement.extend(attempt, self._lease(call))
+        except RetryLater:
+            self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
+            return self.admit(call)
+        return attempt
+
+    # ---------------------------------------------------------------- asking the table
+
+    def _remembered(self, call: Call) -> Admission | None:
+        record = self._outcomes.memory.get(call.token) if call.plan.cache else None
+        if record is None:
+            return None
+        decision = decide(record, Request("", call.fingerprint, call.plan.on_lapse), self._clock.now())
+        if decision is not Decision.REPLAY:
+            return None
+        return self._guarded(call, lambda: self._outcomes.replay_or_raise(call, record, decision))
+
+    def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> list[Admission]:
+        wishes = [self._wish(call, new_attempt_id(), self._take(call)) for call in calls]
+        with self._story.segment("once.acquire") as segment:
+            answers = self._store.acquire(wishes, calls[0].invocation.deadline)
+            segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
+        admissions = [
+            self._guarded(call, lambda c=call, w=wish, a=answer: self._resolve(c, w, a, may_wait=may_wait))  # type: ignore[misc]
+            for call, wish, answer in zip(calls, wishes, answers, strict=True)
+        ]
+        unanswered = [
+            (call, wish.attempt)
+            for call, wish, admission in zip(calls, wishes, admissions, strict=True)
+            if isinstance(admission, StoreUnavailable)
+        ]
+        if unanswered:  # it may have been acquired all the same, and nothing started
+            self._settlement.give_all_back(unanswered, told=False)
+        self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
+        return admissions
+
+    def _guarded(self, call: Call, admit: Callable[[], Admitted]) -> Admission:
+        try:
+            return admit()
+        except OnceError as error:
+            error.token = error.token or call.token
+            self._story.of_call(_refusal(error), call, error=type(error).__name__)
+            return error
+
+    def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Admitted:
+        """Follow the table's answers until there is an attempt, an outcome or an error."""
+        rounds = polls = 0
+        while isinstance(answer, Refused):
+            record = answer.record
+            decision = decide(
+                record, Request(wish.attempt, call.fingerprint, call.plan.on_lapse), self._clock.now()
+            )
+            if record is None or decision in (Decision.RUN, Decision.ASK):
+                rounds += 1
+                if rounds > ROUNDS:
+                    raise self._outlasted(call, record)
+                if record is not None and decision is Decision.ASK:
+                    wish, answer = self._probed(call, wish, record)
+                else:
+                    wish = self._wish(call, wish.attempt, self._take(call, record))
+                    (answer,) = self._store.acquire([wish], call.invocation.deadline)
+            elif decision is Decision.IN_PROGRESS and self._waits(call, record, may_wait=may_wait):
+                polls += 1
+                call.invocation.deadline.pause(min(LONGEST_POLL, FIRST_POLL * 2**polls))
+                answer = Refused(self._store.read(call.token, call.invocation.deadline))
+            else:
+                return self._answer(call, record, decision)
+        match answer:
+            case Won():
+                return self._won(call, wish, answer)
+            case Unanswered(reason):
+                return self._outage(call, wish, reason)
+            case Rejected(wrong):
+                raise wrong
+
+    def _answer(self, call: Call, record: Record, decision: Decision) -> Replayed:
+        if decision is Decision.HELD:
+            self._settlement.pin(call, record)
+        return self._outcomes.replay_or_raise(call, record, decision)
+
+    def _won(self, call: Call, wish: Acquire, won: Won) -> Attempt:
+        attempt = Attempt(call, wish.attempt, won.fence, wish.now, wish.lease, self._settlement)
+        self._story.of_attempt(Happening.ACQUIRED, attempt)
+        if won.took_over:
+            self._story.of_attempt(Happening.TAKEN_OVER, attempt)
+        return attempt
+
+    def _outage(self, call: Call, wish: Acquire, reason: str) -> Attempt:
+        if call.plan.runs_in_outage:
+            self._story.of_call(
+                Happening.STORE_UNAVAILABLE, call, reason="runs unprotected, as on_store_outage says"
+            )
+            return Attempt(call, wish.attempt, 0, wish.now, wish.lease, self._settlement, unprotected=True)
+        message = (
+            f"the token table did not answer ({reason}): token {call.token} was not worked, deliver it again"
+        )
+        raise StoreUnavailable(message, token=call.token)
+
+    # ---------------------------------------------------------------- lapsed work, and a probe for it
+
+    def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, Acquired]:
+        """Ask whether the lapsed attempt did its work, and act on exactly what was asked about."""
+        answer = self._probe(call, record)
+        if isinstance(answer, Done):
+            now = self._clock.now()
+            by = Onlooker(record.attempt, record.expected_completion, new_attempt_id())
+            change = Complete(kept(call.plan.codec, answer.result).stored)
+            write = Finish(call.token, by, change, now, ttl_after(change, call, now))
+            (written,) = self._store.finish([write], call.invocation.deadline)
+            if not isinstance(written, Written):
+                return wish, written
+            self._story.of_record(Happening.COMPLETED, call, record, reason="the probe says that it was done")
+            return wish, Refused(self._store.read(call.token, call.invocation.deadline))
+        if answer is NOT_DONE:
+            wish = self._wish(call, wish.attempt, AsSeen(record.attempt, record.expected_completion))
+            (acquired,) = self._store.acquire([wish], call.invocation.deadline)
+            return wish, acquired
+        self._settlement.pin(call, record)
+        raise self._outcomes.error(call, record, Decision.HELD)
+
+    def _probe(self, call: Call, record: Record) -> object:
+        lapsed = Lapsed(
+            record.token,
+            record.attempt,
+            record.fence,
+            record.locked_by,
+            record.created,
+            record.expected_completion,
+        )
+        if call.plan.probe is None:
+            return None
+        try:
+            answer = call.plan.probe(lapsed, *call.arguments)
+            return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+        except Exception as broken:  # noqa: BLE001  (the user's probe failed: what it meant to say is unknown)
+            self._story.of_record(Happening.PROBE_FAILED, call, record, error=type(broken).__name__)
+            return None
+
+    # ---------------------------------------------------------------- parts of these
+
+    def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
+        if call.plan.on_lapse is OnLapse.TAKE_OVER:
+            return Unclaimed(take_over=True)
+        if record is not None and record.state is State.RELEASED and not record.expired(self._clock.now()):
+            return AsSeen(record.attempt, None)
+        return Unclaimed(take_over=False)
+
+    def _wish(self, call: Call, attempt: str, take: Unclaimed | AsSeen) -> Acquire:
+        lease = self._lease(call)
+        # Guarantee 6: what may have to wait for a person never expires.
+        mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
+        return Acquire(
+            token=call.token,
+            attempt=attempt,
+            locked_by=call.invocation.locked_by,
+            now=self._clock.now(),
+            lease=lease,
+            take=take,
+            ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
+            fingerprint=call.fingerprint,
+            delivery=call.delivery,
+        )
+
+    def _lease(self, call: Call) -> datetime:
+        if call.plan.lease is not None:
+            return self._clock.now() + call.plan.lease
+        return call.invocation.deadline.at + MARGIN
+
+    def _waits(self, call: Call, record: Record, *, may_wait: bool) -> bool:
+        own_retry = call.waits_for_own and record.locked_by == call.invocation.locked_by
+        return (may_wait or own_retry) and call.invocation.deadline.remaining() > RESERVE
+
+    def _outlasted(self, call: Call, record: Record | None) -> OnceError:
+        if record is not None:
+            return self._outcomes.error(call, record, Decision.IN_PROGRESS)
+        return InProgress(
+            f"token {call.token} changes hands too fast: deliver it again later", token=call.token
+        )
+
+
+def _refusal(error: OnceError) -> Happening:
+    match error:
+        case StoreUnavailable():
+            return Happening.STORE_UNAVAILABLE
+        case RetryLater():
+            return Happening.IN_PROGRESS
+        case KeyReused():
+            return Happening.KEY_REUSED
+        case _:
+            return Happening.REFUSED
+
+
+async def _awaited(answer: Awaitable[object]) -> object:
+    return await answer

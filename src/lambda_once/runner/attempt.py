@@ -1,0 +1,165 @@
+"""The handle that protected work has on its own attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.keys import downstream
+from lambda_once.core.record import Record, State
+from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lambda_once.observability.details import Happening
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.settlement import Settlement
+
+
+def new_attempt_id() -> str:
+    """Return 128 random bits in hex, from the kernel at each call: two restored snapshots never share one."""
+    return os.urandom(16).hex()
+
+
+class Attempt:
+    """
+    One acquisition of a token, from inside the work: what `Once.current` returns.
+
+    ``token`` is the lock token, ``fence`` a number larger than that of every attempt before (hand it to
+    systems that can refuse older ones), ``id`` the attempt's random id. ``replayed`` is False here.
+    """
+
+    replayed = False
+    result: Any = None
+
+    def __init__(
+        self,
+        call: Call,
+        attempt: str,
+        fence: int,
+        created: datetime,
+        lease: datetime,
+        settlement: Settlement,
+        *,
+        unprotected: bool = False,
+    ) -> None:
+        self.call = call
+        self.id = attempt
+        self.fence = fence
+        self.lease = lease
+        self.created = created
+        self.unprotected = unprotected
+        """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
+        self.settled: tuple[object] | None = None
+        """The stored result in a 1-tuple, once `transact` has written it."""
+        self.happened: Happening | None = None
+        """What its token says of it since it ended; None before, and where that could not be written."""
+        self._settlement = settlement
+        self._transacted = False
+
+    @property
+    def token(self) -> str:
+        return self.call.token
+
+    def record(self) -> Record:
+        """Return the row as this attempt acquired it."""
+        return Record(
+            token=self.token,
+            state=State.IN_PROGRESS,
+            attempt=self.id,
+            fence=self.fence,
+            locked_by=self.call.invocation.locked_by,
+            created=self.created,
+            expected_completion=self.lease,
+            delivery=self.call.delivery,
+            fingerprint=self.call.fingerprint,
+        )
+
+    def downstream_key(self, label: str = "") -> str:
+        """
+        Return an idempotency key for the next system: 64 hex digits.
+
+        It is the same for every attempt of this token, and different for each *label*.
+        """
+        return downstream(self.token, label)
+
+    def extend(self, seconds: float) -> None:
+        """
+        Renew the lease: the attempt may be believed alive for *seconds* from now.
+
+        It only ever lengthens the lease. Raises `Fenced` where another attempt has the token by now
+        (stop then: the work is no longer ours), `StoreUnavailable` without an answer, and
+        `Misconfigured` for seconds that are not positive.
+        """
+        if not seconds > 0:
+            message = f"extend takes a positive number of seconds, not {seconds!r}"
+            raise Misconfigured(message, token=self.token)
+        self._settlement.extend(self, self._settlement.clock.now() + timedelta(seconds=seconds))
+
+    async def aextend(self, seconds: float) -> None:
+        """Do what `extend` does, off the event loop."""
+        await asyncio.to_thread(self.extend, seconds)
+
+    def complete(self, result: Any = None) -> Any:
+        """
+        Complete the token with *result* now, and return it as every duplicate will get it.
+
+        The token is final then, whatever happens in the rest of the work. Raises `Fenced` where another
+        attempt has the token and is still at work; where that one is done, its outcome is returned.
+        """
+        if self.settled is None:
+            self.settled = (self._settlement.settle(self._settlement.of_return(self, result)),)
+        return self.settled[0]
+
+    def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
+        """
+        Write *items* and the completion of this token with *result* in one TransactWriteItems.
+
+        *items* are DynamoDB writes as the low-level client takes them (``{"Put": {…}}``), 99 at most
+        and 4 MB in all (DynamoDB's limits, less the token's own item). Returns *result* as every
+        duplicate will get it; the token is final then, whatever the function raises or returns.
+
+        Raises `Fenced`, with nothing written, where the token was taken over; a refused condition of
+        *items* as botocore's ``TransactionCanceledException``, its reasons in the order of *items*;
+        `StoreUnavailable` where the answer is not known; `Misconfigured` for a second call.
+        """
+        if self._transacted:
+            message = "transact was called twice by one attempt: put all writes into one call"
+            raise Misconfigured(message, token=self.token)
+        self._transacted = True
+        return self._settlement.transact(self, items, result)
+
+    async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
+        """Do what `transact` does, off the event loop."""
+        return await asyncio.to_thread(self.transact, items, result)
+
+
+_current: ContextVar[Attempt | None] = ContextVar("lambda_once_attempt", default=None)
+
+
+def current_attempt() -> Attempt:
+    """Return the attempt of the innermost protected work. Raises `Misconfigured` outside of it."""
+    attempt = _current.get()
+    if attempt is None:
+        message = "once.current() is for use inside protected work: no decorated function is running here"
+        raise Misconfigured(message)
+    return attempt
+
+
+class working:  # noqa: N801  (a context manager, read as a word)
+    """Make *attempt* the current one for the block. A class: generators lose their context in async code."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._before: Attempt | None = None
+
+    def __enter__(self) -> None:
+        self._before = _current.get()
+        _current.set(self._attempt)
+
+    def __exit__(self, *_: object) -> None:
+        _current.set(self._before)

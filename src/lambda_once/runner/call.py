@@ -1,0 +1,59 @@
+"""One protected call as a value: what all steps of its execution need, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from lambda_once.core.lifecycle import OnLapse
+    from lambda_once.core.typed import Codec
+    from lambda_once.policies import ErrorResponse, OnError, Probe
+    from lambda_once.runner.invocation import Invocation
+
+
+def never_an_error(_value: object) -> ErrorResponse | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The policies of one decorator, resolved."""
+
+    keep: timedelta
+    lease: timedelta | None
+    """None: the invocation's remaining time, and a margin."""
+    on_error: OnError
+    on_lapse: OnLapse
+    probe: Probe | None
+    waits: bool
+    """Poll for the other attempt's result (``on_in_progress="wait"``)."""
+    runs_in_outage: bool
+    """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
+    cache: int
+    codec: Codec
+    error_in: Callable[[object], ErrorResponse | None] = never_an_error
+    """Whether what the work returned is an error response (API Gateway)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A unit of work with its token: everything about it but the work."""
+
+    name: str
+    token: str
+    plan: Plan
+    invocation: Invocation
+    fingerprint: str | None = None
+    delivery: str | None = None
+    arguments: tuple[object, ...] = ()
+    """What a probe gets after the lapsed attempt."""
+    waits_for_own: bool = False
+    """
+    An asynchronous source: a token held under this very request id is Lambda's own retry after a
+    crash, and waits for the lease; after two retries the event is gone (Lambda developer guide,
+    asynchronous invocation).
+    """

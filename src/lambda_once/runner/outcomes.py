@@ -1,0 +1,181 @@
+"""What a duplicate gets: the stored outcome, or the error that says why there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.lifecycle import Decision
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
+from lambda_once.errors import (
+    Held,
+    InProgress,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    ResultUnavailable,
+    stored_error_type,
+)
+from lambda_once.observability.details import Happening
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.clock import Clock
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.story import Story
+    from lambda_once.stores.contract import Store
+
+SOON = 5.0
+"""Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a duplicate gets: the stored result, and the row that keeps it."""
+
+    result: Any
+    record: Record
+
+    @property
+    def replayed(self) -> bool:
+        return True
+
+    @property
+    def token(self) -> str:
+        return self.record.token
+
+    def complete(self, result: Any = None) -> NoReturn:
+        """Raise `Misconfigured`: work that was done before must not be done, let alone completed, again."""
+        del result
+        message = (
+            f"token {self.token} was completed before: return .result where .replayed is true, and do no work"
+        )
+        raise Misconfigured(message, token=self.token)
+
+
+class Memory:
+    """The outcomes of finished work that one environment remembers, the latest used last."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, token: str) -> Record | None:
+        with self._lock:
+            record = self._records.get(token)
+            if record is not None:
+                self._records.move_to_end(token)
+            return record
+
+    def put(self, record: Record, size: int) -> None:
+        """Remember *record* where it is complete with a result in the row; keep *size* of them at most."""
+        if size < 1 or record.state is not State.COMPLETE or not isinstance(record.stored, Inline | None):
+            return
+        with self._lock:
+            self._records[record.token] = record
+            self._records.move_to_end(record.token)
+            while len(self._records) > size:
+                self._records.popitem(last=False)
+
+
+class Outcomes:
+    """Turns rows into what callers get."""
+
+    def __init__(self, store: Store, clock: Clock, story: Story) -> None:
+        self.memory = Memory()
+        self._store = store
+        self._clock = clock
+        self._story = story
+
+    def replay_or_raise(self, call: Call, record: Record, decision: Decision) -> Replayed:
+        """Return the stored result for REPLAY; raise what every other *decision* means."""
+        if decision is Decision.REPLAY:
+            return self._replay(call, record)
+        raise self.error(call, record, decision)
+
+    def error(self, call: Call, record: Record, decision: Decision) -> OnceError:
+        """Return what the caller of a refused *call* is told."""
+        now = self._clock.now()
+        at = f"token {call.token}"
+        by = f"attempt {record.attempt} of {record.locked_by}"
+        match decision:
+            case Decision.KEY_REUSED:
+                kind: type[OnceError] = KeyReused
+                message = (
+                    f"{at} stands for another payload: use a new key, or let ignore= name what may differ"
+                )
+            case Decision.RESULT_UNAVAILABLE:
+                kind = ResultUnavailable
+                message = f"{at} is complete, but its result cannot be had; the work is not done again"
+            case Decision.STORED_ERROR if record.error is not None:
+                kind = stored_error_type(record.error.kind)
+                message = record.error.message
+            case Decision.HELD:
+                kind = Held
+                message = f"{at} waits for a person: find out whether {by} did its work, then resolve it"
+            case _:
+                kind = InProgress
+                message = (
+                    f"{at} is in progress: {by} has until {stamp(record.expected_completion)}; try later"
+                )
+        return kind(
+            message,
+            token=call.token,
+            state=record.state.value,
+            locked_by=record.locked_by,
+            created=record.created,
+            expected_completion=record.expected_completion,
+            retry_after=retry_after(record, now) if kind is InProgress else None,
+        )
+
+    def _replay(self, call: Call, record: Record) -> Replayed:
+        result = self._result(call, record)
+        self.memory.put(record, call.plan.cache)
+        self._story.of_record(Happening.REPLAYED, call, record)
+        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
+            self._story.of_record(
+                Happening.COINCIDED,
+                call,
+                record,
+                reason="equal content in two deliveries: they may be two pieces of work",
+            )
+        return Replayed(result, record)
+
+    def _result(self, call: Call, record: Record) -> Any:
+        text = self._text(call, record)
+        if text is None:
+            raise self.error(call, record, Decision.RESULT_UNAVAILABLE)
+        try:
+            return call.plan.codec.load(text)
+        except ValueError as unreadable:
+            raise self.error(call, record, Decision.RESULT_UNAVAILABLE) from unreadable
+
+    def _text(self, call: Call, record: Record) -> str | None:
+        """Return the JSON of *record*'s result; None where it cannot be had."""
+        try:
+            if isinstance(record.stored, Parts):
+                parts = self._store.chunks(record, call.invocation.deadline)
+                return self._text_of_newer(call, record) if parts is None else unpack_chunks(parts)
+            return unpack(record.stored.data) if isinstance(record.stored, Inline) else "null"
+        except Corrupt:
+            return None
+
+    def _text_of_newer(self, call: Call, record: Record) -> str | None:
+        """Read the row once more where a part is missing: a successor's result may stand there by now."""
+        newer = self._store.read(call.token, call.invocation.deadline)
+        if newer is None or newer.state is not State.COMPLETE or newer.attempt == record.attempt:
+            return None
+        if not isinstance(newer.stored, Parts):
+            return self._text(call, newer)
+        parts = self._store.chunks(newer, call.invocation.deadline)
+        return None if parts is None else unpack_chunks(parts)
+
+
+def retry_after(record: Record, now: datetime) -> float:
+    """Return in how many seconds it makes sense to ask again: when the lease ends, or soon."""
+    return min(max((record.expected_completion - now).total_seconds(), 1.0), SOON)

@@ -1,0 +1,264 @@
+"""
+How an attempt ends: what it did is logged first, then its token is marked.
+
+The log line settles what happened if the write never lands. A completion that cannot be written
+leaves a lapsed token and does not fail the caller, whose work is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, assert_never
+
+from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.lifecycle import Decision, Request, decide
+from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.results import Chunks, Inline, Unavailable
+from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, finished
+from lambda_once.errors import Fenced, StoreUnavailable
+from lambda_once.observability.details import Happening
+from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
+from lambda_once.runner.keeping import kept, ttl_after
+from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lambda_once.core.clock import Clock
+    from lambda_once.core.writes import Change
+    from lambda_once.runner.attempt import Attempt
+    from lambda_once.runner.call import Call
+    from lambda_once.runner.outcomes import Outcomes
+    from lambda_once.runner.story import Story
+    from lambda_once.stores.contract import Store
+
+LAST_WORD = timedelta(seconds=2)
+"""How long the release of something that never started may take, the deadline notwithstanding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What an attempt is about to write, and what its caller gets once it is written."""
+
+    attempt: Attempt
+    write: Finish
+    happening: Happening
+    """What has happened once it is written."""
+    value: Any = None
+    error: BaseException | None = None
+
+
+class Settlement:
+    """Writes what becomes of attempts. Holds nothing of any of them."""
+
+    def __init__(self, store: Store, clock: Clock, story: Story, outcomes: Outcomes) -> None:
+        self.store = store
+        self.clock = clock
+        self._story = story
+        self._outcomes = outcomes
+
+    # ---------------------------------------------------------------- the work is over
+
+    def settle(self, ending: Ending) -> Any:
+        """Write *ending* and return what the caller gets; see `conclude`."""
+        with self._story.segment("once.complete") as segment:
+            (answer,) = self.store.finish([ending.write], ending.attempt.call.invocation.deadline)
+            segment.annotate("outcome", type(answer).__name__)
+        return self.conclude(ending, answer)
+
+    def of_return(self, attempt: Attempt, value: Any) -> Ending:
+        """Prepare the completion with *value*. What the work returned as an error response goes by policy."""
+        response = attempt.call.plan.error_in(value)
+        if response is not None and self._policy(attempt, response) is not STORE:
+            return self.of_error(attempt, response, value)
+        result, value = self._serialised(attempt, value)
+        self._tell_end(Happening.DONE, attempt)
+        return Ending(attempt, self._write(attempt, Complete(result)), Happening.COMPLETED, value)
+
+    def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
+        """Prepare what the policy says of *error*, which the work raised or answered."""
+        policy = self._policy(attempt, error)
+        if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
+            self._tell_end(Happening.FAILED, attempt, error)
+        change, happening = _by_policy(policy, Failure.of(error))
+        return Ending(attempt, self._write(attempt, change), happening, value, error)
+
+    def conclude(self, ending: Ending, answer: Finished) -> Any:
+        """
+        Return what the caller gets, given the table's *answer* to *ending*.
+
+        An attempt that finished and was fenced gets its successor's outcome, or `Fenced` while the
+        successor is at work: its own value would differ from what every duplicate gets. One that
+        failed keeps its own error, which its caller raises.
+        """
+        attempt = ending.attempt
+        match answer:
+            case Written():
+                attempt.happened = ending.happening
+                self._remember(ending)
+                self._story.of_attempt(ending.happening, attempt, error=_kind(ending.error))
+            case Refused(Record() as successor) if not attempt.unprotected:
+                self._story.of_record(Happening.FENCED, attempt.call, successor, error=_kind(ending.error))
+                if ending.error is None:
+                    return self._outcome_of(attempt, successor)
+            case Refused():
+                self._not_marked(ending, "the row is not this attempt's")
+            case Unanswered(reason):
+                self._not_marked(ending, reason)
+            case Rejected(wrong):
+                self._not_marked(ending, str(wrong))
+            case _ as unreachable:
+                assert_never(unreachable)
+        return ending.value
+
+    # ---------------------------------------------------------------- while it lasts
+
+    def extend(self, attempt: Attempt, lease: datetime) -> None:
+        """Let the lease of *attempt* end at *lease* where that is later. Raises as `Attempt.extend`."""
+        if lease <= attempt.lease or attempt.settled is not None:
+            return
+        match self._finish(attempt, Extend(lease)):
+            case Written():
+                attempt.lease = lease
+            case Refused(record):
+                raise self._lost(attempt, record)
+            case Unanswered(reason):
+                message = (
+                    f"the lease of token {attempt.token} could not be renewed ({reason}): it ends as it was"
+                )
+                raise StoreUnavailable(message, token=attempt.token)
+            case Rejected(wrong):
+                raise wrong
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def transact(self, attempt: Attempt, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
+        """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
+        stored, value = self._serialised(attempt, result)
+        ending = Ending(attempt, self._write(attempt, Complete(stored)), Happening.COMPLETED, value)
+        match self.store.transact(ending.write, items, attempt.call.invocation.deadline):
+            case Written():
+                attempt.settled = (value,)
+                self._tell_end(Happening.DONE, attempt)
+                return self.conclude(ending, Written())
+            case Refused(record):
+                raise self._lost(attempt, record)
+            case Unanswered(reason):
+                message = (
+                    f"whether the transaction of token {attempt.token} was written is not known ({reason}): "
+                    "the next delivery finds out"
+                )
+                raise StoreUnavailable(message, token=attempt.token)
+            case Rejected(wrong):
+                raise wrong
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    # ---------------------------------------------------------------- what never started
+
+    def give_back(self, call: Call, attempt: str, *, told: bool) -> None:
+        """
+        Release what *attempt* of *call* has or may have acquired, as best it can be: nothing started.
+
+        *told*: its start was counted, and so is this.
+        """
+        self.give_all_back([(call, attempt)], told=told)
+
+    def give_all_back(self, unstarted: Sequence[tuple[Call, str]], *, told: bool) -> None:
+        """Do what `give_back` does for many: together, for an outage would take its time for each of them."""
+        now = self.clock.now()
+        writes = [
+            Finish(call.token, Holder(attempt), Release(), now, epoch_seconds(now + call.plan.keep))
+            for call, attempt in unstarted
+        ]
+        answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
+        for (call, _), answer in zip(unstarted, answers, strict=True):
+            if told and isinstance(answer, Written):
+                self._story.of_call(Happening.RELEASED, call, reason="it never started")
+
+    def pin(self, call: Call, record: Record) -> None:
+        """Take the ttl off *record*, which waits for a person now: the policy was changed in a deploy."""
+        if record.ttl is not None and record.state is State.IN_PROGRESS:
+            write = Finish(call.token, Holder(record.attempt), Pin(), self.clock.now(), ttl=None)
+            self.store.finish([write], call.invocation.deadline)
+
+    # ---------------------------------------------------------------- parts of these
+
+    def _serialised(self, attempt: Attempt, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
+        """Return the stored form of *value*, and the value as it will come back from it."""
+        result = kept(attempt.call.plan.codec, value)
+        if result.problem is not None:
+            self._story.of_attempt(Happening.RESULT_UNAVAILABLE, attempt, reason=result.problem)
+        return result.stored, result.value
+
+    def _policy(self, attempt: Attempt, error: BaseException) -> Policy:
+        plan = attempt.call.plan
+        try:
+            policy: object = policy_for(error, plan.on_error, plan.on_lapse)
+        except Exception as broken:  # noqa: BLE001  (the user's on_error failed: what it meant to say is unknown)
+            policy = broken
+        if isinstance(policy, Policy):
+            return policy
+        reason = "on_error raised, or answered no policy: held"
+        self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
+        return HOLD
+
+    def _tell_end(self, happening: Happening, attempt: Attempt, error: BaseException | None = None) -> None:
+        seconds = (self.clock.now() - attempt.created).total_seconds()
+        self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
+
+    def _write(self, attempt: Attempt, change: Change) -> Finish:
+        now = self.clock.now()
+        return Finish(attempt.token, Holder(attempt.id), change, now, ttl_after(change, attempt.call, now))
+
+    def _finish(self, attempt: Attempt, change: Change) -> Finished:
+        (answer,) = self.store.finish([self._write(attempt, change)], attempt.call.invocation.deadline)
+        return answer
+
+    def _remember(self, ending: Ending) -> None:
+        attempt = ending.attempt
+        if attempt.call.plan.cache:
+            row = finished(attempt.record(), ending.write)
+            if row is not None:
+                self._outcomes.memory.put(row, attempt.call.plan.cache)
+
+    def _not_marked(self, ending: Ending, reason: str) -> None:
+        """Tell loudly that the work is over and its token does not say so: no failure of the caller's."""
+        kind = _kind(ending.error)
+        self._story.of_attempt(Happening.COMPLETION_FAILED, ending.attempt, error=kind, reason=reason)
+
+    def _outcome_of(self, attempt: Attempt, successor: Record) -> Any:
+        call = attempt.call
+        decision = decide(
+            successor, Request(attempt.id, call.fingerprint, call.plan.on_lapse), self.clock.now()
+        )
+        if decision in (Decision.REPLAY, Decision.STORED_ERROR, Decision.HELD, Decision.RESULT_UNAVAILABLE):
+            return self._outcomes.replay_or_raise(call, successor, decision).result
+        raise self._lost(attempt, successor)
+
+    def _lost(self, attempt: Attempt, record: Record | None) -> Fenced:
+        who = (
+            "its row is gone" if record is None else f"attempt {record.attempt} of {record.locked_by} has it"
+        )
+        message = f"this attempt lost token {attempt.token}: {who}; the next delivery gets that one's outcome"
+        state = None if record is None else record.state.value
+        return Fenced(
+            message, token=attempt.token, state=state, locked_by=record.locked_by if record else None
+        )
+
+
+def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:
+    match policy:
+        case Policy.STORE:
+            return Complete(None, failure), Happening.STORED
+        case Policy.HOLD:
+            return Hold(failure), Happening.HELD
+        case Policy.RELEASE:
+            return Release(failure), Happening.RELEASED
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _kind(error: BaseException | None) -> str | None:
+    return None if error is None else type(error).__name__

@@ -1,0 +1,100 @@
+"""Tells what happened to a call: one log line, one count, the hooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lambda_once.observability.details import Details, Happening
+
+if TYPE_CHECKING:
+    from lambda_once.core.record import Record
+    from lambda_once.observability.powertools import Reporter
+    from lambda_once.runner.attempt import Attempt
+    from lambda_once.runner.call import Call
+
+
+class Story:
+    """The reporter, spoken to in calls, attempts and records."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self.segment = reporter.segment
+        self.flush = reporter.flush
+
+    def of_attempt(
+        self,
+        happening: Happening,
+        attempt: Attempt,
+        *,
+        seconds: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Tell what our own attempt did."""
+        call = attempt.call
+        details = Details(
+            happening=happening,
+            name=call.name,
+            token=call.token,
+            attempt=attempt.id,
+            fence=attempt.fence,
+            locked_by=call.invocation.locked_by,
+            created=attempt.created,
+            expected_completion=attempt.lease,
+            delivery=call.delivery,
+            seconds=seconds,
+            error=error,
+            reason=reason,
+        )
+        self._reporter.report(details, call.invocation.tally)
+
+    def of_exception(self, attempt: Attempt, error: BaseException) -> None:
+        """Log the traceback of an exception that ends with us: nobody else would ever show it."""
+        details = Details(
+            Happening.RAISED,
+            name=attempt.call.name,
+            token=attempt.token,
+            attempt=attempt.id,
+            error=type(error).__name__,
+        )
+        self._reporter.report(details, attempt.call.invocation.tally, error)
+
+    def of_call(
+        self, happening: Happening, call: Call, *, error: str | None = None, reason: str | None = None
+    ) -> None:
+        """Tell what became of a call that has no attempt."""
+        details = Details(
+            happening=happening,
+            name=call.name,
+            token=call.token,
+            delivery=call.delivery,
+            error=error,
+            reason=reason,
+        )
+        self._reporter.report(details, call.invocation.tally)
+
+    def of_record(
+        self,
+        happening: Happening,
+        call: Call,
+        record: Record,
+        *,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Tell what a call met: the row of somebody else's attempt."""
+        details = Details(
+            happening=happening,
+            name=call.name,
+            token=call.token,
+            attempt=record.attempt,
+            fence=record.fence,
+            locked_by=record.locked_by,
+            created=record.created,
+            expected_completion=record.expected_completion,
+            delivery=call.delivery,
+            other_delivery=record.delivery,
+            error=error,
+            reason=reason,
+        )
+        self._reporter.report(details, call.invocation.tally)
