@@ -1,0 +1,1 @@
+"""What lambda-once looks like in use."""

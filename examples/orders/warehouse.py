@@ -1,0 +1,49 @@
+"""A warehouse. The first item tells how it behaves, so that an event alone provokes each case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+
+from .effects import EFFECTS, POWER
+
+
+class WarehouseBusy(Exception):
+    """The order was not taken: nothing was packed, ask again later."""
+
+
+class Warehouse:
+    """
+    Takes orders and ships them.
+
+    The item ``flaky-lamp`` is refused the first time it is asked for, with any order of its own;
+    ``jammed-door`` always. At ``power-cut`` the machine dies once, after shipping.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._asked: set[str] = set()
+
+    def ship(self, order_id: str, items: Sequence[str]) -> str:
+        """
+        Ship *items* and return the tracking number.
+
+        Raises `WarehouseBusy` when nothing was shipped.
+        """
+        first_time = self._first_time(order_id)
+        if "jammed-door" in items or ("flaky-lamp" in items and first_time):
+            message = "the warehouse takes no orders right now"
+            raise WarehouseBusy(message)
+        EFFECTS.add("shipped", order_id)
+        if "power-cut" in items and first_time:
+            POWER.die()
+        return f"TRK-{order_id}"
+
+    def _first_time(self, order_id: str) -> bool:
+        with self._lock:
+            first_time = order_id not in self._asked
+            self._asked.add(order_id)
+            return first_time
+
+
+WAREHOUSE = Warehouse()

@@ -1,0 +1,102 @@
+"""The translated template deploys, and what comes out is what the code expects."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import boto3
+import pytest
+
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.writes import Acquire, Unclaimed
+from lambda_once.stores.contract import Unfinished, Won
+from lambda_once.stores.dynamodb import DynamoDBStore, new_client
+
+from .conftest import (
+    LEFT_OUT_FOR_THE_API,
+    LEFT_OUT_TYPES,
+    NOW,
+    REGION,
+    Deployed,
+    StoppedClock,
+    Template,
+    deploy,
+)
+
+LOCAL = "http://host.docker.internal:8000"
+
+
+def test_everything_that_moto_knows_is_deployed(deployed: Deployed, translated: Template) -> None:
+    """Table, queues, topic, functions, mappings, roles, policies and rule are created; the rest is named."""
+    missing = translated["Resources"].keys() - deployed.resources.keys()
+    assert deployed.resources == {
+        name: resource["Type"] for name, resource in deployed.template["Resources"].items()
+    }
+    assert {
+        translated["Resources"][name]["Type"] for name in missing - LEFT_OUT_FOR_THE_API
+    } == LEFT_OUT_TYPES
+
+
+def test_the_table_has_the_keys_and_the_index_of_the_code(deployed: Deployed) -> None:
+    """The table's key is lockToken, and byStatus lists unfinished tokens by the end of their lease."""
+    table = deployed.client("dynamodb").describe_table(TableName=deployed.outputs["TokenTableName"])["Table"]
+    assert table["KeySchema"] == [{"AttributeName": "lockToken", "KeyType": "HASH"}]
+    (index,) = table["GlobalSecondaryIndexes"]
+    assert index["IndexName"] == "byStatus"
+    assert index["KeySchema"] == [
+        {"AttributeName": "status", "KeyType": "HASH"},
+        {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
+    ]
+    assert set(index["Projection"]["NonKeyAttributes"]) == {"lockedBy", "created", "attempt"}
+    assert {entry["AttributeType"] for entry in table["AttributeDefinitions"]} == {"S"}
+
+
+def test_the_store_works_on_the_deployed_table(deployed: Deployed) -> None:
+    """A token acquired in the deployed table is listed from its index with all that an operator is told."""
+    store = DynamoDBStore(deployed.outputs["TokenTableName"], deployed.client("dynamodb"))
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+    lease = NOW + timedelta(seconds=32)
+    wish = Acquire(
+        "orders/charge/pay_1", "a1", "payments/r1", NOW, lease, Unclaimed(take_over=True), ttl=None
+    )
+    (answer,) = store.acquire([wish], deadline)
+    assert isinstance(answer, Won)
+    listed = list(store.unfinished(State.IN_PROGRESS, deadline))
+    assert listed == [Unfinished("orders/charge/pay_1", State.IN_PROGRESS, "a1", "payments/r1", NOW, lease)]
+
+
+def test_queues_feed_their_functions(deployed: Deployed) -> None:
+    """Both queues are mapped to their function, and single failures are reported."""
+    mappings = deployed.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    ends = {
+        (mapping["EventSourceArn"].split("-")[-2], mapping["FunctionArn"].split("-")[-2])
+        for mapping in mappings
+    }
+    assert ends == {("PaymentsQueue", "PaymentsFunction"), ("FulfilmentQueue", "FulfilmentFunction")}
+    assert all(mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for mapping in mappings)
+
+
+def test_functions_are_told_their_table(deployed: Deployed) -> None:
+    """Every function gets the name of the table that was created, and an endpoint that is empty."""
+    for function in deployed.client("lambda").list_functions()["Functions"]:
+        variables = function["Environment"]["Variables"]
+        assert variables["LAMBDA_ONCE_TABLE"] == deployed.outputs["TokenTableName"]
+        assert variables["AWS_ENDPOINT_URL_DYNAMODB"] == ""
+
+
+def test_functions_are_told_a_local_endpoint(aws: boto3.Session, translated: Template) -> None:
+    """With an endpoint given, botocore's own variable takes it to every function."""
+    local = deploy(aws, translated, {"DynamoDBEndpoint": LOCAL, "TableDeletionPolicy": "Delete"})
+    functions = local.client("lambda").list_functions()["Functions"]
+    variables = [function["Environment"]["Variables"] for function in functions]
+    assert [each["AWS_ENDPOINT_URL_DYNAMODB"] for each in variables] == [LOCAL] * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "reached"), [("", f"https://dynamodb.{REGION}.amazonaws.com"), (LOCAL, LOCAL)]
+)
+def test_an_empty_endpoint_is_the_cloud(monkeypatch: pytest.MonkeyPatch, given: str, reached: str) -> None:
+    """The store's client goes to AWS with the variable empty, and to the endpoint that it names."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", given)
+    assert new_client().meta.endpoint_url == reached

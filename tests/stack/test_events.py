@@ -1,0 +1,225 @@
+"""The files of events/ are what the sources send, and a redelivery differs in what a redelivery changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT
+
+EVENTS = ROOT / "events"
+FILES = sorted(path.stem for path in EVENTS.glob("*.json"))
+
+RECEIVED_AGAIN = {"receiptHandle", "attributes.ApproximateReceiveCount"}
+"""What SQS changes from one delivery of a message to the next."""
+
+ASKED_AGAIN = {
+    "requestContext.requestId",
+    "requestContext.time",
+    "requestContext.timeEpoch",
+    "headers.x-amzn-trace-id",
+}
+"""What is new in a second request over an HTTP API."""
+
+ASKED_AGAIN_REST = {
+    "requestContext.requestId",
+    "requestContext.extendedRequestId",
+    "requestContext.requestTime",
+    "requestContext.requestTimeEpoch",
+    "headers.X-Amzn-Trace-Id",
+    "headers.X-Amz-Cf-Id",
+    "multiValueHeaders.X-Amzn-Trace-Id.0",
+    "multiValueHeaders.X-Amz-Cf-Id.0",
+}
+"""What is new in a second request over a REST API."""
+
+PUBLISHED_AGAIN = {"MessageId", "Timestamp", "Signature"}
+
+
+def load(name: str) -> Any:
+    """Return the event of one file."""
+    return json.loads((EVENTS / f"{name}.json").read_text())
+
+
+def differences(first: object, second: object, path: str = "") -> set[str]:
+    """Return the dotted paths at which the two differ."""
+    match first, second:
+        case dict(), dict():
+            keys = first.keys() | second.keys()
+            below = ((first.get(key, ...), second.get(key, ...), str(key)) for key in keys)
+        case list(), list() if len(first) == len(second):
+            below = ((a, b, str(i)) for i, (a, b) in enumerate(zip(first, second, strict=True)))
+        case _:
+            return set() if first == second else {path}
+    return {found for a, b, key in below for found in differences(a, b, f"{path}.{key}".lstrip("."))}
+
+
+def of_source(source: str) -> list[tuple[str, Any]]:
+    """Return every record of *source* with the name of its file."""
+    loaded = [(name, record) for name in FILES for record in load(name).get("Records", [])]
+    return [
+        (name, record)
+        for name, record in loaded
+        if source in (record.get("eventSource"), record.get("EventSource"))
+    ]
+
+
+def redelivered() -> list[str]:
+    """Return the files that have a redelivery beside them."""
+    return [name.removesuffix("-redelivery") for name in FILES if name.endswith("-redelivery")]
+
+
+def test_there_is_a_file_for_every_source() -> None:
+    """Each source that can be decorated has its event, with the envelopes that queues carry."""
+    wanted = {
+        "alb-order",
+        "alb-order-multi-value",
+        "api-gateway-order",
+        "direct",
+        "eventbridge-order-paid",
+        "eventbridge-schedule",
+        "function-url-order",
+        "http-api-order",
+        "s3-put",
+        "sns-notice",
+        "sqs-eventbridge-envelope",
+        "sqs-fifo",
+        "sqs-order",
+        "sqs-s3-notification",
+        "sqs-sns-envelope",
+    }
+    assert wanted <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_one_event_of_a_made_up_account(name: str) -> None:
+    """Each file holds one JSON object, and every account in it is the one of the AWS documentation."""
+    text = (EVENTS / f"{name}.json").read_text()
+    assert isinstance(json.loads(text), dict)
+    owners = {part.split(":")[4] for part in text.replace("\\", "").split('"') if part.startswith("arn:aws:")}
+    assert owners <= {"123456789012", ""}
+
+
+@pytest.mark.parametrize("name", redelivered())
+def test_a_redelivered_message_differs_in_receipt_and_count_only(name: str) -> None:
+    """SQS gives a redelivered message a new receipt handle and a higher count, and changes nothing else."""
+    first, second = load(name), load(f"{name}-redelivery")
+    assert len(first["Records"]) == len(second["Records"])
+    for before, after in zip(first["Records"], second["Records"], strict=True):
+        assert differences(before, after) == RECEIVED_AGAIN
+        assert before["attributes"]["ApproximateReceiveCount"] == "1"
+        assert after["attributes"]["ApproximateReceiveCount"] == "2"
+
+
+@pytest.mark.parametrize("name", ["sns-notice", "eventbridge-order-paid"])
+def test_a_retried_invocation_gets_the_same_event(name: str) -> None:
+    """Lambda retries an asynchronous invocation with the very same event."""
+    assert differences(load(name), load(f"{name}-retry")) == set()
+
+
+def test_a_notice_published_again_is_another_message_with_the_same_text() -> None:
+    """A publisher that tries again makes a new message of the same text and subject."""
+    (first,), (second,) = load("sns-notice")["Records"], load("sns-notice-republished")["Records"]
+    assert differences(first, second) == {f"Sns.{name}" for name in PUBLISHED_AGAIN}
+
+
+def test_an_event_sent_again_has_a_new_id_and_time() -> None:
+    """A producer that tries again makes a new event of the same detail."""
+    assert differences(load("eventbridge-order-paid"), load("eventbridge-order-paid-resent")) == {
+        "id",
+        "time",
+    }
+
+
+def test_two_ticks_of_a_schedule_differ_in_id_and_time() -> None:
+    """Two ticks of one schedule say the same and are two."""
+    assert differences(load("eventbridge-schedule"), load("eventbridge-schedule-next")) == {"id", "time"}
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if n.startswith("http-api") and f"{n}-retry" in FILES])
+def test_a_client_that_asks_again_sends_the_same_key(name: str) -> None:
+    """A retried request has the same key and body under another request id and time."""
+    first = load(name)
+    assert differences(first, load(f"{name}-retry")) == ASKED_AGAIN
+    assert first["headers"]["idempotency-key"]
+
+
+def test_a_rest_client_that_asks_again_sends_the_same_key() -> None:
+    """The same of a REST API, which says everything twice."""
+    first = load("api-gateway-order")
+    assert differences(first, load("api-gateway-order-retry")) == ASKED_AGAIN_REST
+    assert first["headers"]["Idempotency-Key"]
+
+
+def test_a_key_used_for_another_body() -> None:
+    """The request that reuses a key differs in its body, and in what every second request changes."""
+    first, second = load("http-api-order"), load("http-api-order-same-key-other-body")
+    assert differences(first, second) == ASKED_AGAIN | {"body", "headers.content-length"}
+
+
+def test_paying_another_order_has_the_same_key_and_body() -> None:
+    """Two payments that differ in the order alone: the path tells them apart, and the order in it."""
+    changed = differences(load("http-api-pay-5"), load("http-api-pay-6"))
+    assert changed == ASKED_AGAIN | {"rawPath", "requestContext.http.path", "pathParameters.id"}
+
+
+def test_twins_are_two_messages_with_one_body() -> None:
+    """The batch with twins holds two messages that say the same."""
+    first, second = load("sqs-batch-twins")["Records"]
+    assert first["body"] == second["body"]
+    assert first["messageId"] != second["messageId"]
+
+
+def test_one_body_of_the_malformed_batch_does_not_parse() -> None:
+    """One record of three is no JSON, between two that are."""
+    parses = []
+    for record in load("sqs-batch-malformed")["Records"]:
+        try:
+            json.loads(record["body"])
+        except ValueError:
+            parses.append(False)
+        else:
+            parses.append(True)
+    assert parses == [True, False, True]
+
+
+def test_amended_messages_name_the_same_work() -> None:
+    """An amended order or payment has the id of the first and another body."""
+    for first, second, key in (
+        ("sqs-order", "sqs-order-amended", "orderId"),
+        ("sqs-payment", "sqs-payment-amended", "paymentId"),
+    ):
+        before, after = (json.loads(load(name)["Records"][0]["body"]) for name in (first, second))
+        assert before[key] == after[key]
+        assert before != after
+
+
+def test_queues_send_what_sqs_sends() -> None:
+    """Each message has the fields of SQS, strings for numbers, and the digest of its body."""
+    records = of_source("aws:sqs")
+    assert len(records) > 20
+    for name, record in records:
+        assert hashlib.md5(record["body"].encode()).hexdigest() == record["md5OfBody"], name
+        attributes = record["attributes"]
+        assert all(isinstance(value, str) for value in attributes.values()), name
+        assert ("MessageDeduplicationId" in attributes) == record["eventSourceARN"].endswith(".fifo"), name
+
+
+def test_message_ids_are_used_once() -> None:
+    """No two files but a pair share a message, so that each can be told by its id."""
+    owners: dict[str, set[str]] = {}
+    for name, record in of_source("aws:sqs"):
+        owners.setdefault(record["messageId"], set()).add(name.removesuffix("-redelivery"))
+    assert {tuple(names) for names in owners.values() if len(names) > 1} == set()
+
+
+def test_bodies_of_requests_have_the_length_that_they_claim() -> None:
+    """content-length is the number of bytes of the body."""
+    for name in FILES:
+        event = load(name)
+        length = event.get("headers", {}).get("content-length")
+        if length is not None:
+            assert int(length) == len(event.get("body", "").encode()), name

@@ -1,0 +1,152 @@
+"""What the functions may do: as much as the store does, to one table, and no more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import boto3
+
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.results import Chunks
+from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
+from lambda_once.stores.contract import Refused, Won, Written
+from lambda_once.stores.dynamodb import DynamoDBStore
+
+from .conftest import NOW, Deployed, StoppedClock, Template
+
+LEASE = NOW + timedelta(seconds=32)
+KEPT_UNTIL = int((NOW + timedelta(days=14)).timestamp())
+TABLE = {"Fn::GetAtt": ["TokenTable", "Arn"]}
+
+BATCHES = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"}
+"""What a batch of messages is acquired and completed with where the engine knows PartiQL; moto does not."""
+
+LISTING = {"dynamodb:Query"}
+"""What only those do who look after tokens."""
+
+Statement = dict[str, Any]
+
+
+def statements(translated: Template) -> list[tuple[str, Statement]]:
+    """Return every statement of the stack's own policies with the logical id of the policy or role."""
+    found: list[tuple[str, Statement]] = []
+    for name, resource in translated["Resources"].items():
+        properties = resource.get("Properties", {})
+        documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+        if resource["Type"] == "AWS::IAM::ManagedPolicy":
+            documents.append(properties["PolicyDocument"])
+        found += [(name, statement) for document in documents for statement in document["Statement"]]
+    return found
+
+
+def listed(value: Any) -> list[Any]:
+    """Return *value* as the list that IAM lets one leave out around a single entry."""
+    return value if isinstance(value, list) else [value]
+
+
+def allowed(translated: Template, policy: str) -> set[str]:
+    """Return the actions that *policy* allows."""
+    return {
+        action
+        for name, statement in statements(translated)
+        if name == policy
+        for action in listed(statement["Action"])
+    }
+
+
+def actions_of_every_verb(deployed: Deployed) -> set[str]:
+    """
+    Take each verb of the store once on the deployed table, and return the IAM actions of its calls.
+
+    TransactWriteItems has no action of its own: IAM asks for those of the writes inside (DynamoDB
+    developer guide, transactions and IAM).
+    """
+    calls: set[str] = set()
+    client = deployed.client("dynamodb")
+    client.meta.events.register(
+        "before-call.dynamodb", lambda model, params, **_: calls.add(_action(model.name, params))
+    )
+    table = deployed.outputs["TokenTableName"]
+    store = DynamoDBStore(table, client)
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+
+    def acquire(key: str, attempt: str) -> object:
+        wish = Acquire(f"orders/{key}", attempt, "f/r", NOW, LEASE, Unclaimed(take_over=False), ttl=None)
+        return store.acquire([wish], deadline)[0]
+
+    def complete(key: str, chunks: Chunks | None) -> Finish:
+        return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, ttl=KEPT_UNTIL)
+
+    assert isinstance(acquire("small", "a1"), Won)
+    assert isinstance(acquire("small", "a2"), Refused)
+    assert isinstance(acquire("large", "a1"), Won)
+    assert len(list(store.unfinished(State.IN_PROGRESS, deadline))) == 2
+    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written()]
+    record = store.read("orders/large", deadline)
+    assert record is not None
+    assert store.chunks(record, deadline) == (b"1", b"2")
+    assert store.transact(complete("small", None), [], deadline) == Written()
+    return calls
+
+
+def _action(operation: str, params: Any) -> str:
+    if operation != "TransactWriteItems":
+        return f"dynamodb:{operation}"
+    assert b'"Update"' in params["body"], "the store's own part of a transaction is an update"
+    return "dynamodb:UpdateItem"
+
+
+def test_functions_may_do_what_the_store_does(deployed: Deployed, translated: Template) -> None:
+    """The actions allowed to functions are those of the store's calls, without the operators' listing."""
+    made = actions_of_every_verb(deployed)
+    assert made >= LISTING
+    assert allowed(translated, "TokenAccess") == (made - LISTING) | BATCHES
+
+
+def test_operators_may_list_read_and_settle(deployed: Deployed, translated: Template) -> None:
+    """The actions allowed to operators are those of the store's calls; they acquire no batches."""
+    assert allowed(translated, "TokenOperation") == actions_of_every_verb(deployed)
+
+
+def test_only_the_index_is_queried(translated: Template) -> None:
+    """Query is allowed on the index alone, every other action on the table alone."""
+    index = {"Fn::Sub": "${TokenTable.Arn}/index/byStatus"}
+    for name, statement in statements(translated):
+        if name in ("TokenAccess", "TokenOperation"):
+            queries = listed(statement["Action"]) == ["dynamodb:Query"]
+            assert statement["Resource"] == (index if queries else TABLE), name
+
+
+def test_no_policy_of_the_stack_has_a_wildcard(translated: Template) -> None:
+    """No action and no resource in a policy that the stack writes has a wildcard."""
+    seen = statements(translated)
+    assert {name for name, _ in seen} >= {"TokenAccess", "TokenOperation", "NotificationsFunctionRole"}
+    for name, statement in seen:
+        assert not [action for action in listed(statement["Action"]) if "*" in action], name
+        assert "*" not in str(statement["Resource"]), name
+
+
+def test_every_function_may_use_tokens_and_nothing_else_of_dynamodb(translated: Template) -> None:
+    """Each function's role has the token policy, and no other policy of it speaks of DynamoDB."""
+    roles = {
+        name: resource["Properties"]
+        for name, resource in translated["Resources"].items()
+        if resource["Type"] == "AWS::IAM::Role"
+    }
+    assert len(roles) == 5
+    for name, role in roles.items():
+        assert {"Ref": "TokenAccess"} in role["ManagedPolicyArns"], name
+        assert "dynamodb" not in str(role).lower(), name
+
+
+def test_the_deployed_policy_allows_what_the_template_says(deployed: Deployed, translated: Template) -> None:
+    """The policy that stands after the deployment has the template's actions and the table's own address."""
+    iam: Any = boto3.client("iam")
+    arn = deployed.outputs["TokenAccessPolicy"]
+    version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
+    document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
+    (statement,) = document["Statement"]
+    assert set(statement["Action"]) == allowed(translated, "TokenAccess")
+    assert statement["Resource"] == deployed.outputs["TokenTableArn"]

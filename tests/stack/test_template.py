@@ -1,0 +1,190 @@
+"""What template.yaml promises, read from the template itself and from what SAM makes of it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped,unused-ignore]
+
+from .conftest import REGION, ROOT, Template
+
+ASYNCHRONOUS = {"sns.amazonaws.com", "events.amazonaws.com", "s3.amazonaws.com"}
+"""Services that invoke functions asynchronously (Lambda developer guide, invoking with other services)."""
+
+
+def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the properties of each resource of *kind* by its logical id."""
+    resources = template["Resources"].items()
+    return {name: resource["Properties"] for name, resource in resources if resource["Type"] == kind}
+
+
+def complaints(text: str) -> list[str]:
+    """Return what cfn-lint finds, warnings included."""
+    return [str(match) for match in lint(text, regions=[REGION], config=ManualArgs(regions=[REGION]))]
+
+
+def functions_without_destination(translated: Template) -> set[str]:
+    """Return the functions that a service invokes asynchronously and whose lost events nobody keeps."""
+    permissions = of_type(translated, "AWS::Lambda::Permission").values()
+    invoked = {p["FunctionName"]["Ref"] for p in permissions if p["Principal"] in ASYNCHRONOUS}
+    configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
+    kept = {
+        config["FunctionName"]["Ref"]
+        for config in configs
+        if config["DestinationConfig"].get("OnFailure", {}).get("Destination")
+    }
+    return invoked - kept
+
+
+def test_the_template_is_clean_under_cfn_lint(template_text: str) -> None:
+    """cfn-lint finds nothing in the template as it is written."""
+    assert complaints(template_text) == []
+
+
+def test_cfn_lint_sees_a_broken_template(template: Template) -> None:
+    """A table whose key has no attribute definition is found: the check above can fail."""
+    broken = copy.deepcopy(template)
+    del broken["Resources"]["TokenTable"]["Properties"]["AttributeDefinitions"][0]
+    assert complaints(json.dumps(broken))
+
+
+def test_the_translated_template_is_clean_under_cfn_lint(translated: Template) -> None:
+    """cfn-lint finds nothing in what SAM makes of the template."""
+    assert complaints(json.dumps(translated)) == []
+
+
+def test_language_extensions_run_before_sam(template: Template) -> None:
+    """The transform that allows a Ref in DeletionPolicy stands before SAM's own, as it must."""
+    assert template["Transform"] == ["AWS::LanguageExtensions", "AWS::Serverless-2016-10-31"]
+
+
+def test_every_parameter_is_typed_described_and_bounded(template: Template) -> None:
+    """Each parameter has a type, a description, a default, and a limit on what it may be."""
+    limits = {"AllowedValues", "AllowedPattern", "MinValue"}
+    for name, parameter in template["Parameters"].items():
+        assert {"Type", "Description", "Default"} <= parameter.keys(), name
+        assert limits & parameter.keys(), name
+
+
+def test_every_parameter_is_used(template: Template) -> None:
+    """Each parameter is referred to somewhere."""
+    body = json.dumps({key: template[key] for key in ("Globals", "Resources")})
+    assert [name for name in template["Parameters"] if f'{{"Ref": "{name}"}}' not in body] == []
+
+
+def test_every_output_is_described(template: Template) -> None:
+    """Each output says what it is for."""
+    assert [name for name, output in template["Outputs"].items() if not output.get("Description")] == []
+
+
+def test_the_runtimes_are_those_that_the_package_supports(template: Template) -> None:
+    """The template offers the Python versions that the package declares, and the newest is the default."""
+    declared = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    runtime = template["Parameters"]["Runtime"]
+    assert runtime["AllowedValues"] == [f"python{version}" for version in declared]
+    assert runtime["Default"] == runtime["AllowedValues"][-1]
+
+
+def test_the_table_is_protected(translated: Template) -> None:
+    """The table expires rows by ttl, can be restored to any second, is encrypted and is paid by use."""
+    table = of_type(translated, "AWS::DynamoDB::Table")["TokenTable"]
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["SSESpecification"] == {"SSEEnabled": True}
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_the_table_outlives_the_stack_unless_told_otherwise(translated: Template) -> None:
+    """What becomes of the table is a parameter, and its default keeps the table."""
+    table = translated["Resources"]["TokenTable"]
+    assert table["DeletionPolicy"] == {"Ref": "TableDeletionPolicy"}
+    assert table["UpdateReplacePolicy"] == {"Ref": "TableDeletionPolicy"}
+    assert translated["Parameters"]["TableDeletionPolicy"]["Default"] == "Retain"
+
+
+def test_queues_hide_messages_for_six_timeouts(translated: Template) -> None:
+    """A queue hides a message for six times its function's timeout and the time a batch may gather."""
+    functions, queues = of_type(translated, "AWS::Lambda::Function"), of_type(translated, "AWS::SQS::Queue")
+    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
+    assert len(mappings) == 2
+    for mapping in mappings:
+        timeout = functions[mapping["FunctionName"]["Ref"]]["Timeout"]
+        queue = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
+        assert queue["VisibilityTimeout"] >= 6 * timeout + mapping.get("MaximumBatchingWindowInSeconds", 0)
+
+
+def test_queues_report_single_failures_and_have_dead_letters(translated: Template) -> None:
+    """Each mapping reports single failed messages, and each queue gives up into a queue of its own."""
+    queues = of_type(translated, "AWS::SQS::Queue")
+    dead_letters: set[str] = set()
+    for mapping in of_type(translated, "AWS::Lambda::EventSourceMapping").values():
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        redrive = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]["RedrivePolicy"]
+        dead_letters.add(redrive["deadLetterTargetArn"]["Fn::GetAtt"][0])
+        assert redrive["maxReceiveCount"] >= 5  # Lambda developer guide, SQS: at least five
+    assert dead_letters == {"PaymentsDeadLetters", "FulfilmentDeadLetters"}
+
+
+def test_outcomes_are_kept_longer_than_any_message(template: Template) -> None:
+    """No queue can retain a message for longer than its outcome is replayed, whatever the parameters say."""
+    parameters = template["Parameters"]
+    keep = parameters["KeepDays"]["MinValue"] * 24 * 3600
+    assert keep >= max(parameters["QueueRetentionSeconds"]["AllowedValues"])
+    for name, queue in of_type(template, "AWS::SQS::Queue").items():
+        retention = queue["MessageRetentionPeriod"]
+        assert retention == {"Ref": "QueueRetentionSeconds"} or keep >= retention, name
+
+
+def test_asynchronous_functions_keep_what_failed(translated: Template) -> None:
+    """Each function that a service invokes asynchronously has a destination for what failed for good."""
+    assert functions_without_destination(translated) == set()
+
+
+def test_a_missing_destination_is_seen(translated: Template) -> None:
+    """Without their destinations both asynchronous functions are named: the check above can fail."""
+    bare = copy.deepcopy(translated)
+    for config in of_type(bare, "AWS::Lambda::EventInvokeConfig").values():
+        del config["DestinationConfig"]["OnFailure"]
+    assert functions_without_destination(bare) == {"NotificationsFunction", "InvoicesFunction"}
+
+
+def test_every_handler_exists(translated: Template) -> None:
+    """Each function's handler is a function of the sample."""
+    for name, function in of_type(translated, "AWS::Lambda::Function").items():
+        *path, handler = function["Handler"].split(".")
+        module = ast.parse((ROOT / "examples" / "/".join(path)).with_suffix(".py").read_text())
+        assert handler in {node.name for node in module.body if isinstance(node, ast.FunctionDef)}, name
+
+
+def test_the_api_has_the_routes_of_its_handler(template: Template) -> None:
+    """What the API lets through is what the handler routes, no more and no less."""
+    events = template["Resources"]["OrdersApiFunction"]["Properties"]["Events"].values()
+    offered = {(event["Properties"]["Method"], event["Properties"]["Path"]) for event in events}
+    source = (ROOT / "examples" / "orders" / "api.py").read_text()
+    routes = re.findall(r'@app\.(\w+)\(\s*"([^"]+)"', source)
+    assert offered == {(method.upper(), path.replace("<order_id>", "{id}")) for method, path in routes}
+
+
+def test_the_layer_installs_the_powertools_that_the_tests_use() -> None:
+    """The layer pins the version of Powertools that the lock file pins, so what is tested is what runs."""
+    pin = re.compile(r"^aws-lambda-powertools(?:\[[^]]*\])?==([\w.]+)", re.MULTILINE)
+    layer = pin.findall((ROOT / "src" / "requirements.txt").read_text())
+    assert layer == pin.findall((ROOT / "requirements" / "dev.txt").read_text())
+    assert len(layer) == 1
+
+
+@pytest.mark.parametrize("address", ["", "http://host.docker.internal:8000", "https://10.0.0.1"])
+def test_the_endpoint_may_be_empty_or_an_address(template: Template, address: str) -> None:
+    """The endpoint is left empty in the cloud, and is an http address elsewhere."""
+    assert re.search(template["Parameters"]["DynamoDBEndpoint"]["AllowedPattern"], address)
+
+
+@pytest.mark.parametrize("address", ["localhost:8000", "http://", "http://a b", "file:///etc/passwd"])
+def test_the_endpoint_is_nothing_else(template: Template, address: str) -> None:
+    """What is no http address is refused before anything is deployed."""
+    assert not re.search(template["Parameters"]["DynamoDBEndpoint"]["AllowedPattern"], address)
