@@ -55,9 +55,9 @@ class Once:
     Makes handlers and functions take effect once, with one token table and one set of defaults.
 
     Nothing is looked up or connected before first use. *table* is LAMBDA_ONCE_TABLE where left out; *client*
-    a low-level DynamoDB client; *store* anything that keeps the store contract, instead of a table. *service* is the first part of every token, POWERTOOLS_SERVICE_NAME where left out. *metrics*,
-    *logger* and *tracer* are the user's Powertools objects. Each of *hooks* is called with every
-    `Details` and can change nothing.
+    a low-level DynamoDB client; *store* anything that keeps the store contract, instead of a table.
+    *service* is the first part of every token, POWERTOOLS_SERVICE_NAME where left out. *metrics*, *logger*
+    and *tracer* are the user's Powertools objects. Each of *hooks* sees every `Details` and changes nothing.
 
     The policies stand for all decorators, and each may be given again for one: docs/reference.md.
 

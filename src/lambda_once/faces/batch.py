@@ -160,10 +160,9 @@ class Batch:
 
     def _give_back(self, jobs: Iterable[Job]) -> None:
         """Release the tokens of what was not started."""
-        for job in jobs:
-            if isinstance(job.admission, Attempt):
-                self._engine.abandon(job.admission)
-                job.admission = None
+        unstarted = [job.admission for job in jobs if isinstance(job.admission, Attempt)]
+        if unstarted:
+            self._engine.abandon(*unstarted)
 
 
 def lanes(jobs: Iterable[Job]) -> list[list[Job]]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, select, select_from, token
-from lambda_once.errors import KeyMissing
+from lambda_once.errors import KeyMissing, OnceError
 from lambda_once.events.unit import NOTHING
+from lambda_once.runner.attempt import new_attempt_id
 from lambda_once.runner.call import Call
 
 if TYPE_CHECKING:
@@ -61,18 +62,32 @@ class Protection:
         """
         given = given or Given((unit.subject,), {})
         if self.host.disabled:
-            return self._disabled_call(invocation, arguments)
-        payload = without(unit.payload, self.settings.ignore)
-        key, explicit = self._key(unit, payload, given)
+            invocation.tally.count("disabled")
+        try:
+            identity = self._identity(unit, given)
+        except OnceError:
+            if not self.host.disabled:
+                raise
+            # Everything runs; and no two pieces of work may share a key for the next system.
+            identity = f"disabled/{new_attempt_id()}", None
         return Call(
             name=self.name,
-            token=token(self.host.service, self.name, self._scope(unit, given), key),
+            token=identity[0],
             plan=self.plan,
             invocation=invocation,
-            fingerprint=self._fingerprint(unit, payload) if explicit else None,
+            fingerprint=identity[1],
             delivery=unit.delivery,
             arguments=arguments,
             waits_for_own=waits_for_own,
+        )
+
+    def _identity(self, unit: Unit, given: Given) -> tuple[str, str | None]:
+        """Return the token and the fingerprint of *unit*."""
+        payload = without(unit.payload, self.settings.ignore)
+        key, explicit = self._key(unit, payload, given)
+        return (
+            token(self.host.service, self.name, self._scope(unit, given), key),
+            self._fingerprint(unit, payload) if explicit else None,
         )
 
     def _key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
@@ -113,10 +128,6 @@ class Protection:
             return fingerprint(unit.substance(payload))
         except NotCanonical:
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
-
-    def _disabled_call(self, invocation: Invocation, arguments: tuple[object, ...]) -> Call:
-        invocation.tally.count("disabled")
-        return Call(self.name, f"disabled/{self.name}", self.plan, invocation, arguments=arguments)
 
 
 def seen(unit: Unit, value: object) -> object:

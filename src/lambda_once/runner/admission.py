@@ -7,25 +7,22 @@ One conditional write answers new and duplicate alike. What it refused is decide
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Acquire, AsSeen, Complete, Finish, Onlooker, Unclaimed
+from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.errors import InProgress, KeyReused, OnceError, RetryLater, StoreUnavailable
 from lambda_once.observability.details import Happening
-from lambda_once.policies import NOT_DONE, Done, Lapsed
 from lambda_once.runner.attempt import Attempt, new_attempt_id
-from lambda_once.runner.keeping import kept, ttl_after
 from lambda_once.runner.outcomes import Replayed
-from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won, Written
+from lambda_once.runner.probing import Probing
+from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from lambda_once.runner.call import Call
@@ -56,6 +53,7 @@ class Admissions:
         self._settlement = settlement
         self._outcomes = outcomes
         self._story = story
+        self._probing = Probing(settlement, outcomes, story)
         self._store = settlement.store
         self._clock = settlement.clock
 
@@ -83,7 +81,7 @@ class Admissions:
         """
         call = attempt.call
         if call.invocation.deadline.remaining() <= RESERVE:
-            self._settlement.give_back(call, attempt.id, told=True)
+            self._settlement.give_back([(call, attempt.id)], told=True)
             message = f"too little time remains to start the work of token {call.token}: deliver it again"
             raise RetryLater(message, token=call.token)
         now = self._clock.now()
@@ -122,7 +120,7 @@ class Admissions:
             if isinstance(admission, StoreUnavailable)
         ]
         if unanswered:  # it may have been acquired all the same, and nothing started
-            self._settlement.give_all_back(unanswered, told=False)
+            self._settlement.give_back(unanswered, told=False)
         self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
         return admissions
 
@@ -188,45 +186,13 @@ class Admissions:
         )
         raise StoreUnavailable(message, token=call.token)
 
-    # ---------------------------------------------------------------- lapsed work, and a probe for it
-
     def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, Acquired]:
-        """Ask whether the lapsed attempt did its work, and act on exactly what was asked about."""
-        answer = self._probe(call, record)
-        if isinstance(answer, Done):
-            now = self._clock.now()
-            by = Onlooker(record.attempt, record.expected_completion, new_attempt_id())
-            change = Complete(kept(call.plan.codec, answer.result).stored)
-            write = Finish(call.token, by, change, now, ttl_after(change, call, now))
-            (written,) = self._store.finish([write], call.invocation.deadline)
-            if not isinstance(written, Written):
-                return wish, written
-            self._story.of_record(Happening.COMPLETED, call, record, reason="the probe says that it was done")
+        """Have the probe asked, and acquire exactly the attempt and lease that it was asked about."""
+        if self._probing.settles(call, record):
             return wish, Refused(self._store.read(call.token, call.invocation.deadline))
-        if answer is NOT_DONE:
-            wish = self._wish(call, wish.attempt, AsSeen(record.attempt, record.expected_completion))
-            (acquired,) = self._store.acquire([wish], call.invocation.deadline)
-            return wish, acquired
-        self._settlement.pin(call, record)
-        raise self._outcomes.error(call, record, Decision.HELD)
-
-    def _probe(self, call: Call, record: Record) -> object:
-        lapsed = Lapsed(
-            record.token,
-            record.attempt,
-            record.fence,
-            record.locked_by,
-            record.created,
-            record.expected_completion,
-        )
-        if call.plan.probe is None:
-            return None
-        try:
-            answer = call.plan.probe(lapsed, *call.arguments)
-            return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
-        except Exception as broken:  # noqa: BLE001  (the user's probe failed: what it meant to say is unknown)
-            self._story.of_record(Happening.PROBE_FAILED, call, record, error=type(broken).__name__)
-            return None
+        wish = self._wish(call, wish.attempt, AsSeen(record.attempt, record.expected_completion))
+        (answer,) = self._store.acquire([wish], call.invocation.deadline)
+        return wish, answer
 
     # ---------------------------------------------------------------- parts of these
 
@@ -280,7 +246,3 @@ def _refusal(error: OnceError) -> Happening:
             return Happening.KEY_REUSED
         case _:
             return Happening.REFUSED
-
-
-async def _awaited(answer: Awaitable[object]) -> object:
-    return await answer

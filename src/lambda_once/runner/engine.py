@@ -90,9 +90,9 @@ class Engine:
         else:
             self.failed(attempt, error)
 
-    def abandon(self, attempt: Attempt) -> None:
-        """Release the token of *attempt*, which never started."""
-        self.settlement.give_back(attempt.call, attempt.id, told=True)
+    def abandon(self, *attempts: Attempt) -> None:
+        """Release the tokens of *attempts*, which never started."""
+        self.settlement.give_back([(attempt.call, attempt.id) for attempt in attempts], told=True)
 
     def returned(self, attempt: Attempt, value: Any) -> Any:
         """Complete the token, unless `Attempt.transact` has; return what every duplicate will get."""

@@ -157,16 +157,12 @@ class Settlement:
 
     # ---------------------------------------------------------------- what never started
 
-    def give_back(self, call: Call, attempt: str, *, told: bool) -> None:
+    def give_back(self, unstarted: Sequence[tuple[Call, str]], *, told: bool) -> None:
         """
-        Release what *attempt* of *call* has or may have acquired, as best it can be: nothing started.
+        Release what attempts of calls have or may have acquired, as best it can be: nothing started.
 
-        *told*: its start was counted, and so is this.
+        All together, for in an outage each would take its time. *told*: their start was counted, so this is.
         """
-        self.give_all_back([(call, attempt)], told=told)
-
-    def give_all_back(self, unstarted: Sequence[tuple[Call, str]], *, told: bool) -> None:
-        """Do what `give_back` does for many: together, for an outage would take its time for each of them."""
         now = self.clock.now()
         writes = [
             Finish(call.token, Holder(attempt), Release(), now, epoch_seconds(now + call.plan.keep))

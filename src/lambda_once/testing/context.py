@@ -1,0 +1,38 @@
+"""The second argument of every Lambda handler."""
+
+from __future__ import annotations
+
+import uuid
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+class _Context(LambdaContext):
+    """What Lambda tells a handler. The remaining time is what it was given, and does not run down."""
+
+    def __init__(self, function_name: str, request_id: str, remaining_ms: int) -> None:
+        self._function_name = function_name
+        self._function_version = "$LATEST"
+        self._invoked_function_arn = f"arn:aws:lambda:eu-central-1:123456789012:function:{function_name}"
+        self._memory_limit_in_mb = 256
+        self._aws_request_id = request_id
+        self._log_group_name = f"/aws/lambda/{function_name}"
+        self._log_stream_name = "2026/11/20/[$LATEST]5a1e7c0f5a1e7c0f5a1e7c0f5a1e7c0f"
+        self._remaining_ms = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # Powertools' is static and answers 0
+        return self._remaining_ms
+
+
+def lambda_context(
+    function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
+) -> LambdaContext:
+    """
+    Return a context such as Lambda hands to handlers; its attributes cannot be set.
+
+    *request_id* is a new one where it is left out: two contexts are two invocations. Give the same one
+    again for Lambda's own retry of an asynchronous event. *remaining_ms*: milliseconds until the kill.
+
+        handler(event, lambda_context(remaining_ms=500))
+    """
+    return _Context(function_name, request_id or str(uuid.uuid4()), remaining_ms)
