@@ -31,6 +31,8 @@ class Order(BaseModel):
 @once.sqs(model=Order, key="orderId", keep=KEEP, ignore=("sentAt",))
 def ship(order: Order) -> dict[str, str]:
     """Ship one order."""
-    tracking = WAREHOUSE.ship(order.orderId, order.items)
+    # The same for every attempt of this order: the one after a crash asks again, and nothing ships twice.
+    key = once.current().downstream_key("ship")
+    tracking = WAREHOUSE.ship(order.orderId, order.items, idempotency_key=key)
     logger.info("shipped", extra={"order_id": order.orderId, "tracking": tracking})
     return {"tracking": tracking}

@@ -14,7 +14,7 @@ class WarehouseBusy(Exception):
 
 class Warehouse:
     """
-    Takes orders and ships them.
+    Takes orders and ships them, as the real ones do once per idempotency key.
 
     The item ``flaky-lamp`` is refused the first time it is asked for, with any order of its own;
     ``jammed-door`` always. At ``power-cut`` the machine dies once, after shipping.
@@ -23,8 +23,9 @@ class Warehouse:
     def __init__(self) -> None:
         self._lock = Lock()
         self._asked: set[str] = set()
+        self._shipped: set[str] = set()
 
-    def ship(self, order_id: str, items: Sequence[str]) -> str:
+    def ship(self, order_id: str, items: Sequence[str], *, idempotency_key: str) -> str:
         """
         Ship *items* and return the tracking number.
 
@@ -34,10 +35,16 @@ class Warehouse:
         if "jammed-door" in items or ("flaky-lamp" in items and first_time):
             message = "the warehouse takes no orders right now"
             raise WarehouseBusy(message)
-        EFFECTS.add("shipped", order_id)
+        self._ship_once(order_id, idempotency_key)
         if "power-cut" in items and first_time:
             POWER.die()
         return f"TRK-{order_id}"
+
+    def _ship_once(self, order_id: str, idempotency_key: str) -> None:
+        with self._lock:
+            if idempotency_key not in self._shipped:
+                self._shipped.add(idempotency_key)
+                EFFECTS.add("shipped", order_id)
 
     def _first_time(self, order_id: str) -> bool:
         with self._lock:

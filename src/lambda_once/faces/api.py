@@ -97,9 +97,9 @@ def api_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
 
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)
-        if not protection.covers(source.method_of(event)):
-            return called(work, event, context)
         with host.invocation(context) as invocation:
+            if not protection.covers(source.method_of(event)):
+                return called(work, event, context)
             try:
                 call = protection.call(event, kind, invocation)
                 if call is None:

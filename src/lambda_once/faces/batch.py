@@ -8,7 +8,6 @@ the first failure ends its lane: what follows goes back unstarted, so that the o
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +69,8 @@ class Batch:
 
     async def work_async(self, jobs: list[Job], concurrency: int) -> None:
         """Work all *jobs*, *concurrency* lanes at once."""
+        import asyncio
+
         places = asyncio.Semaphore(concurrency)
 
         async def along(lane: list[Job], *, may_wait: bool) -> None:

@@ -38,7 +38,8 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
             with host.invocation() as invocation:
-                call = protection.call(bind(args, kwargs), invocation, Given(args, kwargs), arguments=args)
+                unit, bound = bind(args, kwargs)
+                call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
                 outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return dressed(settings, outcome)
 
@@ -47,7 +48,8 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
         with host.invocation() as invocation:
-            call = protection.call(bind(args, kwargs), invocation, Given(args, kwargs), arguments=args)
+            unit, bound = bind(args, kwargs)
+            call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
             return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
 
     return protected
@@ -60,6 +62,12 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 
 def _check(function: Callable[..., Any], settings: Settings) -> None:
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise Misconfigured(
+            f"{function!r} does not tell its parameters: wrap it in a def, and protect that"
+        ) from error
     if isinstance(function, staticmethod | classmethod):
         raise Misconfigured("put @staticmethod and @classmethod outside: above @once.function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -73,14 +81,20 @@ def _check(function: Callable[..., Any], settings: Settings) -> None:
         )
 
 
-def _unit(signature: inspect.Signature, method: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Unit:  # noqa: FBT001
+def _unit(
+    signature: inspect.Signature,
+    method: bool,  # noqa: FBT001
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Unit, tuple[object, ...]]:
+    """Return the unit of a call, and its arguments in the order of the parameters."""
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     named = dict(bound.arguments)
     if method:
         named.pop(next(iter(named)))
     payload = {name: payload_of(value) for name, value in named.items()}
-    return Unit(payload, payload, payload, None, itself, parsed=False)
+    return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
 
 
 class Begun:

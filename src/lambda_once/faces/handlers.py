@@ -37,6 +37,8 @@ def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]
 
 def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """Return *function* as one of two arguments, whether or not it takes the context."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Misconfigured(f"{function.__qualname__} is a generator: Lambda calls it once and drives none")
     positional = [
         parameter
         for parameter in inspect.signature(function).parameters.values()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,11 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
+    from asyncio import Runner
     from collections.abc import Coroutine
 
 T = TypeVar("T")
 
 _loops = threading.local()
+
+
+class _Kept:
+    """A thread's event loop, closed when the thread ends: a test's worker thread must leave none open."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._loop = runner.get_loop()
+
+    def __del__(self) -> None:
+        self._loop.close()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -25,6 +36,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     cannot run inside another loop: raises `Misconfigured` there (in an async test, call the handler by
     ``await asyncio.to_thread(handler, event, context)``).
     """
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -35,7 +48,14 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
             "the handler was called from a running event loop: Lambda calls it plainly, "
             "and an async test by `await asyncio.to_thread(handler, event, context)`"
         )
-    if getattr(_loops, "runner", None) is None:
-        _loops.runner = asyncio.Runner()
-    runner: asyncio.Runner = _loops.runner
-    return runner.run(coroutine, context=copy_context())  # its own is as old as the runner
+    if getattr(_loops, "kept", None) is None:
+        _loops.kept = _Kept(asyncio.Runner())
+    kept: _Kept = _loops.kept
+    try:
+        return kept.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
+    except (SystemExit, KeyboardInterrupt):
+        # They leave other tasks where they stand. Closing cancels these, so that they settle their tokens now
+        # and never go on in another invocation.
+        _loops.kept = None
+        kept.runner.close()
+        raise

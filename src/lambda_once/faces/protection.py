@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, select, select_from, token
-from lambda_once.errors import KeyMissing, OnceError
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events.unit import NOTHING
 from lambda_once.runner.attempt import new_attempt_id
 from lambda_once.runner.call import Call
@@ -40,7 +40,11 @@ class Protection:
     settings: Settings
     plan: Plan
     default_name: str
-    """``module.qualname``; the Lambda function's name comes before it."""
+    """``module.qualname``, or nothing; the Lambda function's name comes before it."""
+
+    def __post_init__(self) -> None:
+        if not self.default_name and self.settings.name is None:
+            raise Misconfigured("what is protected has no name of its own (a partial?): give name=, or write a def")
 
     @property
     def name(self) -> str:
@@ -147,7 +151,9 @@ def named(qualified: str) -> str:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}.{function.__qualname__}"
+    """Return ``module.qualname``; nothing for what has no name, such as a partial."""
+    qualname = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{qualname}" if qualname else ""
 
 
 def return_annotation(function: Callable[..., Any]) -> object:

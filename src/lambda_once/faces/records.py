@@ -44,21 +44,19 @@ class Records:
         self._protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))
 
     def call(self, unit: Unit | Malformed, invocation: Invocation) -> tuple[Call, Any]:
-        """Return the call of a record and what the function gets. Raises `GiveUp`, and has it logged."""
+        """Return the call of a record and what the function gets. Has logged what it raises."""
         try:
-            if isinstance(unit, Malformed):
-                raise BadRecord(unit.message)
-            unit = self._subjects.of(unit)
+            unit = self._subjects.of(_workable(unit))
             call = self._protection.call(
                 unit, invocation, arguments=(unit.subject,), waits_for_own=self._retried
             )
-        except OnceError as error:
+        except Exception as error:
             details = Details(
                 Happening.BAD_RECORD,
                 name=self._protection.name,
                 delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
                 error=type(error).__name__,
-                reason=str(error),
+                reason=str(error) if isinstance(error, OnceError) else "its model, key or scope raised",
             )
             self.host.reporter.report(details, invocation.tally)
             raise
@@ -71,6 +69,12 @@ class Records:
             loops.run(batch.work_async(jobs, self._concurrency))
         else:
             batch.work(jobs)
+
+
+def _workable(unit: Unit | Malformed) -> Unit:
+    if isinstance(unit, Malformed):
+        raise BadRecord(unit.message)
+    return unit
 
 
 def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -94,7 +98,7 @@ def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocatio
         job = Job([message.id], message.group)
         try:
             job.call, job.subject = records.call(message.unit, invocation)
-        except OnceError as error:
+        except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
             job.error = error
         else:
             twin = known.setdefault((job.call.token, job.call.fingerprint), job)

@@ -93,9 +93,7 @@ class Route:
         if status in self._settings.store_status:
             body = {"statusCode": status, "message": error.msg}
             return {"status": status, "headers": {"Content-Type": "application/json"}, "body": body}
-        if status < ErrorResponse.SERVER_ERROR:
-            raise ErrorResponse(status, error) from error
-        raise error
+        raise ErrorResponse(status, error) from error
 
     def _refused(self, error: OnceError | ErrorResponse) -> Any:
         from aws_lambda_powertools.event_handler import Response

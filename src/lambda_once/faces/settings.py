@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lambda_once.core.keys import compile_expression
 from lambda_once.errors import Misconfigured
-from lambda_once.policies import RELEASE, OnError, OnLapseOption, lapse_rule
+from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
 from lambda_once.runner.call import Plan, never_an_error
 
 if TYPE_CHECKING:
@@ -110,8 +111,10 @@ def settings_of(defaults: Settings, options: Mapping[str, Any], allowed: frozens
 def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
     """Copy what the caller could change afterwards."""
     copies: dict[str, Callable[[Any], Any]] = {
-        "methods": lambda value: frozenset(method.upper() for method in value),
-        "store_status": frozenset,
+        "methods": lambda value: (
+            frozenset(str(method).upper() for method in value) if _is_several(value) else value
+        ),
+        "store_status": lambda value: frozenset(value) if _is_several(value) else value,
         "ignore": lambda value: value if isinstance(value, str) else tuple(value),
         "on_error": lambda value: dict(value) if isinstance(value, Mapping) else value,
     }
@@ -143,6 +146,37 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
         if not isinstance(value, int) or value < least:
             yield name, f"give a whole number, {least} or more"
     yield from _keying_problems(settings)
+    yield from _answering_problems(settings)
+
+
+def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:
+    for name in ("methods", "store_status"):
+        value = getattr(settings, name)
+        if not (value is None or isinstance(value, frozenset)):
+            yield name, "give several: a set or a list"
+    for name in ("on_replay", "problem"):
+        value = getattr(settings, name)
+        if not (value is None or callable(value)):
+            yield name, "give a callable"
+    if not _is_on_error(settings.on_error):
+        yield "on_error", "give RELEASE, STORE, HOLD, {ExceptionType: one of them}, or a plain callable"
+
+
+def _is_several(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _is_on_error(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_exception(kind) and isinstance(policy, Policy) for kind, policy in value.items())
+    plain_callable = (
+        callable(value) and not isinstance(value, type) and not inspect.iscoroutinefunction(value)
+    )
+    return isinstance(value, Policy) or plain_callable
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def _keying_problems(settings: Settings) -> Iterable[tuple[str, str]]:

@@ -151,7 +151,7 @@ class Admissions:
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and self._waits(call, record, may_wait=may_wait):
                 polls += 1
-                call.invocation.deadline.pause(min(LONGEST_POLL, FIRST_POLL * 2**polls))
+                call.invocation.deadline.earlier(RESERVE).pause(min(LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10)))
                 answer = Refused(self._store.read(call.token, call.invocation.deadline))
             else:
                 return self._answer(call, record, decision)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -102,6 +101,8 @@ class Attempt:
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
+        import asyncio
+
         await asyncio.to_thread(self.extend, seconds)
 
     def complete(self, result: Any = None) -> Any:
@@ -135,6 +136,8 @@ class Attempt:
 
     async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """Do what `transact` does, off the event loop."""
+        import asyncio
+
         return await asyncio.to_thread(self.transact, items, result)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lambda_once.errors import Misconfigured
 from lambda_once.runner.admission import Admissions
 from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.outcomes import Outcomes, Replayed
@@ -54,20 +55,22 @@ class Engine:
 
     async def start_async(self, call: Call) -> Attempt | Replayed:
         """Do what `start` does; cancelled meanwhile, the token is given back, for nothing started."""
+        import asyncio
+
         starting = asyncio.ensure_future(asyncio.to_thread(self.start, call))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            admitted = await starting
-            if isinstance(admitted, Attempt):
-                await asyncio.to_thread(self.abandon, admitted)
+            await asyncio.wait([starting])
+            if starting.exception() is None and isinstance(admitted := starting.result(), Attempt):
+                await off_loop(self.abandon, admitted)
             raise
 
     def perform(self, attempt: Attempt, work: Callable[[], Any]) -> Any:
         """Run *work* under *attempt* and settle the token by how it ends."""
         try:
             with working(attempt):
-                value = work()
+                value = _finished(work(), attempt)
         except BaseException as error:
             self.failed(attempt, error)
             raise
@@ -106,8 +109,19 @@ class Engine:
             self.settlement.settle(self.settlement.of_error(attempt, error))
 
 
+def _finished(value: Any, attempt: Attempt) -> Any:
+    """Refuse *value* where it is work that has not begun: its token must not say that it is done."""
+    if not inspect.iscoroutine(value):
+        return value
+    value.close()
+    message = f"the work of token {attempt.token} returned a coroutine: protect an async def function"
+    raise Misconfigured(message, token=attempt.token)
+
+
 async def off_loop(function: Callable[..., T], *args: Any) -> T:
     """Run *function* in a thread, to its end even where the caller is cancelled meanwhile."""
+    import asyncio
+
     running = asyncio.ensure_future(asyncio.to_thread(function, *args))
     try:
         return await asyncio.shield(running)

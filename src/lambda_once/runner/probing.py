@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from typing import TYPE_CHECKING
 
@@ -68,6 +67,8 @@ class Probing:
     def _answer(self, call: Call, record: Record) -> object:
         if call.plan.probe is None:
             return None
+        import asyncio
+
         lapsed = Lapsed(
             record.token,
             record.attempt,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import Acquire, Complete, Finish, acquired, finished
+from lambda_once.core.writes import Acquire, Complete, Finish, acquired, finished, made_by
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unfinished, Won, Written
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class MemoryStore:
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
         del deadline
-        return [self._finish(write) for write in writes]
+        return [self._finish(write)[0] for write in writes]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         del deadline
@@ -50,8 +50,8 @@ class MemoryStore:
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> Finished:
         del deadline
-        answer = Written() if finish is None else self._finish(finish)
-        if isinstance(answer, Written):
+        answer, fresh = (Written(), True) if finish is None else self._finish(finish)
+        if fresh:
             self.items.extend(items)
         return answer
 
@@ -69,17 +69,25 @@ class MemoryStore:
             before = self.records.get(wish.token)
             row = acquired(before, wish)
             if row is None:
+                if before is not None and _is_ours(before, wish):
+                    return Won(before.fence, took_over=False)
                 return Refused(before)
             self.records[wish.token] = row
         return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS)
 
-    def _finish(self, write: Finish) -> Finished:
+    def _finish(self, write: Finish) -> tuple[Finished, bool]:
+        """Answer *write*, and tell whether it changed the row."""
         with self._lock:
             before = self.records.get(write.token)
             row = finished(before, write)
             if row is None:
-                return Refused(before)
+                return (Written() if made_by(before, write) else Refused(before)), False
             self.records[write.token] = row
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
                 self._chunks[write.token, write.attempt] = write.change.result.parts
-        return Written()
+        return Written(), True
+
+
+def _is_ours(record: Record, wish: Acquire) -> bool:
+    """Tell whether *record* is what *wish* had made before: it is sent again, as after a lost response."""
+    return record.state is State.IN_PROGRESS and record.attempt == wish.attempt

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 Event = dict[str, Any]
 
@@ -36,10 +37,10 @@ def sqs_event(
     """
     groups = [fifo_groups] * len(bodies) if isinstance(fifo_groups, str) else fifo_groups
     ids = message_ids or [str(uuid.uuid4()) for _ in bodies]
-    records = []
+    records: list[Event] = []
     for position, (body, message_id) in enumerate(zip(bodies, ids, strict=True)):
         text = _text(body)
-        record = {
+        record: Event = {
             "messageId": message_id,
             "receiptHandle": f"AQEB{uuid.uuid4().hex}",
             "body": text,
@@ -154,7 +155,7 @@ def _http_api(method: str, path: str, headers: Mapping[str, str], query: Mapping
         "version": "2.0",
         "routeKey": "$default",
         "rawPath": path,
-        "rawQueryString": "&".join(f"{name}={value}" for name, value in query.items()),
+        "rawQueryString": urlencode(query),
         "headers": {name.lower(): value for name, value in headers.items()},
         **({"queryStringParameters": query} if query else {}),
         "requestContext": {

@@ -1,0 +1,84 @@
+"""The token table of template.yaml on a DynamoDB: the one at an endpoint, or moto's in this process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from lambda_once.stores.rows import Item
+
+from .template import Template
+
+REGION = "eu-central-1"
+"""Where nothing else is set."""
+ACROSS = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+"""What CloudFormation and CreateTable name alike; recovery and encryption are for tables that last."""
+
+
+@contextmanager
+def engine(endpoint: str | None) -> Iterator[None]:
+    """Have a DynamoDB for the block: moto in this process where there is no *endpoint*."""
+    if endpoint is not None:
+        yield
+        return
+    with mock_aws():
+        yield
+
+
+def fresh_name() -> str:
+    """Return a table name that nobody has: a demo never touches a table that it did not make."""
+    return f"lambda-once-demo-{secrets.token_hex(4)}"
+
+
+def account(endpoint: str | None) -> dict[str, str]:
+    """Return the environment that lets boto3 sign: with false credentials where there are none."""
+    if endpoint is None:
+        return {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}  # moto brings the credentials
+    session = botocore.session.get_session()
+    region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or REGION
+    found = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    if session.get_credentials() is None:
+        found |= {"AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}  # engines on a desk take any
+    return found
+
+
+@contextmanager
+def token_table(template: Template, name: str, endpoint: str | None) -> Iterator[Any]:
+    """Create the table of *template* under *name*, give its client, and delete the table afterwards."""
+    impatient = Config(
+        connect_timeout=3, retries={"total_max_attempts": 2}
+    )  # of a wrong address, say so soon
+    client: Any = boto3.client("dynamodb", endpoint_url=endpoint, config=impatient)
+    properties = template.table()
+    client.create_table(TableName=name, **{key: properties[key] for key in ACROSS})
+    try:
+        client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+        _switch_on_expiry(client, name, properties["TimeToLiveSpecification"])
+        yield client
+    finally:
+        client.delete_table(TableName=name)
+
+
+def rows(client: Any, name: str) -> list[Item]:
+    """Return the token rows of the table, in the order of their creation; parts of large results left out."""
+    items: list[Item] = client.scan(TableName=name, ConsistentRead=True)["Items"]
+    tokens = [item for item in items if "fence" in item]
+    return sorted(tokens, key=lambda item: (item["created"]["S"], item["lockToken"]["S"]))
+
+
+def _switch_on_expiry(client: Any, name: str, wanted: dict[str, Any]) -> None:
+    try:
+        client.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
+    except ClientError as refused:
+        # Some engines on a desk have no expiry; within a minute nothing expires anyway.
+        if refused.response["Error"]["Code"] != "UnknownOperationException":
+            raise

@@ -1,0 +1,99 @@
+"""What the demo takes from template.yaml: the token table, and how each function is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+TABLE = "TokenTable"
+
+
+class Unresolved(Exception):
+    """The template refers to something that the demo does not make: give it a value here."""
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
+    """Reads CloudFormation's short tags as the functions that they stand for."""
+
+
+def _function(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+    """Construct ``!Ref X`` as ``{"Ref": "X"}``, and ``!GetAtt X`` as ``{"Fn::GetAtt": "X"}``."""
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        value = loader.construct_mapping(node, deep=True)
+    return {tag if tag in ("Ref", "Condition") else f"Fn::{tag}": value}
+
+
+_Loader.add_multi_constructor("!", _function)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function of the template, as Lambda would start it."""
+
+    name: str
+    module: str
+    handler: str
+    """The name of the handler in *module*."""
+    timeout: timedelta
+    environment: dict[str, str]
+
+
+class Template:
+    """template.yaml, its references resolved: to *given* values, else to the defaults of its parameters."""
+
+    def __init__(self, given: dict[str, str], path: Path = ROOT / "template.yaml") -> None:
+        self._parsed: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  (a SafeLoader)
+        defaults = {name: parameter["Default"] for name, parameter in self._parsed["Parameters"].items()}
+        self._values: dict[str, Any] = {**defaults, **given}
+
+    def table(self) -> dict[str, Any]:
+        """Return the properties of the token table."""
+        properties: dict[str, Any] = self._resolved(self._parsed["Resources"][TABLE]["Properties"])
+        return properties
+
+    def function(self, resource: str) -> Function:
+        """Return the function of that logical id, with what Globals give to all of them."""
+        properties = self._parsed["Resources"][resource]["Properties"]
+        everyone = self._parsed["Globals"]["Function"]
+        name = f"orders-{resource}"
+        variables = self._resolved(everyone["Environment"]["Variables"])
+        module, _, handler = properties["Handler"].rpartition(".")
+        return Function(
+            name=name,
+            module=f"{everyone['CodeUri'].strip('/')}.{module}",
+            handler=handler,
+            timeout=timedelta(seconds=properties.get("Timeout", everyone["Timeout"])),
+            environment={
+                **{key: str(value) for key, value in variables.items()},
+                "AWS_LAMBDA_FUNCTION_NAME": name,
+            },
+        )
+
+    def deliveries(self, queue: str) -> int:
+        """Return how often SQS delivers a message of *queue* before it goes to the dead-letter queue."""
+        count: int = self._parsed["Resources"][queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+        return count
+
+    def _resolved(self, value: Any) -> Any:
+        """Return *value* with every Ref replaced. Raises `Unresolved` for any other function."""
+        match value:
+            case {"Ref": name} if name in self._values:
+                return self._values[name]
+            case {"Ref": _} | {"Fn::GetAtt": _} | {"Fn::Sub": _}:
+                raise Unresolved(f"template.yaml: {value} has no value in the demo")
+            case dict():
+                return {key: self._resolved(inner) for key, inner in value.items()}
+            case list():
+                return [self._resolved(inner) for inner in value]
+            case _:
+                return value

@@ -1,0 +1,130 @@
+"""What the tests of the faces work with: a clock set by hand, a context, and a store that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambda_once import MemoryStore, Once
+from lambda_once.core.clock import Clock, Deadline
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Acquire, Finish
+from lambda_once.errors import StoreUnavailable
+from lambda_once.observability.details import Details
+from lambda_once.stores.contract import Acquired, Finished, Unanswered
+
+START = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+
+
+class HandClock:
+    """A clock that stands still until somebody waits, or `pass_` moves it."""
+
+    def __init__(self) -> None:
+        self.at = START
+        self.slept = 0.0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.pass_(seconds)
+
+    def pass_(self, seconds: float) -> None:
+        """Let *seconds* go by."""
+        self.at += timedelta(seconds=seconds)
+
+
+class FrailStore(MemoryStore):
+    """A store that can be out of reach, or lose what an attempt writes at its end (as a crash does)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = False
+        self.loses_ends = False
+        self.acquisitions = 0
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        self.acquisitions += len(wishes)
+        if self.out:
+            return [Unanswered("ConnectTimeoutError") for _ in wishes]
+        return super().acquire(wishes, deadline)
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if self.out or self.loses_ends:
+            return [Unanswered("ConnectTimeoutError") for _ in writes]
+        return super().finish(writes, deadline)
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        if self.out:
+            raise StoreUnavailable("the table is out of reach", token=token)
+        return super().read(token, deadline)
+
+
+class Context(LambdaContext):
+    """Lambda's context of one invocation, by a clock set by hand."""
+
+    def __init__(self, clock: Clock, seconds: float, request_id: str) -> None:
+        self._clock = clock
+        self._ends = clock.now() + timedelta(seconds=seconds)
+        self._aws_request_id = request_id
+        self._function_name = "orders"
+        self._memory_limit_in_mb = 512
+        self._invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders"
+
+    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # a staticmethod in Powertools
+        return max(int((self._ends - self._clock.now()).total_seconds() * 1000), 0)
+
+
+@dataclass
+class Rig:
+    """One `Once` on a store and a clock that the test has in hand."""
+
+    store: FrailStore = field(default_factory=FrailStore)
+    clock: HandClock = field(default_factory=HandClock)
+    told: list[Details] = field(default_factory=list)
+    once: Once = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.once = self.new()
+
+    def new(self, **options: Any) -> Once:
+        """Another `Once` on the same store and clock, with policies of its own."""
+        once = Once(store=self.store, service="shop", hooks=[self.told.append], **options)
+        once._host.clock = self.clock
+        return once
+
+    def context(self, request_id: str = "request-1", seconds: float = 30) -> Context:
+        """A new invocation that has *seconds* left."""
+        return Context(self.clock, seconds, request_id)
+
+    def rows(self) -> list[Record]:
+        """All rows of the table."""
+        return list(self.store.records.values())
+
+    def row(self) -> Record:
+        """The one row of the table."""
+        (row,) = self.rows()
+        return row
+
+    def states(self) -> list[State]:
+        """The state of each row, in the order of their making."""
+        return [row.state for row in self.rows()]
+
+    def happenings(self) -> list[str]:
+        """What was told to the hooks."""
+        return [details.happening.value for details in self.told]
+
+    @contextmanager
+    def crash(self) -> Iterator[None]:
+        """What ends in the block does not reach the table: its row stays in progress."""
+        self.store.loses_ends = True
+        try:
+            yield
+        finally:
+            self.store.loses_ends = False

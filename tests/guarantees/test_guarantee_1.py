@@ -1,0 +1,253 @@
+"""Guarantee 1: at most one attempt holds a token at a time."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
+from lambda_once.core import writes
+from lambda_once.runner import admission
+from lambda_once.stores import requests
+from lambda_once.stores.contract import Store
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
+
+MANY = 16
+
+
+def _sixteen_at_once(store: Store) -> None:
+    """Sixteen threads deliver one order; whoever runs does not end before all others were answered."""
+    once = Once(service="shop")
+    at_once, refused = threading.Barrier(MANY), threading.Semaphore(0)
+    ran: list[int] = []
+
+    @once.event(key="order")
+    def handler(event: dict[str, Any]) -> str:
+        ran.append(threading.get_ident())
+        for _ in range(MANY - 1):
+            assert refused.acquire(timeout=0.5)
+        return "charged"
+
+    def delivery(_: int) -> str:
+        at_once.wait(20)
+        try:
+            return handler({"order": 5}, lambda_context())
+        except InProgress:
+            return "in progress"
+        finally:
+            refused.release()
+
+    with using(once, store), ThreadPoolExecutor(MANY) as threads:
+        answers = list(threads.map(delivery, range(MANY)))
+    assert len(ran) == 1
+    assert sorted(answers) == ["charged"] + ["in progress"] * (MANY - 1)
+
+
+def test_at_most_one_attempt_holds_a_token() -> None:
+    """Of sixteen that come at once, one runs and fifteen are told that it is in progress."""
+    _sixteen_at_once(MemoryStore())
+
+
+def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An acquisition that asks nothing lets several run."""
+    monkeypatch.setattr(writes, "_may_take", lambda *_: True)
+    with pytest.raises(AssertionError):
+        _sixteen_at_once(MemoryStore())
+
+
+@pytest.fixture
+def engine_table(dynamodb_local: str) -> Any:
+    """A store on a real engine, whose conditional writes are atomic."""
+    client = boto3.client("dynamodb", endpoint_url=dynamodb_local)
+    name = f"tokens-{uuid.uuid4()}"
+    create_table(client, name)
+    yield DynamoDBStore(name, client)
+    client.delete_table(TableName=name)
+    client.close()
+
+
+@pytest.mark.engine
+def test_at_most_one_attempt_holds_a_token_in_dynamodb(engine_table: DynamoDBStore) -> None:
+    """The conditional write of a real engine decides between sixteen."""
+    _sixteen_at_once(engine_table)
+
+
+@pytest.mark.engine
+def test_twin_without_the_condition_all_run_in_dynamodb(
+    engine_table: DynamoDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that every row meets lets several run."""
+    monkeypatch.setattr(requests, "ABSENT", "attribute_not_exists(nothing)")
+    with pytest.raises(AssertionError):
+        _sixteen_at_once(engine_table)
+
+
+def later(machines: Cluster, handler: Callable[..., Any]) -> None:
+    """A second later, deliver to another machine, whatever it answers."""
+    machines.clock.advance(1)
+    tried(handler)
+
+
+def _living_attempt(machines: Cluster) -> None:
+    """A delivery comes while the first is at work, within its lease."""
+    second = machines.machine("second")
+    first = machines.machine("first", lambda: later(machines, second))
+    tried(first)
+    assert machines.ran == ["first"]
+
+
+def test_a_living_attempt_is_not_taken_over() -> None:
+    """Until its lease is over, everybody else is told that it is in progress."""
+    holds(_living_attempt)
+
+
+def test_twin_without_the_lease_a_living_attempt_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in progress changes hands at once, and two are at work."""
+    anybody = requests.LAPSED.replace("expectedCompletion < :now", "expectedCompletion <> :now")
+    monkeypatch.setattr(requests, "LAPSED", anybody)
+    breaks(_living_attempt)
+
+
+def _clocks_a_moment_apart(machines: Cluster) -> None:
+    """One works to the last moment of its invocation; another's clock is a second ahead."""
+    ahead = FakeClock(machines.clock.now() + timedelta(seconds=1))
+
+    def to_the_last_moment() -> None:
+        for clock in (machines.clock, ahead):
+            clock.advance(9.9)
+        later(machines, other)
+
+    other = machines.machine("other", clock=ahead, lease=None)
+    deliver(machines.machine("first", to_the_last_moment, lease=None), remaining_ms=10_000)
+    assert machines.ran == ["first"]
+
+
+def test_clocks_may_differ_by_a_moment() -> None:
+    """The lease outlasts the invocation by two seconds."""
+    holds(_clocks_a_moment_apart)
+
+
+def test_twin_without_the_margin_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no fault anywhere but clocks a second apart."""
+    monkeypatch.setattr(admission, "MARGIN", timedelta(0))
+    breaks(_clocks_a_moment_apart)
+
+
+def _two_askers(machines: Cluster) -> None:
+    """While one probe thinks about its answer, another says that nothing was done, and its caller starts."""
+
+    def thinking(*_: Any) -> object:
+        machines.crash(on_lapse=lambda *_: NOT_DONE)
+        machines.ran.append("second, at work")
+        return NOT_DONE
+
+    machines.crash(on_lapse=lambda *_: NOT_DONE)
+    machines.lapse()
+    tried(machines.machine("first", on_lapse=thinking))
+    assert machines.ran == ["second, at work"]
+
+
+def test_of_two_who_ask_a_probe_one_runs() -> None:
+    """The acquisition is conditional on exactly the attempt and lease that were asked about."""
+    holds(_two_askers)
+
+
+def test_twin_without_what_was_seen_both_askers_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt in progress would do, and the second's is one."""
+    anybody = "(attempt = :seen OR expectedCompletion <> :lease OR attempt <> :seen)"
+    monkeypatch.setattr(requests, "LAPSED_AS_SEEN", anybody + " AND begins_with(#status, :in_progress)")
+    breaks(_two_askers)
+
+
+def _delayed_extend(machines: Cluster) -> None:
+    """A copy of a short renewal arrives after a long one; then somebody else comes."""
+    other = machines.machine("other")
+
+    def work() -> None:
+        attempt = machines.attempt("first")
+        attempt.extend(60)
+        delayed = machines.updates[-1]
+        attempt.extend(3600)
+        machines.again(delayed)
+        machines.clock.advance(120)
+        later(machines, other)
+
+    tried(machines.machine("first", work))
+    assert machines.ran == ["first"]
+
+
+def test_a_lease_only_ever_lengthens() -> None:
+    """A delayed copy of an earlier renewal does not cut the lease short."""
+    holds(_delayed_extend)
+
+
+def test_twin_with_a_shortened_lease_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delayed copy ends the lease of an attempt that is alive."""
+    monkeypatch.setattr(requests, "LONGER", " AND expectedCompletion <> :new")
+    breaks(_delayed_extend)
+
+
+KEEP_A_MOMENT = timedelta(seconds=1)
+
+
+def _swept_while_alive(machines: Cluster) -> None:
+    """DynamoDB deletes what is past its ttl while the attempt is at work."""
+    other = machines.machine("other", keep=KEEP_A_MOMENT)
+
+    def work() -> None:
+        machines.clock.advance(20)
+        machines.sweep()
+        later(machines, other)
+
+    tried(machines.machine("first", work, keep=KEEP_A_MOMENT))
+    assert machines.ran == ["first"]
+
+
+def test_a_row_outlives_its_lease() -> None:
+    """However short outcomes are kept."""
+    holds(_swept_while_alive)
+
+
+def test_twin_with_a_ttl_within_the_lease_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is deleted under the attempt that is alive."""
+    acquire = writes.Acquire
+    short = {"ttl": int(FakeClock().now().timestamp()) + 1}
+    monkeypatch.setattr(admission, "Acquire", lambda **wish: acquire(**{**wish, **short}))
+    breaks(_swept_while_alive)
+
+
+def _swept_after_extend(machines: Cluster) -> None:
+    """The same, after the lease was renewed for an hour."""
+    other = machines.machine("other", keep=KEEP_A_MOMENT)
+
+    def work() -> None:
+        machines.attempt("first").extend(3600)
+        machines.clock.advance(120)
+        machines.sweep()
+        later(machines, other)
+
+    tried(machines.machine("first", work, keep=KEEP_A_MOMENT))
+    assert machines.ran == ["first"]
+
+
+def test_a_row_outlives_its_renewed_lease() -> None:
+    """The ttl moves along with the lease."""
+    holds(_swept_after_extend)
+
+
+def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is deleted within the lease that was renewed."""
+    from lambda_once.runner import settlement
+
+    left_behind = int(FakeClock().now().timestamp()) + 31
+    monkeypatch.setattr(settlement, "ttl_after", lambda *_: left_behind)
+    breaks(_swept_after_extend)

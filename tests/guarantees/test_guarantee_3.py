@@ -1,0 +1,150 @@
+"""Guarantee 3: a response lost on the wire never turns an attempt against itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambda_once import Done, OnceError
+from lambda_once.core.writes import Hold, Onlooker
+from lambda_once.runner import admission
+from lambda_once.stores import dynamodb
+from lambda_once.stores.contract import Refused
+from lambda_once.stores.dynamodb import DynamoDBStore
+from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
+from tests.stores.world import BROKEN
+
+
+def _acquisition_lost(machines: Cluster) -> None:
+    """The acquisition is written, and its answer is lost."""
+    machines.lose_answers()
+    assert tried(machines.machine("first")) == "first"
+
+
+def _renewal_lost(machines: Cluster) -> None:
+    """The lease is renewed, and the answer is lost."""
+
+    def work() -> str:
+        machines.lose_answers()
+        machines.attempt("first").extend(3600)
+        return "paid"
+
+    assert tried(machines.machine("first", work)) == "paid"
+
+
+def _transaction_lost(machines: Cluster) -> None:
+    """The transaction is written, and its answer is lost."""
+
+    def work() -> Any:
+        machines.lose_answers()
+        order = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
+        return machines.attempt("first").transact([order], result="paid")
+
+    assert tried(machines.machine("first", work)) == "paid"
+
+
+def test_a_lost_acquisition_is_ours() -> None:
+    """The second try finds our attempt id in the row, and the work runs."""
+    holds(_acquisition_lost)
+
+
+def test_a_lost_renewal_is_ours() -> None:
+    """The second try finds the lease as it should be, and the work goes on."""
+    holds(_renewal_lost)
+
+
+def test_a_lost_transaction_is_ours() -> None:
+    """The second try is refused by our own completion: it is done."""
+    holds(_transaction_lost)
+
+
+def test_a_lost_completion_is_ours() -> None:
+    """The second try finds the token complete by us, and nobody is told anything else."""
+
+    def completion_lost(machines: Cluster) -> None:
+        def work() -> str:
+            machines.lose_answers()
+            return "paid"
+
+        assert tried(machines.machine("first", work)) == "paid"
+        assert tried(machines.machine("second")) == "paid"
+        assert machines.ran == ["first"]
+
+    holds(completion_lost)
+
+
+def test_twin_without_recognition_an_acquisition_is_its_own_enemy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It finds the token in progress, by itself, and gives up."""
+
+    def unrecognised(self: DynamoDBStore, error: Any, wish: Any, deadline: Any) -> Refused:
+        return Refused(self.read(wish.token, deadline))
+
+    monkeypatch.setattr(DynamoDBStore, "_not_acquired", unrecognised)
+    breaks(_acquisition_lost)
+
+
+@pytest.mark.parametrize("scenario", [_renewal_lost, _transaction_lost])
+def test_twin_without_recognition_an_attempt_is_fenced_by_itself(
+    monkeypatch: pytest.MonkeyPatch, scenario: Any
+) -> None:
+    """It takes its own write for a successor's."""
+    monkeypatch.setattr(dynamodb, "made_by", lambda *_: False)
+    breaks(scenario)
+
+
+def _another_final_state(machines: Cluster) -> None:
+    """A completed attempt's late hold is refused: the store must not call that written."""
+    answers = []
+
+    def work() -> None:
+        attempt = machines.attempt("first")
+        attempt.complete("paid")
+        write = machines.write(attempt.id, Hold(BROKEN), ttl=None)
+        answers.extend(machines.store.finish([write], machines.deadline))
+
+    deliver(machines.machine("first", work))
+    assert answers == [Refused(machines.row())]
+
+
+def test_our_id_in_another_final_state_is_no_success() -> None:
+    """The id alone does not make the write ours: that state stands."""
+    holds(_another_final_state)
+
+
+def test_twin_that_looks_at_the_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reports a hold that nobody will ever see."""
+
+    def by_id(record: Any, write: Any) -> bool:
+        return record is not None and record.attempt == write.attempt
+
+    monkeypatch.setattr(dynamodb, "made_by", by_id)
+    breaks(_another_final_state)
+
+
+def _resolved_while_asleep(machines: Cluster) -> None:
+    """A probe completes the token of an attempt that is only slow; then the attempt wakes up."""
+    prober = machines.machine("second", on_lapse=lambda *_: Done("what the probe found"))
+
+    def overslept() -> str:
+        machines.lapse()
+        assert not isinstance(tried(prober), OnceError)
+        return "what the sleeper has"
+
+    woken = tried(machines.machine("first", overslept, on_lapse="hold"))
+    assert woken == tried(prober) == "what the probe found"
+
+
+def test_who_wakes_up_after_a_resolution_gets_it() -> None:
+    """It is answered what every duplicate is answered."""
+    holds(_resolved_while_asleep)
+
+
+def test_twin_with_the_sleepers_id_at_the_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The woken attempt takes the resolution for its own write, and answers something else."""
+    from lambda_once.runner import probing
+
+    for module in (admission, probing):
+        if hasattr(module, "Onlooker"):
+            monkeypatch.setattr(module, "Onlooker", lambda seen, lease, _: Onlooker(seen, lease, seen))
+    breaks(_resolved_while_asleep)

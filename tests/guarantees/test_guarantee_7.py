@@ -1,0 +1,131 @@
+"""Guarantee 7: nothing runs while it is unknown who has the token. And 8: what is not promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
+from lambda_once.core.record import State
+from lambda_once.stores.dynamodb import DynamoDBStore
+from tests.guarantees.machines import Cluster, holds, tried
+
+
+def _unreachable(**_: Any) -> None:
+    raise EndpointConnectionError(endpoint_url="the token table")
+
+
+def test_nothing_runs_while_the_table_is_out_of_reach() -> None:
+    """The caller is told to deliver it again."""
+
+    def scenario(machines: Cluster) -> None:
+        machines.client.meta.events.register("before-send.dynamodb", _unreachable)
+        answer = tried(machines.machine("first"))
+        assert isinstance(answer, StoreUnavailable)
+        assert answer.token == machines.token
+        assert machines.ran == []
+
+    holds(scenario)
+
+
+def test_it_runs_where_the_user_said_so() -> None:
+    """``on_store_outage="run"``: one execution without protection, and its caller gets the outcome."""
+
+    def scenario(machines: Cluster) -> None:
+        machines.client.meta.events.register("before-send.dynamodb", _unreachable)
+        assert tried(machines.machine("first", on_store_outage="run")) == "first"
+
+    holds(scenario)
+
+
+def test_an_acquisition_given_up_is_released() -> None:
+    """All answers were lost, but it had been written: the next delivery need not wait for its lease."""
+
+    def scenario(machines: Cluster) -> None:
+        machines.lose_answers(6)
+        assert isinstance(tried(machines.machine("first")), StoreUnavailable)
+        assert machines.row().state is State.RELEASED
+        assert tried(machines.machine("second")) == "second"
+        assert machines.ran == ["second"]
+
+    holds(scenario)
+
+
+def test_a_missing_table_is_no_outage() -> None:
+    """Nothing runs, whatever ``on_store_outage`` says."""
+
+    def scenario(machines: Cluster) -> None:
+        store = DynamoDBStore("missing", machines.client)
+        answer = tried(machines.machine("first", store=store, on_store_outage="run"))
+        assert isinstance(answer, Misconfigured)
+        assert "'missing'" in str(answer)
+        assert machines.ran == []
+
+    holds(scenario)
+
+
+def test_a_crash_is_run_again_under_take_over() -> None:
+    """Not promised: whether the crashed attempt took effect is unknown, and the next one runs."""
+
+    def scenario(machines: Cluster) -> None:
+        machines.crash()
+        machines.lapse()
+        assert tried(machines.machine("second")) == "second"
+
+    holds(scenario)
+
+
+def test_a_crash_waits_for_a_person_under_hold() -> None:
+    """Where running again is worse than waiting."""
+
+    def scenario(machines: Cluster) -> None:
+        machines.crash(on_lapse="hold")
+        machines.lapse()
+        assert isinstance(tried(machines.machine("second", on_lapse="hold")), Held)
+        assert machines.ran == []
+
+    holds(scenario)
+
+
+def test_transact_closes_the_gap() -> None:
+    """An attempt that was taken over writes nothing of its own: its effect is its successor's alone."""
+
+    def scenario(machines: Cluster) -> None:
+        def work(who: str, *, sleeps: bool) -> Any:
+            if sleeps:
+                machines.lapse()
+                tried(second)
+            put = {"TableName": "tokens", "Item": {"lockToken": {"S": f"effect of {who}"}}}
+            return machines.attempt(who).transact([{"Put": put}], result=who)
+
+        second = machines.machine("second", lambda: work("second", sleeps=False))
+        answer = tried(machines.machine("first", lambda: work("first", sleeps=True)))
+        assert isinstance(answer, Fenced) or answer == "second"
+        keys = {item["lockToken"]["S"] for item in machines.client.scan(TableName="tokens")["Items"]}
+        assert keys == {machines.token, "effect of second"}
+
+    holds(scenario)
+
+
+def test_the_key_for_the_next_system_is_the_same_for_every_attempt() -> None:
+    """What cannot be in the transaction can be refused there as a duplicate."""
+    keys: list[str] = []
+
+    def scenario(machines: Cluster) -> None:
+        def crash() -> None:
+            keys.append(machines.attempt("first").downstream_key("charge"))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            tried(machines.machine("first", crash))
+        tried(
+            machines.machine(
+                "second", lambda: keys.append(machines.attempt("second").downstream_key("charge"))
+            )
+        )
+        assert len(keys) == 2
+        assert len(set(keys)) == 1
+
+    holds(scenario)

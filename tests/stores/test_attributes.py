@@ -1,0 +1,111 @@
+"""DynamoDB: which attributes a row has in each state, and in which form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lambda_once.core.lifecycle import OnLapse
+from lambda_once.core.results import Chunks, Inline, Unavailable
+from lambda_once.core.writes import Change, Complete, Extend
+from tests.stores.world import FAILED, GIVEN_BACK, HELD, PAID, UNSTARTED, World
+
+AT = "2026-11-20T10:12:00.000Z"
+LEASE_ENDS = "2026-11-20T10:12:30.000Z"
+ALWAYS = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
+ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no such order"}}}
+IN_TWO_WEEKS = {"N": "1796379120"}  # 2026-12-04T10:12:00Z
+
+
+def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, object]:
+    answer = world.won(rule=rule, fingerprint="f", delivery="m-1")
+    return {
+        "lockToken": {"S": world.token},
+        "lockedBy": {"S": "orders/request-of-a1"},
+        "attempt": {"S": "a1"},
+        "fence": {"N": str(answer.fence)},
+        "delivery": {"S": "m-1"},
+        "fingerprint": {"S": "f"},
+        "created": {"S": AT},
+        "expectedCompletion": {"S": LEASE_ENDS},
+    }
+
+
+def test_in_progress_under_take_over(dynamodb: World) -> None:
+    """A status for the index, and a ttl: its lease and keep, in seconds."""
+    row = _acquired(dynamodb)
+    assert dynamodb.item() == row | {"status": {"S": "inProgress"}, "ttl": {"N": "1796379150"}}
+
+
+@pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
+def test_in_progress_under_hold_and_probe(dynamodb: World, rule: OnLapse) -> None:
+    """What may have to wait for a person has no ttl."""
+    row = _acquired(dynamodb, rule)
+    assert dynamodb.item() == row | {"status": {"S": "inProgress"}}
+
+
+def test_without_delivery_and_payload(dynamodb: World) -> None:
+    """A source without a delivery id, and a call without a fingerprint, leave no empty attributes."""
+    dynamodb.won()
+    assert set(dynamodb.item() or ()) == ALWAYS | {"status", "ttl"}
+
+
+FINISHED = {
+    "a text": (PAID, {"result": {"S": '{"paid": true}'}}),
+    "bytes": (Complete(Inline(b"\x01")), {"result": {"B": b"\x01"}}),
+    "none": (Complete(None), {}),
+    "unavailable": (Complete(Unavailable()), {"resultUnavailable": {"BOOL": True}}),
+    "parts": (Complete(Chunks((b"1", b"2"))), {"parts": {"N": "2"}}),
+    "stored error": (FAILED, {"error": ERROR}),
+}
+
+
+@pytest.mark.parametrize(("change", "result"), FINISHED.values(), ids=FINISHED.keys())
+def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
+    """No status, so that the index forgets it; a ttl of keep; one attribute at most for the result."""
+    row = _acquired(dynamodb)
+    dynamodb.finish(change)
+    assert dynamodb.item() == row | result | {"actualCompletion": {"S": AT}, "ttl": IN_TWO_WEEKS}
+
+
+def test_held(dynamodb: World) -> None:
+    """In the index as an error, with the error, and without a ttl."""
+    row = _acquired(dynamodb)
+    dynamodb.finish(HELD)
+    assert dynamodb.item() == row | {"status": {"S": "error"}, "actualCompletion": {"S": AT}, "error": ERROR}
+
+
+@pytest.mark.parametrize(("change", "error"), [(GIVEN_BACK, {"error": ERROR}), (UNSTARTED, {})])
+def test_released(dynamodb: World, change: Change, error: dict[str, object]) -> None:
+    """Neither status nor completion; the error where there was one."""
+    row = _acquired(dynamodb)
+    dynamodb.finish(change)
+    assert dynamodb.item() == row | error | {"ttl": IN_TWO_WEEKS}
+
+
+def test_extended(dynamodb: World) -> None:
+    """Lease and ttl move together, the rest stays."""
+    row = _acquired(dynamodb)
+    dynamodb.finish(Extend(dynamodb.ends(timedelta(seconds=60))))
+    ends = {"expectedCompletion": {"S": "2026-11-20T10:13:00.000Z"}, "ttl": {"N": "1796379180"}}
+    assert dynamodb.item() == row | {"status": {"S": "inProgress"}} | ends
+
+
+def test_times_have_one_width(dynamodb: World) -> None:
+    """They are compared as text: a time without milliseconds is as long as one with them."""
+    dynamodb.clock.advance(0.007)
+    dynamodb.won()
+    item = dynamodb.item() or {}
+    assert item["created"] == {"S": "2026-11-20T10:12:00.007Z"}
+    assert item["expectedCompletion"] == {"S": "2026-11-20T10:12:30.007Z"}
+
+
+def test_a_lease_in_another_zone_is_stored_in_utc(dynamodb: World) -> None:
+    """The text sorts as time does only in one zone."""
+    from datetime import timezone
+
+    wish = dynamodb.wish()
+    dynamodb.acquire(replace(wish, lease=wish.lease.astimezone(timezone(timedelta(hours=-5)))))
+    assert (dynamodb.item() or {})["expectedCompletion"] == {"S": LEASE_ENDS}
