@@ -1,43 +1,22 @@
-"""What the tests of the faces work with: a clock set by hand, a context, and a store that can fail."""
+"""What the tests of the faces work with: a `Once` on a clock set by hand and a store that can fail."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once import MemoryStore, Once
-from lambda_once.core.clock import Clock, Deadline
+from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.details import Details
 from lambda_once.stores.contract import Acquired, Finished, Unanswered
-
-START = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-
-
-class HandClock:
-    """A clock that stands still until somebody waits, or `pass_` moves it."""
-
-    def __init__(self) -> None:
-        self.at = START
-        self.slept = 0.0
-
-    def now(self) -> datetime:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.slept += seconds
-        self.pass_(seconds)
-
-    def pass_(self, seconds: float) -> None:
-        """Let *seconds* go by."""
-        self.at += timedelta(seconds=seconds)
+from lambda_once.testing import FakeClock, lambda_context
 
 
 class FrailStore(MemoryStore):
@@ -66,27 +45,12 @@ class FrailStore(MemoryStore):
         return super().read(token, deadline)
 
 
-class Context(LambdaContext):
-    """Lambda's context of one invocation, by a clock set by hand."""
-
-    def __init__(self, clock: Clock, seconds: float, request_id: str) -> None:
-        self._clock = clock
-        self._ends = clock.now() + timedelta(seconds=seconds)
-        self._aws_request_id = request_id
-        self._function_name = "orders"
-        self._memory_limit_in_mb = 512
-        self._invoked_function_arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders"
-
-    def get_remaining_time_in_millis(self) -> int:  # type: ignore[override]  # a staticmethod in Powertools
-        return max(int((self._ends - self._clock.now()).total_seconds() * 1000), 0)
-
-
 @dataclass
 class Rig:
     """One `Once` on a store and a clock that the test has in hand."""
 
     store: FrailStore = field(default_factory=FrailStore)
-    clock: HandClock = field(default_factory=HandClock)
+    clock: FakeClock = field(default_factory=FakeClock)
     told: list[Details] = field(default_factory=list)
     once: Once = field(init=False)
 
@@ -99,9 +63,14 @@ class Rig:
         once._host.clock = self.clock
         return once
 
-    def context(self, request_id: str = "request-1", seconds: float = 30) -> Context:
+    def context(self, request_id: str = "request-1", seconds: float = 30) -> LambdaContext:
         """A new invocation that has *seconds* left."""
-        return Context(self.clock, seconds, request_id)
+        return lambda_context("orders", request_id, int(seconds * 1000))
+
+    @property
+    def slept(self) -> float:
+        """How many seconds somebody has waited."""
+        return sum(self.clock.slept)
 
     def rows(self) -> list[Record]:
         """All rows of the table."""

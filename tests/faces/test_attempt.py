@@ -154,7 +154,7 @@ def test_what_lost_its_token_is_fenced(rig: Rig, act: Any) -> None:
     @rig.once.function(lease=timedelta(seconds=5), key="order", fingerprint=False)
     def work(order: int, who: str) -> str:
         if who == "first":
-            rig.clock.pass_(6)
+            rig.clock.advance(6)
             work(order, "second")
             rows.append(rig.row())
             act(rig)
@@ -172,7 +172,7 @@ def test_an_overtaken_attempt_returns_its_successors_outcome(rig: Rig) -> None:
     @rig.once.function(lease=timedelta(seconds=5), key="order", fingerprint=False)
     def work(order: int, who: str) -> str:
         if who == "first":
-            rig.clock.pass_(6)
+            rig.clock.advance(6)
             assert work(order, "second") == "second"
         return who
 

@@ -170,10 +170,10 @@ def test_lambdas_own_retry_of_an_async_source_waits(rig: Rig) -> None:
         handler(event, rig.context(seconds=10))
     with pytest.raises(InProgress):
         handler(event, rig.context("request-2", seconds=60))
-    assert rig.clock.slept == 0
+    assert rig.slept == 0
     handler(event, rig.context(seconds=60))
     assert len(seen) == 2
-    assert rig.clock.slept > 11
+    assert rig.slept > 11
 
 
 def test_the_own_retry_gives_up_with_its_time(rig: Rig) -> None:
@@ -196,7 +196,7 @@ def test_a_direct_retry_does_not_wait(rig: Rig) -> None:
         handler({"order": 5}, rig.context(seconds=10))
     with pytest.raises(InProgress):
         handler({"order": 5}, rig.context(seconds=60))
-    assert rig.clock.slept == 0
+    assert rig.slept == 0
 
 
 def test_an_async_function_is_a_plain_handler(rig: Rig) -> None:
@@ -216,3 +216,21 @@ def test_on_replay_dresses_results(rig: Rig) -> None:
     handler, _ = counting(rig, on_replay=lambda result, replay: {**result, "replayed": replay.replayed})
     assert handler({"order": 5}, rig.context()) == {"run": 1}
     assert handler({"order": 5}, rig.context("request-2")) == {"run": 1, "replayed": True}
+
+
+def test_the_loop_survives_an_exit(rig: Rig) -> None:
+    """SystemExit in async work releases the token, and the next invocation runs on the same loop."""
+    seen: list[Any] = []
+
+    @rig.once.event
+    async def handler(event: Json) -> None:
+        seen.append(asyncio.get_running_loop())
+        if len(seen) == 1:
+            raise SystemExit(1)
+
+    with pytest.raises(SystemExit):
+        handler({"order": 5}, rig.context())
+    assert rig.row().state is State.RELEASED
+    handler({"order": 5}, rig.context("request-2"))
+    assert rig.row().state is State.COMPLETE
+    assert seen[0] is seen[1]

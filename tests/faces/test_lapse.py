@@ -29,7 +29,7 @@ class Crashed:
         with rig.crash():
             work(5)
         self.row = rig.row()
-        rig.clock.pass_(wait)
+        rig.clock.advance(wait)
 
 
 def test_taken_over_by_default(rig: Rig) -> None:
@@ -57,7 +57,7 @@ def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> No
     crashed = Crashed(rig, **options)
     with pytest.raises(Held, match="person"):
         crashed.work(5)
-    rig.clock.pass_(100 * 86_400)
+    rig.clock.advance(100 * 86_400)
     with pytest.raises(Held) as raised:
         crashed.work(5)
     assert crashed.runs == [5]
@@ -167,7 +167,7 @@ def test_an_async_probe_is_awaited(rig: Rig) -> None:
 
     with rig.crash():
         asyncio.run(later(6))
-    rig.clock.pass_(1000)
+    rig.clock.advance(1000)
     assert asyncio.run(later(6)) == "order 6"
 
 
@@ -180,7 +180,7 @@ def test_a_changed_policy_takes_the_ttl_off(rig: Rig) -> None:
     with rig.crash():
         rig.once.function(work)(5)
     assert rig.row().ttl is not None
-    rig.clock.pass_(1000)
+    rig.clock.advance(1000)
     with pytest.raises(Held):
         rig.once.function(on_lapse="hold")(work)(5)
     assert rig.row().ttl is None

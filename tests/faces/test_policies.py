@@ -179,17 +179,11 @@ def test_waiting_gets_the_others_outcome(rig: Rig) -> None:
         return f"order {order}"
 
     second = once.function(work)
-    sleep = rig.clock.sleep
 
     @rig.once.function(name=f"{__name__}.{work.__qualname__}")
     def first(order: int) -> str:
         attempt = rig.once.current()
-
-        def finishes_meanwhile(seconds: float) -> None:
-            sleep(seconds)
-            attempt.complete("of the first")
-
-        rig.clock.sleep = finishes_meanwhile  # type: ignore[method-assign]
+        rig.clock.while_asleep(lambda _: attempt.complete("of the first"))
         results.append(second(order))
         return "ignored"
 
@@ -208,7 +202,7 @@ def test_waiting_ends_with_the_time(rig: Rig) -> None:
 
     with rig.once.invocation(rig.context(seconds=30)):
         work(5)
-    assert 4.5 < rig.clock.slept < 4.8  # the last of an invocation is not for waiting
+    assert 4.5 < rig.slept < 4.8  # the last of an invocation is not for waiting
 
 
 def test_a_very_long_wait_keeps_polling(rig: Rig) -> None:
@@ -222,7 +216,7 @@ def test_a_very_long_wait_keeps_polling(rig: Rig) -> None:
 
     with rig.once.invocation(rig.context(seconds=6000)):
         work(5)
-    assert rig.clock.slept > 5300
+    assert rig.slept > 5300
 
 
 def test_a_cached_outcome_costs_nothing(rig: Rig) -> None:
@@ -252,7 +246,7 @@ def test_a_cached_outcome_expires(rig: Rig) -> None:
         return 0
 
     work(5)
-    rig.clock.pass_(61)
+    rig.clock.advance(61)
     work(5)
     assert runs == [5, 5]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -162,6 +163,8 @@ def test_bytes_and_cookies_come_back(rig: Rig, resolver: Any) -> None:
     first, second = orders.ask(event), orders.ask(event)
     assert orders.runs == 1
     assert first["isBase64Encoded"]
+    assert b64decode(first["body"]) == b"\x89PNG\x00\xff"
+    assert all(cookie in json.dumps(first) for cookie in ("session=1", "theme=dark"))
     unmarked = json.loads(json.dumps(second))
     for form in ("headers", "multiValueHeaders"):
         (unmarked.get(form) or {}).pop("Idempotent-Replayed", None)

@@ -75,7 +75,7 @@ def test_another_request_in_progress_raises(rig: Rig) -> None:
 
     handler(sns_event("x"), rig.context())
     assert [error.retry_after for error in refused] == [5.0]
-    assert rig.clock.slept == 0
+    assert rig.slept == 0
 
 
 def test_lambdas_own_retry_waits_for_the_lease(rig: Rig) -> None:
@@ -84,7 +84,7 @@ def test_lambdas_own_retry_waits_for_the_lease(rig: Rig) -> None:
 
     @rig.once.sns
     def handler(record: SNSEventRecord) -> None:
-        seen.append(rig.clock.slept)
+        seen.append(rig.slept)
 
     with rig.crash():
         handler(sns_event("x"), rig.context(seconds=10))

@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from pydantic import BaseModel, Field
 
-from lambda_once import HOLD, STORE, Misconfigured, RetryLater
+from lambda_once import STORE, RetryLater
 from lambda_once.core.record import State
-from tests.events.samples import batch, fifo_record, notification, rest, sns_event, sqs_record
+from tests.events.samples import batch, fifo_record, sqs_record
 from tests.faces.rig import Rig
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
-
-
-class Order(BaseModel):
-    id: int = Field(alias="orderId")
-    lines: tuple[str, ...] = ()
 
 
 class Declined(Exception):
@@ -140,160 +134,6 @@ def test_a_batch_that_failed_whole_may_answer(rig: Rig) -> None:
     assert handler(event, rig.context()) == failed("a", "b")
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        sqs_record({"n": 1}, id_="bad"),  # no key
-        sqs_record("not json", id_="bad"),
-        sqs_record({"id": None}, id_="bad"),
-        sqs_record({"id": ""}, id_="bad"),
-        sqs_record("[" * 100_000, id_="bad"),
-        {**sqs_record({}, id_="bad"), "body": None},
-    ],
-    ids=["key missing", "no JSON", "null key", "empty key", "too deep", "no body"],
-)
-def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
-    """One record without a key is returned, with a log line; the others are worked."""
-    seen: list[str] = []
-
-    @rig.once.sqs(key="id")
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
-    assert handler(event, rig.context()) == failed("bad")
-    assert seen == ["a", "c"]
-    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
-    assert told.delivery == "bad"
-    assert told.reason
-
-
-def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
-    """A record without messageId cannot be returned alone: the good one is worked, and the whole returned."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.message_id)
-
-    nameless = {name: value for name, value in sqs_record("x").items() if name != "messageId"}
-    assert handler(batch(nameless, sqs_record("y", id_="b")), rig.context()) == failed("")
-    assert seen == ["b"]
-    assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
-    assert seen == ["b"]
-
-
-def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
-    """Whatever a callable key raises fails that record, and no other."""
-    seen: list[str] = []
-
-    def key(record: SQSRecord) -> object:
-        if record.body == "x":
-            raise ZeroDivisionError
-        return record.body
-
-    @rig.once.sqs(key=key)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-
-    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
-    assert handler(event, rig.context()) == failed("a")
-    assert seen == ["y"]
-
-
-def test_held_work_goes_back(rig: Rig) -> None:
-    """HOLD is a failure, first and redelivered: the message reaches the dead-letter queue, a person looks."""
-    seen: list[str] = []
-
-    @rig.once.sqs(on_error={Declined: HOLD}, raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        raise Declined
-
-    event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == failed("a")
-    assert handler(event, rig.context("request-2")) == failed("a")
-    assert seen == ["x"]
-    assert rig.row().state is State.HELD
-
-
-def test_stored_failures_are_settled(rig: Rig) -> None:
-    """STORE is success, first and redelivered: nobody needs to look."""
-    seen: list[str] = []
-
-    @rig.once.sqs(on_error=STORE)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        raise Declined
-
-    event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["x"]
-
-
-def test_an_unserialisable_result_is_success(rig: Rig) -> None:
-    """Work whose result cannot be kept is done: the record succeeds, and so does its redelivery."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> object:
-        seen.append(record.body)
-        return object()
-
-    event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["x"]
-    assert "once.result_unavailable" in rig.happenings()
-
-
-def test_a_model_is_what_the_function_gets(rig: Rig) -> None:
-    """With model= the function gets the payload as that type; what does not fit fails alone, unquoted."""
-    seen: list[Order] = []
-
-    @rig.once.sqs(model=Order, key=lambda order: order.id)
-    def handler(order: Order) -> None:
-        seen.append(order)
-
-    good = sqs_record({"orderId": 5, "lines": ["tea"]}, id_="a")
-    bad = sqs_record({"orderId": "secret"}, id_="b")
-    assert handler(batch(good, bad), rig.context()) == failed("b")
-    assert seen == [Order(orderId=5, lines=("tea",))]
-    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
-    assert told.reason is not None
-    assert "orderId (int_parsing)" in told.reason
-    assert "secret" not in told.reason
-
-
-def test_a_model_sees_through_envelopes(rig: Rig) -> None:
-    """What SNS put around the order is opened before the model is made."""
-    seen: list[int] = []
-
-    @rig.once.sqs(model=Order)
-    def handler(order: Order) -> None:
-        seen.append(order.id)
-
-    enclosed = notification('{"orderId": 5}')
-    resent = notification('{"orderId": 5}', id_="another")
-    handler(batch(sqs_record(enclosed, id_="a")), rig.context())
-    assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
-    assert seen == [5]
-
-
-@pytest.mark.parametrize("event", [{}, {"records": []}, rest(), sns_event("x"), None])
-def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
-    """Nothing runs for an event that is no batch of SQS."""
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        raise AssertionError
-
-    with pytest.raises(Misconfigured, match=r"once\.sqs was given"):
-        handler(event, rig.context())
-    assert rig.rows() == []
-
-
 def test_an_empty_batch_is_success(rig: Rig) -> None:
     """A batch without records has no failures."""
 
@@ -311,7 +151,7 @@ def test_when_time_runs_out_the_rest_goes_back(rig: Rig) -> None:
     @rig.once.sqs
     def handler(record: SQSRecord) -> None:
         seen.append(record.body)
-        rig.clock.pass_(10)
+        rig.clock.advance(10)
 
     records = [sqs_record(body, id_=body) for body in ("a", "b", "c", "d")]
     assert handler(batch(*records), rig.context(seconds=20)) == failed("c", "d")
@@ -328,7 +168,7 @@ def test_a_lease_is_renewed_before_a_late_start(rig: Rig) -> None:
     @rig.once.sqs(lease=timedelta(seconds=12))
     def handler(record: SQSRecord) -> None:
         leases.append((rig.once.current().lease - rig.clock.now()).total_seconds())
-        rig.clock.pass_(11)
+        rig.clock.advance(11)
 
     assert handler(batch(sqs_record("a"), sqs_record("b")), rig.context(seconds=60)) == ALL_WELL
     assert leases == [12.0, 12.0]
@@ -343,7 +183,7 @@ def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> No
     def handler(record: SQSRecord) -> None:
         seen.append(f"{record.body} by {rig.once._host.engine.clock.now():%S}")
         if record.body == "a":
-            rig.clock.pass_(13)
+            rig.clock.advance(13)
             handler(batch(second), rig.context("request-2"))
 
     event = batch(sqs_record("a", id_="a"), second)
@@ -359,14 +199,14 @@ def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
 
     @rig.once.sqs(on_in_progress="wait")
     def handler(record: SQSRecord) -> None:
-        worked.append((record.body, rig.clock.slept))
+        worked.append((record.body, rig.slept))
         if record.body == "x":
             waited.append(handler(batch(x, y), rig.context("request-2", seconds=5)))
 
     assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
     assert waited == [failed("a")]
     assert worked == [("x", 0.0), ("y", 0.0)]
-    assert rig.clock.slept > 4
+    assert rig.slept > 4
 
 
 def test_a_retry_later_of_the_work_releases(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_a_group_never_waits(rig: Rig) -> None:
 
     assert handler(batch(message("a1", "a")), rig.context()) == ALL_WELL
     assert answers == [failed("a1", "a2")]
-    assert rig.clock.slept == 0
+    assert rig.slept == 0
 
 
 def test_a_whole_batch_of_failures_raises(rig: Rig) -> None:
@@ -161,3 +162,21 @@ def test_async_groups_run_in_order(rig: Rig) -> None:
     assert handler(event, rig.context()) == failed("a2", "a3")
     assert [id_ for id_ in seen if id_[0] == "a"] == ["a1", "a2"]
     assert [id_ for id_ in seen if id_[0] == "b"] == ["b1", "b2"]
+
+
+def test_a_lost_lease_does_not_wait_either(rig: Rig) -> None:
+    """Where another attempt took the token over meanwhile, the group ends at once."""
+    seen: list[str] = []
+    second = message("a2", "a")
+
+    @rig.once.sqs(on_in_progress="wait", lease=timedelta(seconds=12))
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+        if record.body == "a1":
+            rig.clock.advance(13)
+            with rig.crash():
+                handler(batch(second), rig.context("request-2"))
+
+    assert handler(batch(message("a1", "a"), second), rig.context(seconds=60)) == failed("a2")
+    assert seen == ["a1", "a2"]
+    assert rig.slept == 0

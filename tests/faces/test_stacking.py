@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.parser import event_parser
 from pydantic import BaseModel
 
 from tests.events.samples import batch, eventbridge, http, rest, sns_event, sqs_record
-from tests.faces.rig import Context, Rig
+from tests.faces.rig import Rig
 
 
 class Order(BaseModel):
@@ -60,7 +60,7 @@ def test_stacked_with_powertools(
     metrics = Metrics(namespace="Stacked", service="stacked")
     runs: list[Any] = []
 
-    def work(subject: Any, context: Context) -> Any:
+    def work(subject: Any, context: Any) -> Any:
         runs.append(subject)
         metrics.add_metric("runs", unit="Count", value=1)
         logger.info("worked")

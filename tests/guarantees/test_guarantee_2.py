@@ -1,4 +1,4 @@
-"""Guarantee 2: a late attempt neither overwrites nor releases its successor's token, nor touches its parts."""
+"""Guarantee 2: a late attempt cannot overwrite or release its successor's token, nor touch its parts."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_metrics_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> N
             message = "private"
             raise LookupError(message)
 
-    reporter = Reporter("orders", metrics=Broken())
+    reporter = Reporter("heard-of-nowhere-else", metrics=Broken())
     reporter.flush(tallied("started"))
     reporter.flush(tallied("started"))
     (line,) = documents(capsys)

@@ -18,7 +18,7 @@ from lambda_once.runner.attempt import Attempt
 from lambda_once.runner.engine import off_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from lambda_once.runner.admission import Admission
     from lambda_once.runner.call import Call
@@ -46,6 +46,18 @@ class Skipped(RetryLater):
     """An earlier record of the message group failed: this one was not started, to keep their order."""
 
 
+class Left(Exception):
+    """
+    Work on the event loop raised *error*, a SystemExit or KeyboardInterrupt, which is to be raised outside.
+
+    A task that it leaves by itself stops the loop, and every other record stays where it stands.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__name__)
+        self.error = error
+
+
 class Batch:
     """Works the jobs of one invocation. *function* gets a job's subject and the context."""
 
@@ -68,7 +80,11 @@ class Batch:
             self._give_back(jobs)
 
     async def work_async(self, jobs: list[Job], concurrency: int) -> None:
-        """Work all *jobs*, *concurrency* lanes at once."""
+        """
+        Work all *jobs*, *concurrency* lanes at once.
+
+        Raises `Left` for a SystemExit or KeyboardInterrupt of the work, the other lanes cancelled and over.
+        """
         import asyncio
 
         places = asyncio.Semaphore(concurrency)
@@ -79,10 +95,19 @@ class Batch:
                     if not self._is_skipped(job, lane):
                         await self._work_async(job, may_wait=may_wait)
 
+        async def all_of(ways: Iterable[Coroutine[Any, Any, None]]) -> None:
+            tasks = [asyncio.ensure_future(way) for way in ways]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
         try:
             await off_loop(self._acquire, jobs)
-            await asyncio.gather(*(along(lane, may_wait=False) for lane in lanes(jobs)))
-            await asyncio.gather(*(along([job], may_wait=True) for job in waiting(jobs)))
+            await all_of(along(lane, may_wait=False) for lane in lanes(jobs))
+            await all_of(along([job], may_wait=True) for job in waiting(jobs))
         finally:
             await off_loop(self._give_back, jobs)
 
@@ -105,6 +130,8 @@ class Batch:
                 await self._engine.perform_async(attempt, lambda: self._coroutine(job))
             except Exception as error:  # noqa: BLE001  (as above)
                 self._raised(job, attempt, error)
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise Left(error) from error
 
     def _coroutine(self, job: Job) -> Awaitable[Any]:
         coroutine: Awaitable[Any] = self._function(job.subject, self._context)
@@ -115,11 +142,12 @@ class Batch:
         admissions = self._engine.admissions
         if job.call is None:
             return None
+        may_wait = may_wait and job.call.plan.waits
         if job.admission is None or may_wait:
-            (job.admission,) = admissions.admit_all([job.call], may_wait=may_wait and job.call.plan.waits)
+            (job.admission,) = admissions.admit_all([job.call], may_wait=may_wait)
         try:
             if isinstance(job.admission, Attempt):
-                job.admission = admissions.make_ready(job.admission)
+                job.admission = admissions.make_ready(job.admission, may_wait=may_wait)
         except OnceError as error:
             job.admission = error
         refused = isinstance(job.admission, OnceError) and not _is_settled(job.admission)

@@ -51,11 +51,4 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     if getattr(_loops, "kept", None) is None:
         _loops.kept = _Kept(asyncio.Runner())
     kept: _Kept = _loops.kept
-    try:
-        return kept.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
-    except (SystemExit, KeyboardInterrupt):
-        # They leave other tasks where they stand. Closing cancels these, so that they settle their tokens now
-        # and never go on in another invocation.
-        _loops.kept = None
-        kept.runner.close()
-        raise
+    return kept.runner.run(coroutine, context=copy_context())  # its own is as old as the runner

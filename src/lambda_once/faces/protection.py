@@ -44,7 +44,9 @@ class Protection:
 
     def __post_init__(self) -> None:
         if not self.default_name and self.settings.name is None:
-            raise Misconfigured("what is protected has no name of its own (a partial?): give name=, or write a def")
+            raise Misconfigured(
+                "what is protected has no name of its own (a partial?): give name=, or write a def"
+            )
 
     @property
     def name(self) -> str:

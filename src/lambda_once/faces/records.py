@@ -10,7 +10,7 @@ from lambda_once.errors import OnceError, RetryLater
 from lambda_once.events import sns, sqs
 from lambda_once.events.unit import Malformed
 from lambda_once.faces import loops
-from lambda_once.faces.batch import Batch, Job
+from lambda_once.faces.batch import Batch, Job, Left
 from lambda_once.faces.handlers import handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.subjects import BadRecord, Subjects
@@ -66,7 +66,10 @@ class Records:
         """Work all *jobs*, plainly even where the function is a coroutine function."""
         batch = Batch(self.host.engine, self._function, context)
         if inspect.iscoroutinefunction(self._function):
-            loops.run(batch.work_async(jobs, self._concurrency))
+            try:
+                loops.run(batch.work_async(jobs, self._concurrency))
+            except Left as left:
+                raise left.error from None
         else:
             batch.work(jobs)
 

@@ -57,9 +57,9 @@ class Admissions:
         self._store = settlement.store
         self._clock = settlement.clock
 
-    def admit(self, call: Call) -> Admitted:
+    def admit(self, call: Call, *, may_wait: bool) -> Admitted:
         """Get the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
-        (admission,) = self.admit_all([call], may_wait=call.plan.waits)
+        (admission,) = self.admit_all([call], may_wait=may_wait)
         if isinstance(admission, OnceError):
             raise admission
         return admission
@@ -71,7 +71,7 @@ class Admissions:
         answered = iter(self._asked(asked, may_wait=may_wait) if asked else ())
         return [next(answered) if known is None else known for known in remembered]
 
-    def make_ready(self, attempt: Attempt) -> Admitted:
+    def make_ready(self, attempt: Attempt, *, may_wait: bool) -> Admitted:
         """
         Return what may be started now: *attempt* itself where its lease and the time suffice.
 
@@ -91,7 +91,7 @@ class Admissions:
             self._settlement.extend(attempt, self._lease(call))
         except RetryLater:
             self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
-            return self.admit(call)
+            return self.admit(call, may_wait=may_wait)
         return attempt
 
     # ---------------------------------------------------------------- asking the table
@@ -151,7 +151,9 @@ class Admissions:
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and self._waits(call, record, may_wait=may_wait):
                 polls += 1
-                call.invocation.deadline.earlier(RESERVE).pause(min(LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10)))
+                call.invocation.deadline.earlier(RESERVE).pause(
+                    min(LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
+                )
                 answer = Refused(self._store.read(call.token, call.invocation.deadline))
             else:
                 return self._answer(call, record, decision)

@@ -50,8 +50,11 @@ class Engine:
 
     def start(self, call: Call) -> Attempt | Replayed:
         """Get a token that may be worked under now, or the outcome of whoever had it."""
-        admitted = self.admissions.admit(call)
-        return admitted if isinstance(admitted, Replayed) else self.admissions.make_ready(admitted)
+        waits = call.plan.waits
+        admitted = self.admissions.admit(call, may_wait=waits)
+        if isinstance(admitted, Replayed):
+            return admitted
+        return self.admissions.make_ready(admitted, may_wait=waits)
 
     async def start_async(self, call: Call) -> Attempt | Replayed:
         """Do what `start` does; cancelled meanwhile, the token is given back, for nothing started."""
@@ -80,7 +83,7 @@ class Engine:
         """Do what `perform` does for a coroutine function."""
         try:
             with working(attempt):
-                value = await work()
+                value = _finished(await work(), attempt)
         except BaseException as error:
             await off_loop(self.failed, attempt, error)
             raise

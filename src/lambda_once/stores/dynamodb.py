@@ -103,6 +103,8 @@ class DynamoDBStore:
             wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
             if wanted and deadline.passed():
                 raise _unavailable(record.token, "the parts of its result did not arrive in time")
+            if wanted:
+                _back_off(deadline)
         keys_in_order = [key["lockToken"]["S"] for key in requests.part_keys(record, record.stored.count)]
         return tuple(found[key] for key in keys_in_order) if len(found) == len(keys_in_order) else None
 
@@ -213,9 +215,12 @@ class DynamoDBStore:
             while puts:
                 batch, puts = puts[:BATCH_WRITE], puts[BATCH_WRITE:]
                 answer = self._call("batch_write_item", {"RequestItems": {self.table: batch}}, deadline)
-                puts += answer.get("UnprocessedItems", {}).get(self.table, [])
+                left = answer.get("UnprocessedItems", {}).get(self.table, [])
+                puts = left + puts
                 if puts and deadline.passed():
                     return Unanswered("the parts of its result were not all taken in time")
+                if left:
+                    _back_off(deadline)
         except Caught as error:
             return self._failed(error, "BatchWriteItem", write.token)
         return None
@@ -247,7 +252,7 @@ class DynamoDBStore:
             except Caught as error:
                 if tries == TRIES or not is_transient(error) or deadline.passed():
                     raise
-                deadline.pause(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+                _back_off(deadline, tries)
             else:
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
@@ -267,11 +272,16 @@ class DynamoDBStore:
         return list(self._pool.map(work, values))
 
 
+def _back_off(deadline: Deadline, tries: int = 2) -> None:
+    """Wait before the next try, with full jitter (DynamoDB asks for it after unprocessed items, too)."""
+    deadline.pause(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+
+
 def new_client() -> Any:
     """
     Make a low-level client whose time limits suit an invocation: 1 s to connect, 3 s to answer.
 
-    Raises `Misconfigured` where no region is set.
+    Raises botocore's NoRegionError where no region is set.
     """
     config = Config(
         connect_timeout=1,
@@ -281,11 +291,7 @@ def new_client() -> Any:
         tcp_keepalive=True,
         max_pool_connections=WORKERS,
     )
-    try:
-        return botocore.session.get_session().create_client("dynamodb", config=config)
-    except Caught as error:
-        message = f"no DynamoDB client could be made: {error} Set AWS_REGION, or pass client="
-        raise Misconfigured(message) from error
+    return botocore.session.get_session().create_client("dynamodb", config=config)
 
 
 def _unavailable(token: str | None, reason: str) -> StoreUnavailable:

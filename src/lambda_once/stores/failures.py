@@ -14,6 +14,7 @@ from botocore.exceptions import (
     ConnectionError,  # noqa: A004  (botocore's own)
     HTTPClientError,
     NoCredentialsError,
+    NoRegionError,
     PartialCredentialsError,
     ResponseStreamingError,
 )
@@ -90,6 +91,8 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
         )
     elif isinstance(error, NoCredentialsError | PartialCredentialsError):
         advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
+    elif isinstance(error, NoRegionError):
+        advice = "no AWS region is set: set AWS_REGION, or pass client="
     elif code == "ValidationException":
         advice = (
             f"table {table!r} does not take {operation} ({error}): its partition key must be lockToken (S), "

@@ -1,0 +1,121 @@
+"""The table of what a request may do, row by row."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Inline, Parts, Unavailable
+from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
+
+RULES = list(OnLapse)
+
+
+def _decision(
+    record: Record | None,
+    attempt: str = "a2",
+    fingerprint: str | None = "f",
+    rule: OnLapse = OnLapse.TAKE_OVER,
+) -> Decision:
+    return decide(record, Request(attempt, fingerprint, rule), NOW)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_stored_runs(rule: OnLapse) -> None:
+    """A new token is free."""
+    assert _decision(None, rule=rule) is Decision.RUN
+
+
+@pytest.mark.parametrize(("state", "rule"), list(product([State.COMPLETE, State.RELEASED], RULES)))
+@pytest.mark.parametrize("attempt", ["a1", "a2"])
+def test_finished_and_past_its_ttl_runs(state: State, rule: OnLapse, attempt: str) -> None:
+    """In the second of its ttl and after, whoever asks and with whatever payload."""
+    assert _decision(row(state, ttl=SECONDS, fingerprint="g"), attempt, rule=rule) is Decision.RUN
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_released_by_another_runs(rule: OnLapse) -> None:
+    """Whatever payload it was for: what was given back stands for nothing."""
+    released = row(State.RELEASED, ttl=SECONDS + 1, fingerprint="g")
+    assert _decision(released, rule=rule) is Decision.RUN
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("lease", [ALIVE, LAPSED])
+def test_our_own_attempt_runs(rule: OnLapse, lease: Any) -> None:
+    """Only the response was lost."""
+    own = row(State.IN_PROGRESS, expected_completion=lease, fingerprint="g")
+    assert _decision(own, "a1", rule=rule) is Decision.RUN
+
+
+@pytest.mark.parametrize(
+    ("state", "rule"), list(product([State.IN_PROGRESS, State.COMPLETE, State.HELD], RULES))
+)
+@pytest.mark.parametrize("lease", [ALIVE, LAPSED])
+def test_another_payload_is_key_reused(state: State, rule: OnLapse, lease: Any) -> None:
+    """Whatever became of the first one."""
+    other = row(state, fingerprint="g", expected_completion=lease, error=BROKEN)
+    assert _decision(other, rule=rule) is Decision.KEY_REUSED
+
+
+@pytest.mark.parametrize(("stored", "asked"), [("f", "f"), (None, "f"), ("f", None), (None, None)])
+def test_payloads_differ_only_where_both_are_known(stored: str | None, asked: str | None) -> None:
+    """An unknown one is no other one."""
+    complete = row(State.COMPLETE, fingerprint=stored)
+    assert _decision(complete, fingerprint=asked) is Decision.REPLAY
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("stored", [None, Inline("0"), Inline(""), Inline(b""), Parts(3)])
+@pytest.mark.parametrize("attempt", ["a1", "a2"])
+def test_complete_is_replayed(rule: OnLapse, stored: Any, attempt: str) -> None:
+    """None and every falsy result included; our own earlier completion, too."""
+    complete = row(State.COMPLETE, stored=stored, ttl=SECONDS + 1)
+    assert _decision(complete, attempt, rule=rule) is Decision.REPLAY
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_complete_without_its_result(rule: OnLapse) -> None:
+    """The work is done, and cannot be replayed."""
+    assert _decision(row(State.COMPLETE, stored=Unavailable()), rule=rule) is Decision.RESULT_UNAVAILABLE
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_complete_with_an_error(rule: OnLapse) -> None:
+    """Duplicates get the error."""
+    assert _decision(row(State.COMPLETE, error=BROKEN), rule=rule) is Decision.STORED_ERROR
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("attempt", ["a1", "a2"])
+@pytest.mark.parametrize("ttl", [None, SECONDS - 1])
+def test_held(rule: OnLapse, attempt: str, ttl: int | None) -> None:
+    """It waits for a person, for ever: a ttl does not count."""
+    assert _decision(row(State.HELD, error=BROKEN, ttl=ttl), attempt, rule=rule) is Decision.HELD
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("lease", [ALIVE, NOW])
+def test_alive(rule: OnLapse, lease: Any) -> None:
+    """To the last millisecond of its lease; a ttl that is over does not count."""
+    alive = row(State.IN_PROGRESS, expected_completion=lease, ttl=SECONDS - 1)
+    assert _decision(alive, rule=rule) is Decision.IN_PROGRESS
+
+
+LAPSE = {OnLapse.TAKE_OVER: Decision.RUN, OnLapse.HOLD: Decision.HELD, OnLapse.PROBE: Decision.ASK}
+
+
+@pytest.mark.parametrize(("rule", "decision"), LAPSE.items())
+def test_lapsed(rule: OnLapse, decision: Decision) -> None:
+    """Whether the work happened is unknown: the rule says what happens then."""
+    assert _decision(row(State.IN_PROGRESS, expected_completion=LAPSED), rule=rule) is decision
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_released_by_ourselves(rule: OnLapse) -> None:
+    """We gave it up: retry later, for a copy of our acquisition must not open it again."""
+    assert _decision(row(State.RELEASED, ttl=SECONDS + 1), "a1", rule=rule) is Decision.IN_PROGRESS

@@ -1,0 +1,216 @@
+"""What each write makes of a row; who may write stands in the contract suite of the stores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import product
+
+import pytest
+
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Chunks, Inline, Parts, Unavailable
+from lambda_once.core.writes import (
+    Acquire,
+    AsSeen,
+    Change,
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Holder,
+    Onlooker,
+    Pin,
+    Release,
+    Unclaimed,
+    acquired,
+    finished,
+    made_by,
+    stored_form,
+)
+from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
+
+LATER = ALIVE + timedelta(seconds=30)
+CHANGES: list[Change] = [
+    Complete(None),
+    Complete(None, BROKEN),
+    Hold(BROKEN),
+    Release(),
+    Release(BROKEN),
+    Extend(LATER),
+    Pin(),
+]
+
+
+def _wish(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None = None) -> Acquire:
+    return Acquire("t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2")
+
+
+def _write(change: Change, by: Holder | Onlooker | None = None) -> Finish:
+    return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100)
+
+
+ROWS: list[Record | None] = [
+    None,
+    *(
+        row(state, expected_completion=lease, ttl=ttl, fingerprint=fingerprint)
+        for state, lease, ttl, fingerprint in product(
+            State, [ALIVE, NOW, LAPSED], [None, SECONDS - 1, SECONDS, SECONDS + 1], [None, "f"]
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("attempt", ["a1", "a2"])
+@pytest.mark.parametrize("fingerprint", [None, "f", "g"])
+def test_the_condition_says_what_the_decision_says(attempt: str, fingerprint: str | None) -> None:
+    """Under take_over a row is taken exactly where the table says RUN, our own attempt's left aside."""
+    request = Request(attempt, fingerprint, OnLapse.TAKE_OVER)
+    wish = _wish(Unclaimed(take_over=True), attempt, fingerprint)
+    for record in ROWS:
+        own = record is not None and record.state is State.IN_PROGRESS and record.attempt == attempt
+        runs = decide(record, request, NOW) is Decision.RUN and not own
+        assert (acquired(record, wish) is not None) is runs, record
+
+
+@pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
+def test_the_condition_under_hold_is_narrower(rule: OnLapse) -> None:
+    """It takes nothing that the table does not say RUN for, and no row that is not expired."""
+    for record in ROWS:
+        if acquired(record, _wish(Unclaimed(take_over=False))) is not None:
+            assert decide(record, Request("a2", None, rule), NOW) is Decision.RUN
+            assert record is None or record.expired(NOW)
+
+
+def test_an_acquisition_makes_a_row() -> None:
+    """The fence starts at the clock's milliseconds."""
+    assert acquired(None, _wish(Unclaimed(take_over=True), fingerprint="f")) == Record(
+        token="t",
+        state=State.IN_PROGRESS,
+        attempt="a2",
+        fence=SECONDS * 1000 + 1,
+        locked_by="orders/r2",
+        created=NOW,
+        expected_completion=ALIVE,
+        delivery="m-2",
+        fingerprint="f",
+        ttl=SECONDS + 100,
+    )
+
+
+def test_the_fence_goes_on() -> None:
+    """One above that of the row before."""
+    taken = acquired(row(State.RELEASED), _wish(Unclaimed(take_over=True)))
+    assert taken is not None
+    assert taken.fence == 8
+
+
+SEEN = [
+    (row(State.RELEASED), AsSeen("a1", None), True),
+    (row(State.RELEASED), AsSeen("a0", None), False),
+    (row(State.IN_PROGRESS), AsSeen("a1", None), False),
+    (row(State.COMPLETE), AsSeen("a1", None), False),
+    (row(State.IN_PROGRESS, expected_completion=LAPSED), AsSeen("a1", LAPSED), True),
+    (row(State.IN_PROGRESS, expected_completion=LAPSED), AsSeen("a0", LAPSED), False),
+    (row(State.IN_PROGRESS), AsSeen("a1", LAPSED), False),
+    (row(State.HELD, expected_completion=LAPSED), AsSeen("a1", LAPSED), False),
+    (None, AsSeen("a1", None), False),
+]
+
+
+@pytest.mark.parametrize(("record", "seen", "taken"), SEEN)
+def test_what_was_seen_is_what_is_taken(record: Record | None, seen: AsSeen, taken: bool) -> None:
+    """Attempt, state and lease, all three."""
+    assert (acquired(record, _wish(seen)) is not None) is taken
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("state", [State.COMPLETE, State.HELD, State.RELEASED])
+def test_what_is_not_in_progress_is_not_written(change: Change, state: State) -> None:
+    """Not by the holder, and not by anybody else."""
+    assert finished(row(state), _write(change)) is None
+    assert finished(row(state), _write(change, Onlooker("a1", ALIVE, "probe"))) is None
+    assert finished(None, _write(change)) is None
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_attempt_writes_nothing(change: Change) -> None:
+    """The row names one attempt."""
+    assert finished(row(State.IN_PROGRESS), _write(change, Holder("a2"))) is None
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
+    """With its own id, and the fence above."""
+    before = row(State.IN_PROGRESS)
+    after = finished(before, _write(change, Onlooker("a1", ALIVE, "probe")))
+    assert after is not None
+    assert (after.attempt, after.fence) == ("probe", before.fence + 1)
+    assert finished(before, _write(change, Onlooker("a0", ALIVE, "probe"))) is None
+    assert finished(before, _write(change, Onlooker("a1", LAPSED, "probe"))) is None
+
+
+@pytest.mark.parametrize("lease", [ALIVE, LAPSED])
+def test_a_lease_is_not_shortened(lease: object) -> None:
+    """Nor written again as it is."""
+    shorter = Extend(lease)  # type: ignore[arg-type]  # parametrised
+    assert finished(row(State.IN_PROGRESS), _write(shorter)) is None
+
+
+AFTER: list[tuple[Change, Record]] = [
+    (Complete(Inline("1")), row(State.COMPLETE, stored=Inline("1"))),
+    (Complete(None, BROKEN), row(State.COMPLETE, error=BROKEN)),
+    (Hold(BROKEN), row(State.HELD, error=BROKEN)),
+    (Release(), row(State.RELEASED)),
+    (Release(BROKEN), row(State.RELEASED, error=BROKEN)),
+    (Extend(LATER), row(State.IN_PROGRESS, expected_completion=LATER)),
+    (Pin(), row(State.IN_PROGRESS)),
+]
+
+
+@pytest.mark.parametrize(("change", "after"), AFTER)
+def test_the_holder_writes(change: Change, after: Record) -> None:
+    """The row is as the change says, with the ttl that the write brings."""
+    assert finished(row(State.IN_PROGRESS), _write(change)) == replace(after, ttl=SECONDS + 100)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_write_made_is_its_own(change: Change) -> None:
+    """Found again after a lost response; by another attempt it is not, nor where there is no row."""
+    write = replace(_write(change), ttl=None)
+    made = finished(row(State.IN_PROGRESS), write)
+    assert made is not None
+    assert made_by(made, write)
+    assert not made_by(replace(made, attempt="a2"), write)
+    assert not made_by(None, write)
+
+
+@pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, CHANGES)))
+def test_our_id_in_another_state_is_not_our_write(mine: Change, other: Change) -> None:
+    """That state stands, whoever of us had made it."""
+    states = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
+    found = finished(row(State.IN_PROGRESS, ttl=1), _write(other))
+    assert found is not None
+    if found.state is not states.get(type(mine), State.IN_PROGRESS):
+        assert not made_by(found, _write(mine))
+
+
+def test_a_lease_beyond_ours_is_our_extension() -> None:
+    """A later renewal has overtaken it; an earlier lease says that it was not written."""
+    longer = row(State.IN_PROGRESS, expected_completion=LATER)
+    assert made_by(longer, _write(Extend(LATER)))
+    assert made_by(longer, _write(Extend(ALIVE + timedelta(seconds=1))))
+    assert not made_by(longer, _write(Extend(LATER + timedelta(seconds=1))))
+
+
+def test_a_ttl_that_stands_is_no_pin() -> None:
+    """It was not taken away."""
+    assert not made_by(row(State.IN_PROGRESS, ttl=1), _write(Pin()))
+
+
+def test_chunks_are_counted_on_the_row() -> None:
+    """Every other form stands in it as it is."""
+    assert stored_form(Chunks((b"1", b"2"))) == Parts(2)
+    for form in (None, Inline("0"), Unavailable()):
+        assert stored_form(form) == form

@@ -1,0 +1,191 @@
+"""
+Draws the lifecycle of a token from the code, as Markdown: `python -m tests.docs.lifecycle_diagram`.
+
+Every kind of row meets every request and every write; what comes out is the table and the diagram of
+docs/lifecycle.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.lifecycle import OnLapse, Request, decide
+from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.results import Inline, Unavailable
+from lambda_once.core.writes import (
+    Acquire,
+    AsSeen,
+    Change,
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Holder,
+    Onlooker,
+    Release,
+    Unclaimed,
+    acquired,
+    finished,
+)
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs" / "lifecycle.md"
+BEGIN, END = "<!-- drawn from the code: begin -->\n", "<!-- drawn from the code: end -->"
+
+NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+LATER = NOW + timedelta(days=365)
+OURS, THEIRS = "ours", "theirs"
+FAILURE = Failure("Declined", "no money")
+
+_AT_WORK = Record(
+    token="t",
+    state=State.IN_PROGRESS,
+    attempt=THEIRS,
+    fence=1,
+    locked_by="orders/1",
+    created=NOW - MINUTE,
+    expected_completion=NOW + MINUTE,
+    fingerprint="f",
+)
+_LAPSED = replace(_AT_WORK, expected_completion=NOW - MINUTE)
+_KEPT = epoch_seconds(NOW + MINUTE)
+_COMPLETE = replace(_AT_WORK, state=State.COMPLETE, stored=Inline("1"), ttl=_KEPT)
+_RELEASED = replace(_AT_WORK, state=State.RELEASED, ttl=_KEPT)
+
+ROWS: dict[str, Record | None] = {
+    "nothing": None,
+    "complete or released, past its ttl": replace(_COMPLETE, ttl=epoch_seconds(NOW - MINUTE)),
+    "released by another attempt": _RELEASED,
+    "in progress, by our own attempt": replace(_AT_WORK, attempt=OURS),
+    "anything else, with another fingerprint": replace(_COMPLETE, fingerprint="g"),
+    "complete, with a result": _COMPLETE,
+    "complete, its result unavailable": replace(_COMPLETE, stored=Unavailable()),
+    "complete, with an error": replace(_COMPLETE, error=FAILURE),
+    "held": replace(_AT_WORK, state=State.HELD, error=FAILURE),
+    "in progress, lease alive": _AT_WORK,
+    "in progress, lapsed": _LAPSED,
+    "released by our own attempt": replace(_RELEASED, attempt=OURS),
+}
+
+NODES: dict[str, Record | None] = {
+    "Absent": None,
+    "InProgress": _AT_WORK,
+    "Lapsed": _LAPSED,
+    "Complete": _COMPLETE,
+    "Failed": replace(_COMPLETE, error=FAILURE),
+    "Held": ROWS["held"],
+    "Released": _RELEASED,
+}
+"""Past its ttl a finished row counts as absent: the store may delete it at any time."""
+
+ACQUISITIONS: dict[str, Unclaimed | AsSeen] = {
+    "acquire": Unclaimed(take_over=False),
+    "take over": Unclaimed(take_over=True),
+    "acquire as seen": AsSeen(THEIRS, None),
+    "probe says NOT_DONE": AsSeen(THEIRS, _LAPSED.expected_completion),
+}
+ENDINGS: dict[str, Change] = {
+    "return": Complete(Inline("1")),
+    "exception, STORE": Complete(None, FAILURE),
+    "exception, HOLD": Hold(FAILURE),
+    "exception, RELEASE": Release(FAILURE),
+    "extend": Extend(NOW + 2 * MINUTE),
+}
+NOTES = {
+    "InProgress": "InProgress: in progress",
+    "Failed": "Failed: complete, with an error",
+}
+
+
+def table() -> str:
+    """Return what each stored row gives to a request, a column for each rule for lapsed work."""
+    lines = [
+        "| stored | `take_over` | `hold` | a probe |",
+        "|---|---|---|---|",
+        *(f"| {label} | {' | '.join(_decisions(row))} |" for label, row in ROWS.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _decisions(row: Record | None) -> list[str]:
+    return [decide(row, Request(OURS, "f", rule), NOW).value for rule in OnLapse]
+
+
+def diagram() -> str:
+    """Return the states of a token and the writes and times that lead from one to the next, in mermaid."""
+    lines = ["```mermaid", "stateDiagram-v2", "    direction LR"]
+    lines += [f"    {note}" for note in NOTES.values()]
+    lines.append("    [*] --> Absent")
+    for (before, after), labels in edges().items():
+        lines.append(f"    {before} --> {after}: {', '.join(labels)}")
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def edges() -> dict[tuple[str, str], list[str]]:
+    """Return, for each two states, what leads from the first to the second."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, row in NODES.items():
+        for label, after in _steps(row):
+            labels = found.setdefault((name, _node(after, NOW)), [])
+            # A plain acquisition is what the one that may take over does there, too.
+            if not (label == "take over" and "acquire" in labels):
+                labels.append(label)
+        later = _node(row, LATER)
+        if later != name:
+            found.setdefault((name, later), []).append("the lease is over" if later == "Lapsed" else "ttl")
+    return found
+
+
+def _steps(row: Record | None) -> list[tuple[str, Record]]:
+    """Return every write that *row* admits, with the row after it."""
+    lease = NOW + MINUTE
+    steps = [
+        (label, acquired(row, Acquire("t", OURS, "orders/2", NOW, lease, take, ttl=None, fingerprint="f")))
+        for label, take in ACQUISITIONS.items()
+    ]
+    by_holder = Holder(THEIRS)
+    steps += [
+        (label, finished(row, Finish("t", by_holder, change, NOW, ttl=_ttl(change))))
+        for label, change in ENDINGS.items()
+    ]
+    onlooker = Onlooker(THEIRS, _LAPSED.expected_completion, OURS)
+    answer = Complete(Inline("1"))
+    steps.append(("probe says Done", finished(row, Finish("t", onlooker, answer, NOW, ttl=_KEPT))))
+    return [(label, after) for label, after in steps if after is not None]
+
+
+def _ttl(change: Change) -> int | None:
+    return _KEPT if isinstance(change, Complete | Release) else None
+
+
+def _node(row: Record | None, now: datetime) -> str:
+    if row is None or row.expired(now):
+        return "Absent"
+    match row.state:
+        case State.IN_PROGRESS:
+            return "Lapsed" if row.lapsed(now) else "InProgress"
+        case State.COMPLETE:
+            return "Complete" if row.error is None else "Failed"
+        case State.HELD:
+            return "Held"
+        case State.RELEASED:
+            return "Released"
+
+
+def drawn() -> str:
+    """Return all that docs/lifecycle.md takes from the code."""
+    return f"{diagram()}\n{table()}"
+
+
+def redrawn(page: str) -> str:
+    """Return *page* with the part between its two marks as the code has it."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{drawn()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(redrawn(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

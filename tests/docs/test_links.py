@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, anchors, links, named
+
+GUARANTEES = ROOT / "docs" / "guarantees.md"
+_TEST = re.compile(r"`(test_\w+)`")
+_DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    """The file is there, and so is the heading where the link names one."""
+    broken = []
+    for link in links(page):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    """No page is left that only those find who list the folder."""
+    reached = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert [named(page) for page in PAGES[1:] if page not in reached] == []
+
+
+def test_the_tests_that_the_guarantees_name_exist() -> None:
+    """Each stands in tests/guarantees under the name that the page gives."""
+    files = (ROOT / "tests" / "guarantees").glob("test_*.py")
+    defined = {name for file in files for name in _DEFINED.findall(file.read_text(encoding="utf-8"))}
+    named_tests = set(_TEST.findall(GUARANTEES.read_text(encoding="utf-8")))
+    assert named_tests - defined == set()
+
+
+def test_guarantees_one_to_six_have_a_test_and_a_negative_twin() -> None:
+    """Each names a test that shows it, and one that shows what happens without its guard."""
+    sections = re.split(r"^## (?=\d\. )", GUARANTEES.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert [section[0] for section in sections] == list("12345678")
+    for section in sections:
+        cited = _TEST.findall(section)
+        assert any("_twin_" not in name for name in cited), section.splitlines()[0]
+        assert section[0] in "78" or any("_twin_" in name for name in cited), section.splitlines()[0]

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import re
+
+import lambda_once
+from lambda_once import testing
+from lambda_once.errors import OnceError, RetryLater
+from lambda_once.events.problem import problem_for
+from lambda_once.faces import settings
+from tests.docs.pages import ROOT
+
+REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+_NAME = re.compile(r"`(?:once\.|\.|await \.)?(\w+)")
+_OPTION = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+_PROBLEM = re.compile(r"^\| (\d+) \| `(urn:[\w:-]+)` \| `(\w+)` \| (yes|–) \|", re.MULTILINE)
+
+
+def test_the_reference_has_every_public_name() -> None:
+    """Of the package and of its testing module."""
+    public = {*lambda_once.__all__, *testing.__all__}
+    assert public - set(_NAME.findall(REFERENCE)) == set()
+
+
+def test_the_reference_has_every_option() -> None:
+    """Each that a decorator takes stands in one of the tables."""
+    taken = settings.QUEUE | settings.EVENT | settings.API
+    assert taken - set(_OPTION.findall(REFERENCE)) == set()
+
+
+def test_the_table_of_problems_is_the_codes() -> None:
+    """Status, type and Retry-After of every row are what a client gets."""
+    rows = _PROBLEM.findall(API)
+    told = {kind: (int(status), urn, wait == "yes") for status, urn, kind, wait in rows}
+    said = {}
+    for kind in told:
+        error: type[OnceError] = getattr(lambda_once, kind, RetryLater)
+        problem = problem_for(error("text"))
+        said[kind] = (problem.status, problem.type, problem.retry_after is not None)
+    assert told == said
+    assert len(told) == 8

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+import sys
+from contextvars import copy_context
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, blocks, named
+
+WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+_MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
+def test_the_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page run in their order, as one module, and what they assert is true."""
+    module = ModuleType(f"page_{page.stem.lower().replace('-', '_')}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in blocks(page):
+        if block.language == "python":
+            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
+            if block.runs:
+                copy_context().run(exec, code, module.__dict__)  # a crash that a page shows stays in the page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_what_a_page_tells_to_make_can_be_made(page: Path) -> None:
+    """Every `make` in a shell block names a target."""
+    targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    told = {
+        target
+        for block in blocks(page)
+        if block.language in {"bash", "sh"}
+        for target in _MAKE.findall(block.text)
+    }
+    assert told <= targets
+
+
+def test_the_readme_starts_with_two_commands() -> None:
+    """Its first shell block is `make demo` and `make test`, and nothing else."""
+    first = next(block for block in blocks(ROOT / "README.md") if block.language == "bash")
+    assert [line.split("#")[0].strip() for line in first.text.splitlines()] == ["make demo", "make test"]

@@ -1,0 +1,188 @@
+"""A table that is missing, closed or out of reach: a clear error that names what to do, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from botocore.awsrequest import AWSResponse
+from botocore.config import Config
+from moto import mock_aws
+
+from lambda_once import Misconfigured, OnceError, RetryLater, StoreUnavailable
+from lambda_once.stores.dynamodb import new_client
+from tests.events.samples import batch, http, sqs_record
+from tests.faults.tables import Layers
+
+
+def runs_nothing(layers: Layers, error: type[OnceError], words: str, **options: Any) -> None:
+    """Check that work on the table is refused by *error* in *words*, and never starts."""
+
+    @layers.once(**options).function
+    def work(order: int) -> None:
+        pytest.fail("it ran unprotected")
+
+    with pytest.raises(error, match=words):
+        work(5)
+
+
+@pytest.fixture
+def no_table() -> Any:
+    """An account without the table."""
+    with mock_aws():
+        yield Layers(new_client())
+
+
+@pytest.mark.parametrize("outage", ["fail", "run"])
+def test_a_missing_table(no_table: Layers, outage: str) -> None:
+    """It is no outage, even where on_store_outage is "run": the error names table and template."""
+    runs_nothing(no_table, Misconfigured, "no table 'tokens'.*LAMBDA_ONCE_TABLE", on_store_outage=outage)
+
+
+class Answers:
+    """Answers every request of a client with one error, without a network."""
+
+    def __init__(self, status: int, code: str) -> None:
+        self.asked = 0
+        self._status = status
+        self._body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "as the test says"}
+
+    def __call__(self, request: Any, **_: Any) -> AWSResponse:
+        self.asked += 1
+        content = json.dumps(self._body).encode()
+        raw: Any = type("Raw", (), {"stream": lambda _: iter([content])})()
+        return AWSResponse(request.url, self._status, {}, raw)
+
+
+def answering(status: int, code: str) -> tuple[Layers, Answers]:
+    """Layers whose client gets *code* for every request."""
+    client, answers = new_client(), Answers(status, code)
+    client.meta.events.register_first("before-send.dynamodb", answers)
+    return Layers(client), answers
+
+
+@pytest.mark.parametrize("outage", ["fail", "run"])
+@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
+def test_no_permission(outage: str, code: str) -> None:
+    """It is no outage either, and it is not tried again: the error names the call and the role."""
+    layers, answers = answering(400, code)
+    runs_nothing(layers, Misconfigured, "UpdateItem on table 'tokens'.*permission", on_store_outage=outage)
+    assert answers.asked == 1
+
+
+def test_a_table_of_another_kind() -> None:
+    """What the table refuses as malformed is said to be the table's keys."""
+    layers, _ = answering(400, "ValidationException")
+    runs_nothing(layers, Misconfigured, "partition key must be lockToken")
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, "ThrottlingException"), (500, "InternalServerError"), (503, "SomethingNew")]
+)
+def test_a_table_that_cannot_answer(status: int, code: str) -> None:
+    """Throttling and server errors are tried again a few times, and then are an outage: deliver again."""
+    layers, answers = answering(status, code)
+    runs_nothing(layers, StoreUnavailable, "deliver it again")
+    assert 6 <= answers.asked <= 12
+    assert issubclass(StoreUnavailable, RetryLater)
+
+
+def closed_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as placeholder:
+        placeholder.bind(("127.0.0.1", 0))
+        port: int = placeholder.getsockname()[1]
+        return port
+
+
+def unreachable() -> Layers:
+    """Layers whose client finds nobody at the other end."""
+    import boto3
+
+    config = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
+    endpoint = f"http://127.0.0.1:{closed_port()}"
+    return Layers(boto3.client("dynamodb", endpoint_url=endpoint, config=config))
+
+
+def test_no_network() -> None:
+    """Nobody at the other end is an outage: nothing runs, unless the user said so."""
+    runs_nothing(unreachable(), StoreUnavailable, "deliver it again")
+
+    @unreachable().once(on_store_outage="run").function
+    def work(order: int) -> str:
+        return "ran"
+
+    assert work(5) == "ran"
+
+
+def test_a_batch_without_a_table(no_table: Layers) -> None:
+    """Every record fails, so the batch raises, and nothing was worked."""
+
+    @no_table.once().sqs
+    def handler(record: Any) -> None:
+        pytest.fail("it ran unprotected")
+
+    with pytest.raises(BatchProcessingError) as raised:
+        handler(batch(sqs_record("x"), sqs_record("y", id_="b")), no_table.context())
+    assert {kind for kind, _, _ in raised.value.child_exceptions} == {Misconfigured}
+
+
+def test_a_batch_without_a_network() -> None:
+    """Every record goes back: it may be delivered again."""
+    layers = unreachable()
+
+    @layers.once().sqs
+    def handler(record: Any) -> None:
+        pytest.fail("it ran unprotected")
+
+    answer = handler(batch(sqs_record("x", id_="a"), sqs_record("y", id_="b")), layers.context())
+    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == ["a", "b"]
+
+
+def test_a_request_without_a_network() -> None:
+    """The client is told that nothing was done, and to ask again."""
+    layers = unreachable()
+
+    @layers.once().api_gateway
+    def handler(event: Any) -> Any:
+        pytest.fail("it ran unprotected")
+
+    answer = handler(http(), layers.context())
+    assert (answer["statusCode"], answer["headers"]["Retry-After"]) == (503, "1")
+
+
+def test_a_request_without_permission() -> None:
+    """That is no fault of the client's: it is raised, so that the Errors metric rings."""
+    layers, _ = answering(400, "AccessDeniedException")
+
+    @layers.once().api_gateway
+    def handler(event: Any) -> Any:
+        pytest.fail("it ran unprotected")
+
+    with pytest.raises(Misconfigured):
+        handler(http(), layers.context())
+
+
+def test_a_completion_that_is_refused_does_not_fail_the_caller() -> None:
+    """A permission taken away during the work leaves the caller its result, and is told loudly."""
+    told: list[str] = []
+    with mock_aws():
+        layers = Layers(new_client())
+        layers.client.create_table(
+            TableName="tokens",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "lockToken", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
+        )
+
+        @layers.once(hooks=[lambda details: told.append(details.happening)]).function
+        def work(order: int) -> str:
+            answers = Answers(400, "AccessDeniedException")
+            layers.client.meta.events.register_first("before-send.dynamodb", answers)
+            return "done"
+
+        assert work(5) == "done"
+    assert "once.completion_failed" in told

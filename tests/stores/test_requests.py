@@ -1,0 +1,254 @@
+"""Requests as values: the whole of what goes to DynamoDB."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once.core.record import Failure
+from lambda_once.core.results import Inline
+from lambda_once.core.writes import (
+    Acquire,
+    AsSeen,
+    Change,
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Holder,
+    Onlooker,
+    Pin,
+    Release,
+    Unclaimed,
+)
+from lambda_once.stores import requests
+
+NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+LEASE = NOW + timedelta(seconds=30)
+AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
+WISH = Acquire("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1")
+ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
+IN_PROGRESS = {":in_progress": {"S": "inProgress"}}
+
+
+def _names(*names: str) -> dict[str, str]:
+    return {f"#{name}": name for name in names}
+
+
+TAKEN = {
+    ":lockedBy_": {"S": "orders/r1"},
+    ":attempt_": {"S": "a1"},
+    ":created_": {"S": AT},
+    ":expectedCompletion_": {"S": ENDS},
+    ":status_": {"S": "inProgress"},
+    ":epoch_ms": {"N": "1795169520000"},
+    ":one": {"N": "1"},
+}
+CLEARED = "#actualCompletion, #result, #error, #parts, #resultUnavailable"
+SETS = (
+    "SET #lockedBy = :lockedBy_, #attempt = :attempt_, #created = :created_, "
+    "#expectedCompletion = :expectedCompletion_, #status = :status_"
+)
+FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
+TOUCHED = (
+    *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
+    *("actualCompletion", "result", "error", "parts", "resultUnavailable"),
+    *("fingerprint", "delivery", "ttl"),
+)
+
+
+def test_acquire_under_take_over() -> None:
+    """Absent, finished and expired, released by another, or lapsed with the same payload."""
+    assert requests.acquire("tokens", WISH, 1) == {
+        "TableName": "tokens",
+        "Key": {"lockToken": {"S": "t"}},
+        "UpdateExpression": (
+            f"{SETS}, #fingerprint = :fingerprint_, #delivery = :delivery_, #ttl = :ttl_, {FENCE} "
+            f"REMOVE {CLEARED}"
+        ),
+        "ConditionExpression": (
+            "attribute_not_exists(lockToken) OR (attribute_not_exists(#status) AND "
+            "((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s)) OR "
+            "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a "
+            "AND (attribute_not_exists(fingerprint) OR fingerprint = :f))"
+        ),
+        "ExpressionAttributeNames": _names(*TOUCHED),
+        "ExpressionAttributeValues": {
+            **TAKEN,
+            **IN_PROGRESS,
+            ":fingerprint_": {"S": "f"},
+            ":delivery_": {"S": "m-1"},
+            ":ttl_": {"N": "1796379150"},
+            ":now_s": {"N": "1795169520"},
+            ":now": {"S": AT},
+            ":a": {"S": "a1"},
+            ":f": {"S": "f"},
+        },
+        "ReturnValues": "ALL_OLD",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
+    """Without payload, delivery and ttl these are removed, and each of *asks* is among the names."""
+    wish = replace(WISH, take=take, ttl=None, fingerprint=None, delivery=None)
+    built = requests.acquire("tokens", wish, 1)
+    assert built == {
+        "TableName": "tokens",
+        "Key": {"lockToken": {"S": "t"}},
+        "UpdateExpression": f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #delivery, #ttl",
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": _names(*TOUCHED),
+        "ExpressionAttributeValues": TAKEN | values,
+        "ReturnValues": "ALL_OLD",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    assert asks <= set(built["ExpressionAttributeNames"])
+
+
+def test_acquire_under_hold() -> None:
+    """Absent, or finished and expired; nothing else."""
+    condition = "attribute_not_exists(lockToken) OR (attribute_not_exists(#status) AND #ttl <= :now_s)"
+    _bare(Unclaimed(take_over=False), condition, {":now_s": {"N": "1795169520"}}, asks={"#status", "#ttl"})
+
+
+def test_acquire_what_was_seen_released() -> None:
+    """Exactly that attempt, still released."""
+    condition = "attempt = :seen AND attribute_not_exists(#status) AND attribute_not_exists(actualCompletion)"
+    _bare(AsSeen("a0", None), condition, {":seen": {"S": "a0"}}, asks={"#status"})
+
+
+def test_acquire_what_was_seen_lapsed() -> None:
+    """Exactly that attempt and lease."""
+    condition = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
+    _bare(
+        AsSeen("a0", LEASE),
+        condition,
+        {":seen": {"S": "a0"}, ":lease": {"S": ENDS}} | IN_PROGRESS,
+        asks={"#status"},
+    )
+
+
+OURS = "attempt = :a AND begins_with(#status, :in_progress)"
+FAILURE = Failure("ValueError", "no")
+LATER = LEASE + timedelta(seconds=30)
+FINISHES: dict[str, tuple[Change, int | None, str, str, dict[str, Any], tuple[str, ...]]] = {
+    "complete": (
+        Complete(Inline("1")),
+        9,
+        "SET #actualCompletion = :actualCompletion_, #result = :result_, #ttl = :ttl_ REMOVE #status",
+        OURS,
+        {":actualCompletion_": {"S": AT}, ":result_": {"S": "1"}, ":ttl_": {"N": "9"}},
+        ("actualCompletion", "result", "status", "ttl"),
+    ),
+    "store": (
+        Complete(None, FAILURE),
+        9,
+        "SET #actualCompletion = :actualCompletion_, #error = :error_, #ttl = :ttl_ REMOVE #status",
+        OURS,
+        {":actualCompletion_": {"S": AT}, ":error_": ERROR, ":ttl_": {"N": "9"}},
+        ("actualCompletion", "error", "status", "ttl"),
+    ),
+    "hold": (
+        Hold(FAILURE),
+        None,
+        "SET #status = :status_, #actualCompletion = :actualCompletion_, #error = :error_ REMOVE #ttl",
+        OURS,
+        {":status_": {"S": "error"}, ":actualCompletion_": {"S": AT}, ":error_": ERROR},
+        ("actualCompletion", "error", "status", "ttl"),
+    ),
+    "release": (
+        Release(FAILURE),
+        9,
+        "SET #error = :error_, #ttl = :ttl_ REMOVE #status",
+        OURS,
+        {":error_": ERROR, ":ttl_": {"N": "9"}},
+        ("error", "status", "ttl"),
+    ),
+    "release unstarted": (
+        Release(),
+        9,
+        "SET #ttl = :ttl_ REMOVE #status, #error",
+        OURS,
+        {":ttl_": {"N": "9"}},
+        ("error", "status", "ttl"),
+    ),
+    "extend": (
+        Extend(LATER),
+        9,
+        "SET #expectedCompletion = :expectedCompletion_, #ttl = :ttl_",
+        f"{OURS} AND expectedCompletion < :new",
+        {
+            ":expectedCompletion_": {"S": "2026-11-20T10:13:00.000Z"},
+            ":ttl_": {"N": "9"},
+            ":new": {"S": "2026-11-20T10:13:00.000Z"},
+        },
+        ("expectedCompletion", "status", "ttl"),
+    ),
+    "pin": (Pin(), None, "REMOVE #ttl", OURS, {}, ("status", "ttl")),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "ttl", "update", "condition", "values", "names"), FINISHES.values(), ids=FINISHES.keys()
+)
+def test_finish(
+    change: Change,
+    ttl: int | None,
+    update: str,
+    condition: str,
+    values: dict[str, Any],
+    names: tuple[str, ...],
+) -> None:
+    """Conditional on our attempt, and on its being in progress."""
+    assert requests.finish("tokens", Finish("t", Holder("a1"), change, NOW, ttl), 1) == {
+        "TableName": "tokens",
+        "Key": {"lockToken": {"S": "t"}},
+        "UpdateExpression": update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": _names(*names),
+        "ExpressionAttributeValues": {**values, **IN_PROGRESS, ":a": {"S": "a1"}},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def test_finish_by_an_onlooker() -> None:
+    """Conditional on the attempt and lease that were seen; with a fresh id, and the fence one above."""
+    write = Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9)
+    assert requests.finish("tokens", write, 1) == {
+        "TableName": "tokens",
+        "Key": {"lockToken": {"S": "t"}},
+        "UpdateExpression": (
+            "SET #actualCompletion = :actualCompletion_, #attempt = :attempt_, #ttl = :ttl_, "
+            "fence = fence + :one REMOVE #status"
+        ),
+        "ConditionExpression": (
+            "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
+        ),
+        "ExpressionAttributeNames": _names("actualCompletion", "attempt", "status", "ttl"),
+        "ExpressionAttributeValues": {
+            ":actualCompletion_": {"S": AT},
+            ":attempt_": {"S": "probe"},
+            ":ttl_": {"N": "9"},
+            ":one": {"N": "1"},
+            ":seen": {"S": "a1"},
+            ":lease": {"S": ENDS},
+            **IN_PROGRESS,
+        },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def test_a_status_is_sharded_by_its_token() -> None:
+    """The same token always writes to the same shard, and not all tokens to one."""
+    written = [
+        requests.acquire("tokens", replace(WISH, token=f"t{n}"), 4)["ExpressionAttributeValues"][":status_"][
+            "S"
+        ]
+        for n in (*range(50), *range(50))
+    ]
+    assert written[:50] == written[50:]
+    assert set(written) == {f"inProgress_{n}" for n in range(4)}

@@ -1,0 +1,217 @@
+"""
+What type checkers infer at the call sites of every decorator. Only checked, never run.
+
+Each line that must be an error has a ``type: ignore`` for it, and an unused one is an error, too.
+"""
+
+# ruff: noqa: D103  (what the functions here are for is their types)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, assert_type
+
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from pydantic import BaseModel
+
+from lambda_once import HOLD, NOT_DONE, RELEASE, STORE, Attempt, Done, Lapsed, MemoryStore, Once, Replayed
+
+
+class Order(BaseModel):
+    id: str
+
+
+class Receipt(BaseModel):
+    order: str
+
+
+once = Once(store=MemoryStore(), keep=timedelta(days=1), on_error={ValueError: HOLD})
+event: dict[str, Any] = {}
+context = LambdaContext()
+
+# ---------------------------------------------------------------------------------------------- sqs
+
+
+@once.sqs
+def sqs_bare(record: SQSRecord, context: LambdaContext) -> None: ...
+
+
+@once.sqs
+def sqs_alone(record: SQSRecord) -> None: ...
+
+
+@once.sqs(key="orderId", scope="messageAttributes.tenant.stringValue", ignore=("sentDate",), concurrency=5)
+def sqs_options(record: SQSRecord, context: LambdaContext) -> None: ...
+
+
+@once.sqs(model=Order, key=lambda order: order.id)
+def sqs_model(order: Order) -> None: ...
+
+
+@once.sqs
+async def sqs_async(record: SQSRecord) -> None: ...
+
+
+@once.sqs(model=Order)
+async def sqs_async_model(order: Order, context: LambdaContext) -> None: ...
+
+
+assert_type(sqs_bare(event, context), PartialItemFailureResponse)
+assert_type(sqs_alone(event, context), PartialItemFailureResponse)
+assert_type(sqs_options(event, context), PartialItemFailureResponse)
+assert_type(sqs_model(event, context), PartialItemFailureResponse)
+assert_type(sqs_async(event, context), PartialItemFailureResponse)
+assert_type(sqs_async_model(event, context), PartialItemFailureResponse)
+sqs_alone(event, "no context")  # type: ignore[arg-type]
+once.sqs(kee="orderId")  # type: ignore[call-overload]
+once.sqs(model=Order, key=lambda order: order.no_such_field)  # type: ignore[attr-defined]
+
+
+@once.sqs  # type: ignore[arg-type]
+def sqs_of_a_string(record: int) -> None: ...
+
+
+@once.sqs(model=Order)  # type: ignore[arg-type]
+def sqs_of_another_model(order: Receipt) -> None: ...
+
+
+# ---------------------------------------------------------------------------------------------- sns
+
+
+@once.sns
+def sns_bare(record: SNSEventRecord) -> None: ...
+
+
+@once.sns(model=Order, on_error=STORE)
+async def sns_model(order: Order, context: LambdaContext) -> None: ...
+
+
+sns_result: Callable[[dict[str, Any], LambdaContext], None] = sns_bare
+sns_result = sns_model
+
+# ---------------------------------------------------------------------------------------------- event
+
+
+@once.event
+def event_bare(event: dict[str, Any], context: LambdaContext) -> Receipt:
+    return Receipt(order="5")
+
+
+@once.event(key="detail.id", returns=Receipt)
+def event_options(event: Mapping[str, Any]) -> Receipt:
+    return Receipt(order="5")
+
+
+@once.event
+async def event_async(event: dict[str, Any]) -> Receipt:
+    return Receipt(order="5")
+
+
+@once.event(on_lapse="hold")
+async def event_async_options(event: dict[str, Any], context: LambdaContext) -> int:
+    return 5
+
+
+assert_type(event_bare(event, context), Receipt)
+assert_type(event_options(event, context), Receipt)
+assert_type(event_async(event, context), Receipt)
+assert_type(event_async_options(event, context), int)
+event_bare("no event", context)  # type: ignore[arg-type]
+
+# ---------------------------------------------------------------------------------------------- api
+
+
+@once.api_gateway
+def api_bare(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    return {"statusCode": 200}
+
+
+@once.api_gateway(scope="requestContext.authorizer.principalId", store_status={402}, without_key="reject")
+async def api_options(event: dict[str, Any]) -> dict[str, int]:
+    return {"statusCode": 200}
+
+
+assert_type(api_bare(event, context), dict[str, int])
+assert_type(api_options(event, context), dict[str, int])
+once.api_gateway(without_key="ignore")  # type: ignore[call-overload]
+once.route(without_key="run", methods={"POST"}, async_resolver=True)
+once.route(concurrency=5)  # type: ignore[call-arg]
+
+# ---------------------------------------------------------------------------------------------- function
+
+
+@once.function
+def function_bare(order: Order, currency: str = "EUR") -> Receipt:
+    return Receipt(order=order.id)
+
+
+@once.function(key="order.id", on_replay=lambda receipt, _: receipt)
+def function_options(order: Order, *, currency: str = "EUR") -> Receipt:
+    return Receipt(order=order.id)
+
+
+@once.function
+async def function_async(order: Order) -> Receipt:
+    return Receipt(order=order.id)
+
+
+class Shop:
+    @once.function(key=lambda self, order: [self.name, order.id])
+    def charge(self, order: Order) -> Receipt:
+        return Receipt(order=order.id)
+
+    name = "shop"
+
+
+assert_type(function_bare(Order(id="5"), currency="CHF"), Receipt)
+assert_type(function_options(Order(id="5"), currency="CHF"), Receipt)
+assert_type(Shop().charge(Order(id="5")), Receipt)
+function_bare("5")  # type: ignore[arg-type]
+function_bare(Order(id="5"), no_such="CHF")  # type: ignore[call-arg]
+function_options()  # type: ignore[call-arg]
+once.function(keep=60)  # type: ignore[call-overload]
+
+
+async def awaited() -> None:
+    assert_type(await function_async(Order(id="5")), Receipt)
+    assert_type(await once.run("k", function_async, Order(id="5")), Receipt)
+    async with once.begin("k") as attempt:
+        assert_type(attempt, Attempt | Replayed)
+    await once.current().aextend(60)
+
+
+# ---------------------------------------------------------------------------------------------- begin, run
+
+
+def create(order: Order, *, note: str = "") -> Receipt:
+    return Receipt(order=order.id + note)
+
+
+assert_type(once.run("k", create, Order(id="5"), note="x"), Receipt)
+once.run("k", create, "5")  # type: ignore[arg-type]
+
+with once.begin("order/create/12345", name="orders", scope="acme", payload=event) as begun:
+    assert_type(begun, Attempt | Replayed)
+    if not begun.replayed:
+        begun.complete(create(Order(id="5")))
+
+with once.invocation(context):
+    assert_type(once.current(), Attempt)
+    assert_type(once.current().downstream_key("charge"), str)
+    assert_type(once.current().fence, int)
+
+# ---------------------------------------------------------------------------------------------- policies
+
+
+def probe(lapsed: Lapsed, order: Order) -> object:
+    return Done(Receipt(order=lapsed.token)) if order.id else NOT_DONE
+
+
+Once(on_error=lambda error: RELEASE if error.args else HOLD, on_lapse=probe)
+Once(on_error="hold")  # type: ignore[arg-type]
+Once(on_lapse="retry")  # type: ignore[arg-type]
+Once(on_error={"ValueError": HOLD})  # type: ignore[dict-item]
