@@ -50,6 +50,8 @@ class Acquire:
     ttl: int | None
     fingerprint: str | None = None
     delivery: str | None = None
+    known: bool = False
+    """Whether there is a row, most likely: the store may save a try that asks for none. No condition."""
 
 
 @dataclass(frozen=True, slots=True)

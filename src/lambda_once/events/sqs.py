@@ -37,6 +37,12 @@ def records(event: object) -> list[Message]:
     return [_message(record) for record in found]
 
 
+def is_redelivered(unit: Unit) -> bool:
+    """Tell whether SQS has delivered *unit* before. A hint for the order of requests: it enters no key."""
+    count = at(unit.envelope, "attributes", "ApproximateReceiveCount")
+    return isinstance(count, str) and count != "1"
+
+
 def response(failed_ids: Iterable[str | None]) -> dict[str, list[dict[str, str]]]:
     """
     Return the answer that makes SQS deliver the failed records again, and only these.

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
 from lambda_once.observability.details import Happening
-from lambda_once.runner.attempt import Attempt
-from lambda_once.runner.engine import off_loop
+from lambda_once.runner.attempt import Attempt, working
+from lambda_once.runner.engine import finished, off_loop
+from lambda_once.runner.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from lambda_once.runner.admission import Admission
     from lambda_once.runner.call import Call
     from lambda_once.runner.engine import Engine
+    from lambda_once.runner.settlement import Ending
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +67,7 @@ class Batch:
         self._engine = engine
         self._function = function
         self._context = context
+        self._pipeline: Pipeline | None = None
 
     def work(self, jobs: list[Job]) -> None:
         """Work all *jobs*, one after the other."""
@@ -77,7 +80,7 @@ class Batch:
             for job in waiting(jobs):
                 self._work(job, may_wait=True)
         finally:
-            self._give_back(jobs)
+            self._close(jobs)
 
     async def work_async(self, jobs: list[Job], concurrency: int) -> None:
         """
@@ -109,33 +112,59 @@ class Batch:
             await all_of(along(lane, may_wait=False) for lane in lanes(jobs))
             await all_of(along([job], may_wait=True) for job in waiting(jobs))
         finally:
-            await off_loop(self._give_back, jobs)
+            await off_loop(self._close, jobs)
 
     # ---------------------------------------------------------------- one job
 
     def _work(self, job: Job, *, may_wait: bool) -> None:
+        if self._pipeline is not None:
+            self._pipeline.wait_until_ready()
         attempt = self._started(job, may_wait=may_wait)
-        if attempt is not None:
-            job.admission = None
-            try:
-                self._engine.perform(attempt, lambda: self._function(job.subject, self._context))
-            except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
-                self._raised(job, attempt, error)
+        if attempt is None:
+            return
+        job.admission = None
+        try:
+            with working(attempt):
+                value = finished(self._function(job.subject, self._context), attempt)
+        except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
+            self._raised(job, attempt, error)
+        except BaseException as error:
+            self._engine.failed(attempt, error)
+            raise
+        else:
+            self._returned(job, attempt, value)
 
     async def _work_async(self, job: Job, *, may_wait: bool) -> None:
-        attempt = await off_loop(lambda: self._started(job, may_wait=may_wait))
-        if attempt is not None:
-            job.admission = None
-            try:
-                await self._engine.perform_async(attempt, lambda: self._coroutine(job))
-            except Exception as error:  # noqa: BLE001  (as above)
-                self._raised(job, attempt, error)
-            except (SystemExit, KeyboardInterrupt) as error:
+        if self._pipeline is not None and not self._pipeline.is_ready:
+            await off_loop(self._pipeline.wait_until_ready)
+        attempt = await self._started_async(job, may_wait=may_wait)
+        if attempt is None:
+            return
+        job.admission = None
+        try:
+            with working(attempt):
+                value = finished(await self._function(job.subject, self._context), attempt)
+        except Exception as error:  # noqa: BLE001  (as above)
+            await self._settling(self._raised, job, attempt, error)
+        except BaseException as error:
+            await off_loop(self._engine.failed, attempt, error)
+            if isinstance(error, SystemExit | KeyboardInterrupt):
                 raise Left(error) from error
+            raise
+        else:
+            await self._settling(self._returned, job, attempt, value)
 
-    def _coroutine(self, job: Job) -> Awaitable[Any]:
-        coroutine: Awaitable[Any] = self._function(job.subject, self._context)
-        return coroutine
+    async def _settling(self, settle: Callable[..., None], *args: Any) -> None:
+        """Do *settle* here where the pipeline does the writing, and off the loop where it is done at once."""
+        if self._pipeline is None:
+            await off_loop(settle, *args)
+        else:
+            settle(*args)
+
+    async def _started_async(self, job: Job, *, may_wait: bool) -> Attempt | None:
+        if isinstance(job.admission, Attempt) and self._engine.admissions.may_start(job.admission):
+            return job.admission
+        return await off_loop(lambda: self._started(job, may_wait=may_wait))
 
     def _started(self, job: Job, *, may_wait: bool) -> Attempt | None:
         """Return the attempt under which *job* is to be worked now; None where it is not."""
@@ -154,11 +183,6 @@ class Batch:
         job.error = job.admission if refused and isinstance(job.admission, OnceError) else None
         return job.admission if isinstance(job.admission, Attempt) else None
 
-    def _raised(self, job: Job, attempt: Attempt, error: Exception) -> None:
-        self._engine.story.of_exception(attempt, error)
-        settled = attempt.happened is Happening.STORED or (attempt.happened is None and _is_settled(error))
-        job.error = None if settled else error
-
     def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
         """Mark *job* as one that goes back unstarted, where one before it in its group has failed."""
         if job.group is None:
@@ -168,9 +192,42 @@ class Batch:
             job.error = Skipped(f"message {failed.ids[0]} of its group failed before it")
         return failed is not None
 
+    # ---------------------------------------------------------------- how a job ends
+
+    def _returned(self, job: Job, attempt: Attempt, value: Any) -> None:
+        if attempt.settled is None:
+            self._settle(job, self._engine.settlement.of_return(attempt, value))
+
+    def _raised(self, job: Job, attempt: Attempt, error: Exception) -> None:
+        self._engine.story.of_exception(attempt, error)
+        job.error = error
+        if attempt.settled is None:
+            ending = self._engine.settlement.of_error(attempt, error)
+            if ending.happening is Happening.STORED:
+                job.error = None  # settled, unless that cannot be written
+            self._settle(job, ending)
+
+    def _settle(self, job: Job, ending: Ending) -> None:
+        if self._pipeline is not None:
+            self._pipeline.submit(ending, lambda error: self._concluded(job, ending, error))
+            return
+        try:
+            self._engine.settlement.settle(ending)
+        except OnceError as error:
+            self._concluded(job, ending, error)
+        else:
+            self._concluded(job, ending, None)
+
+    def _concluded(self, job: Job, ending: Ending, error: BaseException | None) -> None:
+        """Take what the table says of *ending*; *error* is what its caller would get, if it was fenced."""
+        if error is not None:
+            job.error = None if _is_settled(error) else error
+        elif ending.happening is Happening.STORED and ending.attempt.happened is not Happening.STORED:
+            job.error = ending.error
+
     # ---------------------------------------------------------------- tokens of many jobs
 
-    def _acquire(self, jobs: Iterable[Job]) -> None:
+    def _acquire(self, jobs: list[Job]) -> None:
         """
         Get the tokens of all jobs together.
 
@@ -182,13 +239,20 @@ class Batch:
             if job.call is not None and job.call.plan.on_lapse is OnLapse.TAKE_OVER:
                 first.setdefault(job.call.token, job)
         calls = [job.call for job in first.values() if job.call is not None]
+        workable = [job.call for job in jobs if job.call is not None]
+        if len(workable) > 1:
+            deadline = workable[0].invocation.deadline
+            self._pipeline = Pipeline(self._engine.settlement, deadline, len(workable))
         if calls:
             admissions = self._engine.admissions.admit_all(calls, may_wait=False)
             for job, admission in zip(first.values(), admissions, strict=True):
                 job.admission = admission
 
-    def _give_back(self, jobs: Iterable[Job]) -> None:
-        """Release the tokens of what was not started."""
+    def _close(self, jobs: list[Job]) -> None:
+        """Return when all that was done is written, and release the tokens of what was not started."""
+        if self._pipeline is not None:
+            with self._engine.story.segment("once.complete"):
+                self._pipeline.close()
         unstarted = [job.admission for job in jobs if isinstance(job.admission, Attempt)]
         if unstarted:
             self._engine.abandon(*unstarted)

@@ -108,7 +108,10 @@ class Host:
                 "no token table is named: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
                 "or Once(store=MemoryStore()) for a first try"
             )
-        return DynamoDBStore(table, self._client, _shards())
+        return DynamoDBStore(table, self._client, _shards(), self._told)
+
+    def _told(self, reason: str) -> None:
+        self.reporter.log(Details(Happening.BATCH_DENIED, reason=reason))
 
 
 def _shards() -> int:

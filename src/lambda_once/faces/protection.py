@@ -59,6 +59,7 @@ class Protection:
         given: Given | None = None,
         *,
         arguments: tuple[object, ...] = (),
+        redelivered: bool = False,
         waits_for_own: bool = False,
     ) -> Call:
         """
@@ -84,6 +85,7 @@ class Protection:
             fingerprint=identity[1],
             delivery=unit.delivery,
             arguments=arguments,
+            redelivered=redelivered,
             waits_for_own=waits_for_own,
         )
 

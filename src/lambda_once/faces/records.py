@@ -48,7 +48,11 @@ class Records:
         try:
             unit = self._subjects.of(_workable(unit))
             call = self._protection.call(
-                unit, invocation, arguments=(unit.subject,), waits_for_own=self._retried
+                unit,
+                invocation,
+                arguments=(unit.subject,),
+                redelivered=sqs.is_redelivered(unit),
+                waits_for_own=self._retried,
             )
         except Exception as error:
             details = Details(

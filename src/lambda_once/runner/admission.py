@@ -84,8 +84,7 @@ class Admissions:
             self._settlement.give_back([(call, attempt.id)], told=True)
             message = f"too little time remains to start the work of token {call.token}: deliver it again"
             raise RetryLater(message, token=call.token)
-        now = self._clock.now()
-        if attempt.lease >= now + MARGIN or attempt.unprotected:
+        if self.may_start(attempt):
             return attempt
         try:
             self._settlement.extend(attempt, self._lease(call))
@@ -93,6 +92,11 @@ class Admissions:
             self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
             return self.admit(call, may_wait=may_wait)
         return attempt
+
+    def may_start(self, attempt: Attempt) -> bool:
+        """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
+        covered = attempt.lease >= self._clock.now() + MARGIN or attempt.unprotected
+        return covered and attempt.call.invocation.deadline.remaining() > RESERVE
 
     # ---------------------------------------------------------------- asking the table
 
@@ -106,9 +110,16 @@ class Admissions:
         return self._guarded(call, lambda: self._outcomes.replay_or_raise(call, record, decision))
 
     def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> list[Admission]:
-        wishes = [self._wish(call, new_attempt_id(), self._take(call)) for call in calls]
+        # A single redelivery goes straight to the write that meets rows, too: no trip more if it is settled,
+        # one less if it was released.
+        alone = sum(call.redelivered for call in calls) == 1
+        wishes = [
+            self._wish(call, new_attempt_id(), self._take(call), known=alone and call.redelivered)
+            for call in calls
+        ]
         with self._story.segment("once.acquire") as segment:
             answers = self._store.acquire(wishes, calls[0].invocation.deadline)
+            self._acquire_known(calls, wishes, answers)
             segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
         admissions = [
             self._guarded(call, lambda c=call, w=wish, a=answer: self._resolve(c, w, a, may_wait=may_wait))  # type: ignore[misc]
@@ -124,6 +135,22 @@ class Admissions:
         self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
         return admissions
 
+    def _acquire_known(self, calls: Sequence[Call], wishes: list[Acquire], answers: list[Acquired]) -> None:
+        """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
+        free: list[int] = []
+        for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
+            if isinstance(answer, Refused) and self._decide(call, wishes[n], answer.record) is Decision.RUN:
+                wishes[n] = self._wish(call, wishes[n].attempt, self._take(call, answer.record))
+                free.append(n)
+        if len(free) > 1:
+            again = self._store.acquire([wishes[n] for n in free], calls[0].invocation.deadline)
+            for n, answer in zip(free, again, strict=True):
+                answers[n] = answer
+
+    def _decide(self, call: Call, wish: Acquire, record: Record | None) -> Decision:
+        request = Request(wish.attempt, call.fingerprint, call.plan.on_lapse)
+        return decide(record, request, self._clock.now())
+
     def _guarded(self, call: Call, admit: Callable[[], Admitted]) -> Admission:
         try:
             return admit()
@@ -137,9 +164,7 @@ class Admissions:
         rounds = polls = 0
         while isinstance(answer, Refused):
             record = answer.record
-            decision = decide(
-                record, Request(wish.attempt, call.fingerprint, call.plan.on_lapse), self._clock.now()
-            )
+            decision = self._decide(call, wish, record)
             if record is None or decision in (Decision.RUN, Decision.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
@@ -205,7 +230,7 @@ class Admissions:
             return AsSeen(record.attempt, None)
         return Unclaimed(take_over=False)
 
-    def _wish(self, call: Call, attempt: str, take: Unclaimed | AsSeen) -> Acquire:
+    def _wish(self, call: Call, attempt: str, take: Unclaimed | AsSeen, *, known: bool = True) -> Acquire:
         lease = self._lease(call)
         # Guarantee 6: what may have to wait for a person never expires.
         mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
@@ -219,6 +244,7 @@ class Admissions:
             ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
             fingerprint=call.fingerprint,
             delivery=call.delivery,
+            known=known,
         )
 
     def _lease(self, call: Call) -> datetime:

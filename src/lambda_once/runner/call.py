@@ -51,6 +51,8 @@ class Call:
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """What a probe gets after the lapsed attempt."""
+    redelivered: bool = False
+    """Whether the source says that it delivered this before: a row is likely."""
     waits_for_own: bool = False
     """
     An asynchronous source: a token held under this very request id is Lambda's own retry after a

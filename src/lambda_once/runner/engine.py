@@ -73,7 +73,7 @@ class Engine:
         """Run *work* under *attempt* and settle the token by how it ends."""
         try:
             with working(attempt):
-                value = _finished(work(), attempt)
+                value = finished(work(), attempt)
         except BaseException as error:
             self.failed(attempt, error)
             raise
@@ -83,7 +83,7 @@ class Engine:
         """Do what `perform` does for a coroutine function."""
         try:
             with working(attempt):
-                value = _finished(await work(), attempt)
+                value = finished(await work(), attempt)
         except BaseException as error:
             await off_loop(self.failed, attempt, error)
             raise
@@ -112,7 +112,7 @@ class Engine:
             self.settlement.settle(self.settlement.of_error(attempt, error))
 
 
-def _finished(value: Any, attempt: Attempt) -> Any:
+def finished(value: Any, attempt: Attempt) -> Any:
     """Refuse *value* where it is work that has not begun: its token must not say that it is done."""
     if not inspect.iscoroutine(value):
         return value

@@ -74,6 +74,11 @@ def is_transient(error: Exception) -> bool:
     return code_of(error) in _AGAIN or status >= _SERVER_ERROR
 
 
+def is_denied(error: Exception) -> bool:
+    """Tell whether the role may not do this at all."""
+    return code_of(error) in _NOT_ALLOWED
+
+
 def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
     """Return why a transaction was canceled, one reason an item, in the items' order."""
     reasons: list[Mapping[str, Any]] = error.response.get("CancellationReasons", [])

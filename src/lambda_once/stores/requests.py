@@ -72,24 +72,14 @@ LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
 
+OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable")
+OPTIONAL = ("fingerprint", "delivery", "ttl")
+
 
 def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
     """Take the token, whole: one conditional write that also clears what an earlier attempt left."""
-    sets = {
-        "lockedBy": text(wish.locked_by),
-        "attempt": text(wish.attempt),
-        "created": text(stamp(wish.now)),
-        "expectedCompletion": text(stamp(wish.lease)),
-        "status": text(status(State.IN_PROGRESS, wish.token, shards)),
-    }
-    optional = {
-        "fingerprint": None if wish.fingerprint is None else text(wish.fingerprint),
-        "delivery": None if wish.delivery is None else text(wish.delivery),
-        "ttl": None if wish.ttl is None else number(wish.ttl),
-    }
-    sets |= {name: value for name, value in optional.items() if value is not None}
-    removed = ["actualCompletion", "result", "error", "parts", "resultUnavailable"]
-    removed += [name for name, value in optional.items() if value is None]
+    sets = acquired_attributes(wish, shards)
+    removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
     condition, values = _claim(wish)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
     fence = "fence = if_not_exists(fence, :epoch_ms) + :one"
@@ -97,6 +87,24 @@ def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
     return _update(table, wish.token, sets, removed, condition, values, extra=fence) | {
         "ReturnValues": "ALL_OLD"
     }
+
+
+def acquired_attributes(wish: Acquire, shards: int) -> Item:
+    """Return what an acquisition sets, but for the key and the fence."""
+    attributes = {
+        "lockedBy": text(wish.locked_by),
+        "attempt": text(wish.attempt),
+        "created": text(stamp(wish.now)),
+        "expectedCompletion": text(stamp(wish.lease)),
+        "status": text(status(State.IN_PROGRESS, wish.token, shards)),
+    }
+    if wish.fingerprint is not None:
+        attributes["fingerprint"] = text(wish.fingerprint)
+    if wish.delivery is not None:
+        attributes["delivery"] = text(wish.delivery)
+    if wish.ttl is not None:
+        attributes["ttl"] = number(wish.ttl)
+    return attributes
 
 
 def first_fence(wish: Acquire) -> int:
@@ -132,18 +140,22 @@ def _claim(wish: Acquire) -> tuple[str, Item]:
 
 def finish(table: str, write: Finish, shards: int) -> Arguments:
     """Write what becomes of an attempt. Refused once another one has the token (guarantee 2)."""
-    sets, removed = _changed(write, shards)
+    sets, removed = changed_attributes(write, shards)
     condition, values = _owner(write)
     extra = ""
     if isinstance(write.by, Onlooker):
         sets["attempt"] = text(write.by.attempt)
         extra = "fence = fence + :one"
         values[":one"] = number(1)
-    if write.ttl is None:
-        removed.append("ttl")
-    else:
-        sets["ttl"] = number(write.ttl)
     return _update(table, write.token, sets, removed, condition, values, extra=extra)
+
+
+def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
+    """Return what *write* sets and what it removes, whoever writes it."""
+    sets, removed = _changed(write, shards)
+    if write.ttl is None:
+        return sets, [*removed, "ttl"]
+    return sets | {"ttl": number(write.ttl)}, removed
 
 
 def _owner(write: Finish) -> tuple[str, Item]:

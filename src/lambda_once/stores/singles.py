@@ -1,0 +1,114 @@
+"""One token at a time: conditional single writes, and the parts of large results beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.writes import Acquire, Complete, Finish, made_by
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.stores import requests
+from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
+from lambda_once.stores.failures import CONDITION, CONFLICT, Caught, code_of
+from lambda_once.stores.rows import record_of, text
+from lambda_once.stores.wire import back_off
+
+if TYPE_CHECKING:
+    from lambda_once.core.clock import Deadline
+    from lambda_once.stores.wire import Wire
+
+BATCH_WRITE = 25
+"""Items of one BatchWriteItem (API reference)."""
+
+
+class Singles:
+    """Acquires, finishes and reads single tokens."""
+
+    def __init__(self, wire: Wire, shards: int) -> None:
+        self._wire = wire
+        self._shards = shards
+
+    def acquire(self, wish: Acquire, deadline: Deadline) -> Acquired:
+        request = requests.acquire(self._wire.table, wish, self._shards)
+        try:
+            row = self._wire.call("update_item", request, deadline).get("Attributes")
+        except Caught as error:
+            return self._not_acquired(error, wish, deadline)
+        if row is None:
+            return Won(requests.first_fence(wish), took_over=False)
+        return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
+
+    def finish(self, write: Finish, deadline: Deadline) -> Finished:
+        """Write *write*; the parts of a large result are there by now (`put_parts`)."""
+        request = requests.finish(self._wire.table, write, self._shards)
+        try:
+            self._wire.call("update_item", request, deadline)
+        except Caught as error:
+            if code_of(error) != CONDITION:
+                return self._wire.failed(error, "UpdateItem", write.token)
+            record = self._standing(error, write.token, deadline)
+            if isinstance(record, Unanswered | Rejected):
+                return record
+            return Written() if made_by(record, write) else Refused(record)
+        return Written()
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        request = {"TableName": self._wire.table, "Key": {"lockToken": text(token)}, "ConsistentRead": True}
+        item = self._wire.asked("get_item", request, deadline, token).get("Item")
+        return None if item is None else record_of(item)
+
+    def put_parts(self, write: Finish, deadline: Deadline) -> Unanswered | Rejected | None:
+        """Write the parts of a large result: before the row is flipped, so that no reader misses one."""
+        if not (isinstance(write.change, Complete) and isinstance(write.change.result, Chunks)):
+            return None
+        parts = requests.part_items(write, write.change.result.parts)
+        puts: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
+        try:
+            while puts:
+                batch, puts = puts[:BATCH_WRITE], puts[BATCH_WRITE:]
+                request = {"RequestItems": {self._wire.table: batch}}
+                answer = self._wire.call("batch_write_item", request, deadline)
+                left = answer.get("UnprocessedItems", {}).get(self._wire.table, [])
+                puts = left + puts
+                if puts and deadline.passed():
+                    return Unanswered("the parts of its result were not all taken in time")
+                if left:
+                    back_off(deadline)
+        except Caught as error:
+            return self._wire.failed(error, "BatchWriteItem", write.token)
+        return None
+
+    def parts(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        """Return the parts of *record*'s result in their order, or None where one is missing."""
+        if not isinstance(record.stored, Parts):
+            return ()
+        keys = requests.part_keys(record, record.stored.count)
+        rows = self._wire.items(keys, deadline, record.token)
+        if len(rows) < len(keys):
+            return None
+        return tuple(rows[key["lockToken"]["S"]]["data"]["B"] for key in keys)
+
+    def _not_acquired(self, error: Exception, wish: Acquire, deadline: Deadline) -> Acquired:
+        if code_of(error) not in (CONDITION, CONFLICT):
+            return self._wire.failed(error, "UpdateItem", wish.token)
+        record = self._standing(error, wish.token, deadline)
+        if isinstance(record, Unanswered | Rejected):
+            return record
+        if record is not None and record.state is State.IN_PROGRESS and record.attempt == wish.attempt:
+            return Won(record.fence, took_over=False)  # guarantee 3: only our response was lost
+        return Refused(record)
+
+    def _standing(
+        self, error: Exception, token: str, deadline: Deadline
+    ) -> Record | Unanswered | Rejected | None:
+        """Return the row that refused us: it comes with the refusal, except from a conflict."""
+        try:
+            item = error.response.get("Item") if isinstance(error, ClientError) else None
+            return self.read(token, deadline) if item is None else record_of(item)
+        except StoreUnavailable as unavailable:
+            return Unanswered(str(unavailable))
+        except Misconfigured as wrong:
+            return Rejected(wrong)

@@ -1,0 +1,137 @@
+"""Requests on their way to DynamoDB: sent, tried again where that can help, told apart by how they fail."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import botocore.session
+from botocore.config import Config
+
+from lambda_once.errors import StoreUnavailable
+from lambda_once.stores.contract import Rejected, Unanswered
+from lambda_once.stores.failures import Caught, code_of, is_transient, misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lambda_once.core.clock import Deadline
+
+W = TypeVar("W")
+A = TypeVar("A")
+
+TRIES = 6
+"""How often one request is sent at most; the pauses between add up to three seconds or less."""
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 1.0
+WORKERS = 10
+"""Requests of one batch that are under way at once; botocore's connection pool has as many places."""
+
+
+class Wire:
+    """
+    One table and a client for it. Safe from several threads; holds nothing of any request.
+
+    Without *client* one is made at first use.
+    """
+
+    def __init__(self, table: str, client: Any = None) -> None:
+        self.table = table
+        self._client = client
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def call(self, operation: str, arguments: Mapping[str, Any], deadline: Deadline) -> Any:
+        """
+        Send one request, again where that can help: with full jitter, and not past the deadline.
+
+        Raises what botocore raised at the last try.
+        """
+        send = getattr(self._connected(), operation)
+        for tries in range(1, TRIES + 1):
+            try:
+                answer = send(**arguments)
+            except Caught as error:
+                if tries == TRIES or not is_transient(error) or deadline.passed():
+                    raise
+                back_off(deadline, tries)
+            else:
+                return answer
+        raise AssertionError  # pragma: no cover  (the last try returns or raises)
+
+    def asked(
+        self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
+    ) -> Any:
+        """Return a read's answer. Raises `StoreUnavailable` without one, `Misconfigured` for a refusal."""
+        try:
+            return self.call(operation, arguments, deadline)
+        except Caught as error:
+            failed = self.failed(error, operation, token)
+            if isinstance(failed, Rejected):
+                raise failed.error from error
+            raise unavailable(token, failed.reason) from error
+
+    def items(self, keys: Sequence[Any], deadline: Deadline, token: str | None) -> dict[str, Any]:
+        """Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`."""
+        found: dict[str, Any] = {}
+        wanted = list(keys)
+        while wanted:
+            request = {self.table: {"Keys": wanted, "ConsistentRead": True}}
+            answer = self.asked("batch_get_item", {"RequestItems": request}, deadline, token)
+            found |= {item["lockToken"]["S"]: item for item in answer["Responses"].get(self.table, [])}
+            wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+            if wanted:
+                if deadline.passed():
+                    raise unavailable(token, "the rows did not all arrive in time")
+                back_off(deadline)
+        return found
+
+    def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Rejected:
+        """Return what *error* means for one token."""
+        if is_transient(error):
+            return Unanswered(code_of(error))
+        return Rejected(misconfigured(error, self.table, operation, token))
+
+    def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
+        """Do *work* for each of *values*, at once where there are several; the results are in order."""
+        if len(values) < 2:  # noqa: PLR2004  (one needs no second thread)
+            return [work(value) for value in values]
+        with self._lock:
+            self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
+        return list(self._pool.map(work, values))
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            with self._lock:
+                if self._client is None:
+                    self._client = new_client()
+        return self._client
+
+
+def back_off(deadline: Deadline, tries: int = 2) -> None:
+    """Wait before the next try, with full jitter (DynamoDB asks for it after unprocessed items, too)."""
+    deadline.pause(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+
+
+def unavailable(token: str | None, reason: str) -> StoreUnavailable:
+    message = f"the token table did not answer in time ({reason}); nothing was run, deliver it again later"
+    return StoreUnavailable(message, token=token)
+
+
+def new_client() -> Any:
+    """
+    Make a low-level client whose time limits suit an invocation: 1 s to connect, 3 s to answer.
+
+    botocore's own are a minute. Raises botocore's NoRegionError where no region is set.
+    """
+    config = Config(
+        connect_timeout=1,
+        read_timeout=3,
+        retries={"total_max_attempts": 1},  # `Wire.call` retries: it knows the deadline
+        parameter_validation=False,
+        tcp_keepalive=True,
+        max_pool_connections=WORKERS,
+    )
+    return botocore.session.get_session().create_client("dynamodb", config=config)
