@@ -91,9 +91,9 @@ def test_nothing_else_is_raised_to_the_loggers_level(service: str) -> None:
 def test_levels() -> None:
     """Done is INFO unless the logger asks for more; other happenings have one level."""
     done, failed = Details(Happening.DONE), Details(Happening.FAILED)
-    assert [level_of(done, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
-    assert [level_of(failed, level) for level in (10, 30, 40)] == [30, 30, 30]
-    assert [level_of(Details(Happening.REPLAYED), level) for level in (10, 30)] == [20, 20]
+    assert [level_of(done.happening, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
+    assert [level_of(failed.happening, level) for level in (10, 30, 40)] == [30, 30, 30]
+    assert [level_of(Happening.REPLAYED, level) for level in (10, 30)] == [20, 20]
 
 
 def test_no_line_waits_in_a_buffer(service: str) -> None:

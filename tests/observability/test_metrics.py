@@ -4,12 +4,14 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.metrics import EphemeralMetrics, Metrics
 
 from lambda_once.observability.details import Details, Happening, Tally
+from lambda_once.observability.metrics import embedded
 from lambda_once.observability.powertools import Reporter
 
 
@@ -225,3 +227,14 @@ def test_metrics_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> N
         "LookupError",
     )
     assert "private" not in json.dumps(line)
+
+
+def test_the_document_is_what_powertools_would_write() -> None:
+    """The document made here and that of an EphemeralMetrics differ in nothing but the time."""
+    theirs = EphemeralMetrics(namespace="Orders", service="orders")
+    theirs.set_default_dimensions(service="orders", function="pay")
+    for name, count in (("started", 2), ("completed", 1)):
+        theirs.add_metric(name=name, unit="Count", value=count)
+    expected: dict[str, Any] = theirs.serialize_metric_set()
+    now = datetime.fromtimestamp(expected["_aws"]["Timestamp"] / 1000, UTC)
+    assert embedded({"started": 2, "completed": 1}, "Orders", "orders", "pay", now) == expected

@@ -60,7 +60,7 @@ def to_milliseconds(at: datetime) -> datetime:
 
 def stamp(at: datetime) -> str:
     """Write *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text that sorts as time does."""
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_stamp(text: str) -> datetime:

@@ -21,6 +21,7 @@ from lambda_once.runner.outcomes import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import timedelta
 
     from lambda_once.events.api_gateway import Kind
     from lambda_once.events.problem import Problem
@@ -52,6 +53,7 @@ class HttpProtection:
         self._status = status
         self._host = host
         self._default_name = default_name
+        self._protections: dict[tuple[Kind, timedelta], Protection] = {}
 
     def covers(self, method: str) -> bool:
         methods = self._settings.methods
@@ -79,9 +81,11 @@ class HttpProtection:
                 keep = FOR_HASHED_API
         return self._protection(kind, keep).call(unit, invocation, arguments=(event,))
 
-    def _protection(self, kind: Kind, keep: Any) -> Protection:
-        plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
-        return Protection(self._host, self._settings, plan, self._default_name)
+    def _protection(self, kind: Kind, keep: timedelta) -> Protection:
+        if (kind, keep) not in self._protections:
+            plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
+            self._protections[kind, keep] = Protection(self._host, self._settings, plan, self._default_name)
+        return self._protections[kind, keep]
 
     def _error_in(self, kind: Kind, response: object) -> ErrorResponse | None:
         status = self._status(response, kind)

@@ -12,7 +12,7 @@ from lambda_once.observability.details import MANNERS, MUST_SURVIVE
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger as PowertoolsLogger
 
-    from lambda_once.observability.details import Details
+    from lambda_once.observability.details import Details, Happening
 
     AnyLogger: TypeAlias = logging.Logger | PowertoolsLogger
 
@@ -26,15 +26,20 @@ def write(logger: logging.Logger, details: Details, exception: BaseException | N
     ``once.done`` and ``once.failed`` take the logger's own level where that is WARNING or below: they are
     all that tells what happened if the next write never lands.
     """
-    level = level_of(details, logger.getEffectiveLevel())
+    level = level_of(details.happening, logger.getEffectiveLevel())
     if logger.isEnabledFor(level):
         logger.log(level, details.happening.value, extra=details.fields(), exc_info=exception)
 
 
-def level_of(details: Details, effective: int) -> int:
+def shows(logger: logging.Logger, happening: Happening) -> bool:
+    """Tell whether *logger* writes the line of *happening*."""
+    return logger.isEnabledFor(level_of(happening, logger.getEffectiveLevel()))
+
+
+def level_of(happening: Happening, effective: int) -> int:
     """Return the level of the line on a logger whose effective level is *effective*."""
-    level = MANNERS[details.happening].level
-    return max(level, min(effective, logging.WARNING)) if details.happening in MUST_SURVIVE else level
+    level = MANNERS[happening].level
+    return max(level, min(effective, logging.WARNING)) if happening in MUST_SURVIVE else level
 
 
 def standard_logger(logger: AnyLogger | None, service: str) -> logging.Logger:

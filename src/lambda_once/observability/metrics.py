@@ -7,8 +7,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lambda_once.core.clock import SystemClock, epoch_milliseconds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 OWN_NAMESPACE: Final = "LambdaOnce"
 OUTSIDE_LAMBDA: Final = "local"
@@ -29,19 +32,40 @@ def write(counts: Mapping[str, int], metrics: Namespaced | None, service: str) -
     the dimensions are ``service`` and ``function``. What the user's Metrics has pending stays pending.
     Nothing is written where Powertools' metrics are disabled.
     """
-    from aws_lambda_powertools.metrics import EphemeralMetrics
     from aws_lambda_powertools.metrics.functions import is_metrics_disabled
 
     if is_metrics_disabled():
         return
-    own = EphemeralMetrics(namespace=_namespace(metrics), service=service)
-    own.set_default_dimensions(service=service, function=_function())
-    for name, count in counts.items():
-        own.add_metric(name=name, unit="Count", value=count)
-    document = json.dumps(own.serialize_metric_set(), separators=(",", ":"))
-    # One write: `print`, as in flush_metrics, lets another thread's line in before the line break.
-    sys.stdout.write(document + "\n")
+    document = embedded(counts, _namespace(metrics), service, _function(), SystemClock().now())
+    # One write: `print` lets another thread's line in before the line break.
+    sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
     sys.stdout.flush()
+
+
+def embedded(
+    counts: Mapping[str, int], namespace: str, service: str, function: str, now: datetime
+) -> dict[str, object]:
+    """
+    Return *counts* in CloudWatch's embedded metric format, as Powertools' EphemeralMetrics would.
+
+    Built here, for it has one fixed shape: to have it built costs half as much as a request to DynamoDB.
+    (CloudWatch user guide, "Specification: Embedded metric format".) CloudWatch goes by the machine's time.
+    """
+    return {
+        "_aws": {
+            "Timestamp": epoch_milliseconds(now),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": namespace,
+                    "Dimensions": [["service", "function"]],
+                    "Metrics": [{"Name": name, "Unit": "Count"} for name in counts],
+                }
+            ],
+        },
+        "service": service,
+        "function": function,
+        **{name: [float(count)] for name, count in counts.items()},
+    }
 
 
 def _namespace(metrics: Namespaced | None) -> str:

@@ -56,24 +56,34 @@ class Reporter:
     def service(self) -> str:
         return self._service or os.environ.get("POWERTOOLS_SERVICE_NAME") or "service_undefined"
 
+    def tells(self, happening: Happening) -> bool:
+        """Tell whether anybody would see its details: a hook, or a reader of the log at its level."""
+        logger = self._ready_logger()
+        return bool(self._hooks) or logger is None or logs.shows(logger, happening)
+
+    def count(self, happening: Happening, tally: Tally) -> None:
+        """Count *happening*, whose details nobody would see."""
+        metric = MANNERS[happening].metric
+        if metric is not None:
+            tally.count(metric)
+
     def report(self, details: Details, tally: Tally, exception: BaseException | None = None) -> None:
         """
         Count, log and show *details* to the hooks, in this order.
 
         *exception* is for one that ends here, as a batch's do: its traceback is logged, or nobody sees it.
         """
-        metric = MANNERS[details.happening].metric
-        if metric is not None:
-            tally.count(metric)
+        self.count(details.happening, tally)
         self.log(details, exception)
         listeners.run(self._hooks, details, self._complain)
 
     def log(self, details: Details, exception: BaseException | None = None) -> None:
         """Log *details* and no more: what happens outside every invocation has no tally to count in."""
+        logger = self._ready_logger()
+        if logger is None:
+            return
         try:
-            if self._logger is None:
-                self._logger = logs.standard_logger(self._given_logger, self.service)
-            logs.write(self._logger, details, exception)
+            logs.write(logger, details, exception)
         except Exception as error:  # noqa: BLE001 - a log line must not decide an outcome
             self._complain_of_the_log(error)
 
@@ -90,6 +100,14 @@ class Reporter:
     def segment(self, name: str) -> Segment:
         """Return a part of the trace, to be entered: ``once.acquire`` or ``once.complete``."""
         return traces.segment(self._tracer, name, self._complain)
+
+    def _ready_logger(self) -> logging.Logger | None:
+        try:
+            if self._logger is None:
+                self._logger = logs.standard_logger(self._given_logger, self.service)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain_of_the_log(error)
+        return self._logger
 
     def _complain(self, part: str, error: Exception) -> None:
         if self._first_of(part):

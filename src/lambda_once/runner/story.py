@@ -32,6 +32,9 @@ class Story:
     ) -> None:
         """Tell what our own attempt did."""
         call = attempt.call
+        if not self._reporter.tells(happening):
+            self._reporter.count(happening, call.invocation.tally)
+            return
         details = Details(
             happening=happening,
             name=call.name,
