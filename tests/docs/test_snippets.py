@@ -11,8 +11,8 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, blocks, named
 
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
-_MAKE = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
-_TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+_MAKE = re.compile(r"^make ([a-z0-9-]+)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z0-9-]+):", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)

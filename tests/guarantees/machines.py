@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 from moto import mock_aws
 
@@ -21,6 +19,7 @@ from lambda_once.core.record import Record
 from lambda_once.core.writes import Change, Finish, Holder
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from tests.engine import tables
 
 TABLE = "tokens"
 LEASE = timedelta(seconds=30)
@@ -153,11 +152,7 @@ def tried(handler: Handler, request_id: str | None = None) -> Any:
 def cluster() -> Iterator[Cluster]:
     """A table of moto's with nobody at it."""
     with mock_aws(), ExitStack() as stack:
-        client = boto3.client(
-            "dynamodb",
-            region_name="eu-central-1",
-            config=Config(retries={"total_max_attempts": 1}, parameter_validation=False),
-        )
+        client = tables.client(parameter_validation=False)
         create_table(client, TABLE)
         found = Cluster(client, stack)
         client.meta.events.register("provide-client-params.dynamodb.UpdateItem", found._noted)

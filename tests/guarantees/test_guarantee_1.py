@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
 
 from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
@@ -18,7 +16,8 @@ from lambda_once.runner import admission
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Store
 from lambda_once.stores.dynamodb import DynamoDBStore
-from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from lambda_once.testing import FakeClock, lambda_context, using
+from tests.engine import tables
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 
 MANY = 16
@@ -67,11 +66,9 @@ def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def engine_table(dynamodb_local: str) -> Any:
     """A store on a real engine, whose conditional writes are atomic."""
-    client = boto3.client("dynamodb", endpoint_url=dynamodb_local)
-    name = f"tokens-{uuid.uuid4()}"
-    create_table(client, name)
-    yield DynamoDBStore(name, client)
-    client.delete_table(TableName=name)
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield DynamoDBStore(name, client)
     client.close()
 
 

@@ -14,6 +14,7 @@ from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Finished
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.singles import Singles
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 
 ANY_ATTEMPT = requests.OURS.replace("attempt = :a", "(attempt = :a OR attempt <> :a)")
@@ -143,23 +144,31 @@ def test_twin_with_parts_named_by_token_alone(monkeypatch: pytest.MonkeyPatch) -
     breaks(_late_parts)
 
 
-class _Interrupted(DynamoDBStore):
-    """Is killed in the middle of its first completion: after one request, whichever that is."""
+class _Interrupted:
+    """A client that is killed in the middle of its first completion: after one request, whichever that is."""
 
-    def _call(self, operation: str, arguments: Any, deadline: Any) -> Any:
-        completing = operation == "batch_write_item" or "actualCompletion = " in str(
-            arguments.get("UpdateExpression", "")
-        )
-        if completing and getattr(self, "_sent", False):
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._completing = 0
+
+    def update_item(self, **arguments: Any) -> Any:
+        if "actualCompletion = " in arguments["UpdateExpression"]:
+            self._killed_at_the_second()
+        return self._client.update_item(**arguments)
+
+    def batch_write_item(self, **arguments: Any) -> Any:
+        self._killed_at_the_second()
+        return self._client.batch_write_item(**arguments)
+
+    def _killed_at_the_second(self) -> None:
+        self._completing += 1
+        if self._completing > 1:
             raise KeyboardInterrupt
-        if completing:
-            self._sent = True
-        return super()._call(operation, arguments, deadline)
 
 
 def _killed_while_completing(machines: Cluster) -> None:
     """One write of a large completion is done, and the machine is gone; a redelivery comes."""
-    killed = _Interrupted("tokens", machines.client)
+    killed = DynamoDBStore("tokens", _Interrupted(machines.client))
     with pytest.raises(KeyboardInterrupt):
         deliver(machines.machine("first", lambda: LARGE["first"], store=killed))
     answer = tried(machines.machine("second"))
@@ -173,15 +182,15 @@ def test_parts_are_written_before_the_row_is_flipped() -> None:
 
 def test_twin_with_the_row_flipped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is complete, and its result is lost for good."""
-    put_parts, finish = DynamoDBStore._put_parts, DynamoDBStore._finish
+    put_parts, finish = Singles.put_parts, Singles.finish
 
-    def flipped_first(self: DynamoDBStore, write: Finish, deadline: Any) -> Finished:
-        monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda *_: None)
+    def flipped_first(self: Singles, write: Finish, deadline: Any) -> Finished:
         answer = finish(self, write, deadline)
         put_parts(self, write, deadline)
         return answer
 
-    monkeypatch.setattr(DynamoDBStore, "_finish", flipped_first)
+    monkeypatch.setattr(Singles, "put_parts", lambda *_: None)
+    monkeypatch.setattr(Singles, "finish", flipped_first)
     breaks(_killed_while_completing)
 
 
@@ -194,9 +203,9 @@ class _Slow(DynamoDBStore):
         self.machines.clock.advance(2)
         for n in range(9):
             key = {"lockToken": {"S": f"{record.token}#{record.attempt}#{n}"}}
-            item = self._client.get_item(TableName=self.table, Key=key).get("Item")
+            item = self.machines.client.get_item(TableName=self.table, Key=key).get("Item")
             if item and int(item["ttl"]["N"]) <= self.machines.clock.now().timestamp():
-                self._client.delete_item(TableName=self.table, Key=key)
+                self.machines.client.delete_item(TableName=self.table, Key=key)
         return super().chunks(record, deadline)
 
 

@@ -9,11 +9,14 @@ import pytest
 from lambda_once import Done, OnceError
 from lambda_once.core.writes import Hold, Onlooker
 from lambda_once.runner import admission
-from lambda_once.stores import dynamodb
+from lambda_once.stores import batches, dynamodb, singles
 from lambda_once.stores.contract import Refused
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.singles import Singles
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 from tests.stores.world import BROKEN
+
+RECOGNISING = (singles, batches, dynamodb)
+"""Where the store asks whether a refused write is its own: single writes, batches and transactions."""
 
 
 def _acquisition_lost(machines: Cluster) -> None:
@@ -77,10 +80,10 @@ def test_a_lost_completion_is_ours() -> None:
 def test_twin_without_recognition_an_acquisition_is_its_own_enemy(monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds the token in progress, by itself, and gives up."""
 
-    def unrecognised(self: DynamoDBStore, error: Any, wish: Any, deadline: Any) -> Refused:
+    def unrecognised(self: Singles, error: Any, wish: Any, deadline: Any) -> Refused:
         return Refused(self.read(wish.token, deadline))
 
-    monkeypatch.setattr(DynamoDBStore, "_not_acquired", unrecognised)
+    monkeypatch.setattr(Singles, "_not_acquired", unrecognised)
     breaks(_acquisition_lost)
 
 
@@ -89,7 +92,8 @@ def test_twin_without_recognition_an_attempt_is_fenced_by_itself(
     monkeypatch: pytest.MonkeyPatch, scenario: Any
 ) -> None:
     """It takes its own write for a successor's."""
-    monkeypatch.setattr(dynamodb, "made_by", lambda *_: False)
+    for module in RECOGNISING:
+        monkeypatch.setattr(module, "made_by", lambda *_: False)
     breaks(scenario)
 
 
@@ -118,7 +122,8 @@ def test_twin_that_looks_at_the_id_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     def by_id(record: Any, write: Any) -> bool:
         return record is not None and record.attempt == write.attempt
 
-    monkeypatch.setattr(dynamodb, "made_by", by_id)
+    for module in RECOGNISING:
+        monkeypatch.setattr(module, "made_by", by_id)
     breaks(_another_final_state)
 
 

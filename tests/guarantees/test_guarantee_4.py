@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,7 +46,7 @@ def test_the_first_caller_gets_what_later_ones_get(value: Any) -> None:
 def test_twin_that_returns_the_value_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first caller's tuple is a list to all others."""
     kept = keeping.kept
-    monkeypatch.setattr(settlement, "kept", lambda codec, value: replace(kept(codec, value), value=value))
+    monkeypatch.setattr(settlement, "kept", lambda codec, value: kept(codec, value)._replace(value=value))
     breaks(_same_for_all((1, 2)))
 
 
@@ -58,7 +57,7 @@ def test_twin_that_asks_for_truth(monkeypatch: pytest.MonkeyPatch, value: Any) -
 
     def truthy(codec: Any, value: Any) -> Any:
         result = kept(codec, value)
-        return result if value else replace(result, stored=None)
+        return result if value else result._replace(stored=None)
 
     monkeypatch.setattr(settlement, "kept", truthy)
     breaks(_same_for_all(value))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
-import boto3
 import pytest
-from botocore.config import Config
 from moto import mock_aws
 
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import create_table
+from tests.engine import tables
+from tests.stores.company import InCompany
+from tests.stores.line import Line
+from tests.stores.wire import Wire
 from tests.stores.world import DynamoDBRows, MemoryRows, World
 
 
@@ -27,32 +29,50 @@ def memory() -> World:
 def moto() -> Iterator[World]:
     """A table of moto's."""
     with mock_aws():
-        client = boto3.client("dynamodb", config=Config(retries={"total_max_attempts": 1}))
+        client = tables.client()
         create_table(client, "tokens")
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
 
 
 @pytest.fixture
-def engine(dynamodb_local: str) -> Iterator[World]:
+def engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
     """A table of a real engine."""
-    client = boto3.client(
-        "dynamodb", endpoint_url=dynamodb_local, config=Config(retries={"total_max_attempts": 1})
-    )
-    name = f"tokens-{uuid.uuid4()}"
-    create_table(client, name)
-    yield World(DynamoDBStore(name, client), DynamoDBRows(client, name))
-    client.delete_table(TableName=name)
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield World(DynamoDBStore(name, client), DynamoDBRows(client, name))
     client.close()
 
 
-@pytest.fixture(params=["memory", "moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture
+def batches(engine: World) -> World:
+    """The same, where no wish and no write ever travels alone."""
+    return replace(engine, store=InCompany(engine.store))
+
+
+ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in ("engine", "batches")]
+
+
+@pytest.fixture
+def line(dynamodb_local: str, partiql: None) -> Iterator[Line]:
+    """A wire to a new table of a real engine."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        wire = Wire(dynamodb_local)
+        told: list[str] = []
+        store = DynamoDBStore(name, wire.client, told=told.append)
+        yield Line(World(store, DynamoDBRows(client, name)), wire, told)
+        wire.client.close()
+    client.close()
+
+
+@pytest.fixture(params=["memory", "moto", *ON_ENGINE])
 def world(request: pytest.FixtureRequest) -> World:
     """Each store in turn."""
     found: World = request.getfixturevalue(request.param)
     return found
 
 
-@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["moto", *ON_ENGINE])
 def dynamodb(request: pytest.FixtureRequest) -> World:
     """Each store that keeps items in a table."""
     found: World = request.getfixturevalue(request.param)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record
 from lambda_once.core.results import Chunks, Inline, Unavailable
-from lambda_once.core.writes import AsSeen, Change, Complete, Extend, Holder, Onlooker, Pin
+from lambda_once.core.writes import Acquire, AsSeen, Change, Complete, Extend, Finish, Holder, Onlooker, Pin
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World
 
 ATTEMPTS = ("a1", "a2", "a3")
@@ -49,6 +50,8 @@ class Write:
 
 
 Step = Pass | Want | Write
+Round = Pass | tuple[Want, ...] | tuple[Write, ...]
+"""What is asked of several tokens in one call, one step each."""
 
 attempts = st.sampled_from(ATTEMPTS)
 changes = st.sampled_from(
@@ -68,14 +71,18 @@ changes = st.sampled_from(
 lengths = st.sampled_from([timedelta(seconds=1), LEASE, 3 * LEASE, KEEP])
 lapses = [LEASE.total_seconds(), LEASE.total_seconds() + 0.001]
 pauses = st.sampled_from([0.001, 1.0, *lapses, KEEP.total_seconds(), KEEP.total_seconds() + 31])
-steps: st.SearchStrategy[Step] = st.one_of(
-    st.builds(Pass, pauses),
-    st.builds(
-        Want, attempts, st.sampled_from(OnLapse), st.booleans(), st.sampled_from([None, None, "f", "g"])
-    ),
-    st.builds(Write, attempts, changes, lengths, st.sampled_from([False, False, True])),
+passes = st.builds(Pass, pauses)
+wants = st.builds(
+    Want, attempts, st.sampled_from(OnLapse), st.booleans(), st.sampled_from([None, None, "f", "g"])
 )
+writes = st.builds(Write, attempts, changes, lengths, st.sampled_from([False, False, True]))
+steps: st.SearchStrategy[Step] = st.one_of(passes, wants, writes)
 sequences = st.lists(steps, min_size=2, max_size=12)
+rounds: st.SearchStrategy[list[Round]] = st.lists(
+    st.one_of(passes, st.tuples(wants, wants, wants), st.tuples(writes, writes, writes)),
+    min_size=2,
+    max_size=10,
+)
 relaxed = settings(
     deadline=None,
     database=None,
@@ -95,16 +102,24 @@ def _take(world: World, step: Step, row: Record | None) -> object:
         case Pass(seconds):
             world.clock.advance(seconds)
             return None
-        case Want(attempt, rule, seen, fingerprint):
-            wish = world.wish(attempt, rule=rule, fingerprint=fingerprint)
-            as_seen = _seen(row) if seen else None
-            return world.acquire(wish if as_seen is None else replace(wish, take=as_seen))
-        case Write(attempt, change, lease, is_onlooker):
-            then = Extend(world.ends(lease)) if change is None else change
-            by: Holder | Onlooker = Holder(attempt)
-            if is_onlooker and row is not None and not isinstance(then, Extend | Pin):
-                by = Onlooker(row.attempt, row.expected_completion, ONLOOKER)
-            return world.finish(then, by)
+        case Want():
+            return world.acquire(_wish(world, step, row, world.token))
+        case Write():
+            return world.store.finish([_write(world, step, row, world.token)], world.deadline)
+
+
+def _wish(world: World, want: Want, row: Record | None, token: str) -> Acquire:
+    wish = world.wish(want.attempt, token=token, rule=want.rule, fingerprint=want.fingerprint)
+    as_seen = _seen(row) if want.seen else None
+    return wish if as_seen is None else replace(wish, take=as_seen)
+
+
+def _write(world: World, write: Write, row: Record | None, token: str) -> Finish:
+    then = Extend(world.ends(write.lease)) if write.change is None else write.change
+    by: Holder | Onlooker = Holder(write.attempt)
+    if write.onlooker and row is not None and not isinstance(then, Extend | Pin):
+        by = Onlooker(row.attempt, row.expected_completion, ONLOOKER)
+    return world.write(then, by, token)
 
 
 def _play(left: World, right: World, sequence: list[Step]) -> None:
@@ -130,3 +145,34 @@ def test_memory_and_moto_agree(memory: World, moto: World, sequence: list[Step])
 def test_memory_and_the_engine_agree(memory: World, engine: World, sequence: list[Step]) -> None:
     """Answer by answer, row by row."""
     _play(memory, engine, sequence)
+
+
+def _take_all(world: World, round_: Round, rows: dict[str, Record | None]) -> list[Any]:
+    """Let one call ask for what *round_* says, step by step of the tokens of *rows*."""
+    if isinstance(round_, Pass):
+        world.clock.advance(round_.seconds)
+        return []
+    wishes = [
+        _wish(world, s, row, token)
+        for s, (token, row) in zip(round_, rows.items(), strict=True)
+        if isinstance(s, Want)
+    ]
+    finishes = [
+        _write(world, s, row, token)
+        for s, (token, row) in zip(round_, rows.items(), strict=True)
+        if isinstance(s, Write)
+    ]
+    return [*world.store.acquire(wishes, world.deadline), *world.store.finish(finishes, world.deadline)]
+
+
+@pytest.mark.engine
+@given(sequence=rounds)
+@settings(relaxed, max_examples=40)
+def test_memory_and_batches_agree(memory: World, batches: World, sequence: list[Round]) -> None:
+    """Many tokens in a call: answer by answer, row by row."""
+    tokens = [f"orders/charge/example-{next(examples)}" for _ in range(3)]
+    batches.clock.advance((memory.clock.now() - batches.clock.now()).total_seconds())
+    for round_ in sequence:
+        rows = {token: memory.read(token) for token in tokens}
+        assert _take_all(memory, round_, rows) == _take_all(batches, round_, rows)
+        assert [memory.read(token) for token in tokens] == [batches.read(token) for token in tokens]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from moto import mock_aws
 
@@ -14,8 +13,10 @@ from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.dynamodb import LONGEST_PAUSE, TRIES, DynamoDBStore
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.wire import LONGEST_PAUSE, TRIES
 from lambda_once.testing import create_table
+from tests.engine import tables
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
@@ -39,14 +40,14 @@ TRANSIENT = {
 def wire() -> Iterator[Wire]:
     """A wire to a new table of moto's."""
     with mock_aws():
-        create_table(boto3.client("dynamodb"), "tokens")
+        create_table(tables.client(), "tokens")
         yield Wire()
 
 
 @pytest.fixture
 def wired(wire: Wire) -> World:
     """A world whose store is at the other end of the wire; its rows are looked at past it."""
-    rows = DynamoDBRows(boto3.client("dynamodb"), "tokens")
+    rows = DynamoDBRows(tables.client(), "tokens")
     return World(DynamoDBStore("tokens", wire.client), rows)
 
 
@@ -168,7 +169,7 @@ def test_what_never_passes_is_not_tried_again(wired: World, wire: Wire, fate: Fa
 
 def test_a_table_with_another_key(wired: World) -> None:
     """What the engine itself says of it is understood."""
-    client = boto3.client("dynamodb")
+    client = tables.client()
     client.create_table(
         TableName="others",
         BillingMode="PAY_PER_REQUEST",
@@ -325,7 +326,7 @@ def test_parts_that_do_not_arrive_by_the_deadline(wired: World, wire: Wire) -> N
     wired.finish(Complete(Chunks((b"one", b"two", b"three"))))
     row = wired.row()
     wire.fates = [altered(_never_the_first)] * 10_000
-    with pytest.raises(StoreUnavailable, match="did not arrive in time"):
+    with pytest.raises(StoreUnavailable, match="did not all arrive in time"):
         wired.store.chunks(row, wired.deadline)
 
 

@@ -101,7 +101,8 @@ def test_what_is_settled_stands(world: World, change: Change, state: State, late
     world.finish(change)
     then: dict[str, Change] = {"extend": Extend(world.ends(timedelta(hours=1))), "pin": Pin()}
     late_change = then[late] if isinstance(late, str) else late
-    same = {PAID: State.COMPLETE, HELD: State.HELD, GIVEN_BACK: State.RELEASED}.get(late_change)
+    ends: dict[Change, State] = {PAID: State.COMPLETE, HELD: State.HELD, GIVEN_BACK: State.RELEASED}
+    same = ends.get(late_change)
     if same is not state:
         _refused(world, late_change, "a1")
     before = world.row()

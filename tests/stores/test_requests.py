@@ -222,7 +222,7 @@ def test_finish_by_an_onlooker() -> None:
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
-            "SET #actualCompletion = :actualCompletion_, #attempt = :attempt_, #ttl = :ttl_, "
+            "SET #actualCompletion = :actualCompletion_, #ttl = :ttl_, #attempt = :attempt_, "
             "fence = fence + :one REMOVE #status"
         ),
         "ConditionExpression": (

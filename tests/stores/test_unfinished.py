@@ -10,7 +10,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Change, Extend
 from lambda_once.stores.contract import Unfinished
 from lambda_once.stores.dynamodb import DynamoDBStore
-from tests.stores.world import GIVEN_BACK, HELD, PAID, World
+from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
 TOKENS = 9
 
@@ -59,9 +59,9 @@ def test_an_entry_tells_who_had_the_token_and_until_when(world: World) -> None:
 @pytest.mark.parametrize("shards", [2, 4])
 def test_shards_list_all_and_go_on_as_before(dynamodb: World, shards: int) -> None:
     """Rows written before the shards were raised are listed, and can be ended, too."""
-    assert isinstance(dynamodb.store, DynamoDBStore)
+    assert isinstance(dynamodb.rows, DynamoDBRows)
     _acquire(dynamodb)
-    dynamodb.store = DynamoDBStore(dynamodb.store.table, dynamodb.store._client, shards)
+    dynamodb.store = DynamoDBStore(dynamodb.rows.name, dynamodb.rows.client, shards)
     for n in range(TOKENS, 2 * TOKENS):
         dynamodb.won(token=f"{dynamodb.token}-{n}")
     _end(dynamodb)
@@ -79,8 +79,8 @@ def test_shards_list_all_and_go_on_as_before(dynamodb: World, shards: int) -> No
 
 def test_a_sharded_token_is_taken_over_and_ended(dynamodb: World) -> None:
     """Conditions ask for the beginning of the status, never for the whole."""
-    assert isinstance(dynamodb.store, DynamoDBStore)
-    dynamodb.store = DynamoDBStore(dynamodb.store.table, dynamodb.store._client, 4)
+    assert isinstance(dynamodb.rows, DynamoDBRows)
+    dynamodb.store = DynamoDBStore(dynamodb.rows.name, dynamodb.rows.client, 4)
     dynamodb.won()
     dynamodb.clock.advance(31)
     assert dynamodb.won("a2").took_over

@@ -1,4 +1,4 @@
-"""A wire to moto on which requests are counted, and requests and answers get lost."""
+"""A wire to an engine on which requests are counted, and requests and answers get lost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import boto3
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.config import Config
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import MockRawResponse
 from moto.core.models import botocore_stubber
+
+from tests.engine import tables
 
 Forward = Callable[[], AWSResponse]
 Fate = Callable[[AWSPreparedRequest, Forward], AWSResponse]
@@ -50,39 +50,82 @@ def altered(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Fate:
     def fate(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
         arguments = json.loads(request.body)
         unprocessed = change(arguments)
-        request.body = json.dumps(arguments).encode()
-        answer = forward()
-        body = json.dumps({**json.loads(answer.content), **unprocessed})
-        return AWSResponse(request.url, 200, {}, MockRawResponse(body))
+        answer = _forwarded(arguments, request, forward)
+        return _answering(request, {**answer, **unprocessed})
 
     return fate
 
 
-class Wire:
-    """Lets the requests of its client meet their fates, in order; those beyond arrive."""
+def failing(*codes: str | None) -> Fate:
+    """
+    Of the statements of a batch those that have a code here fail with it, nothing written; the others arrive.
 
-    def __init__(self) -> None:
+    A None, or no entry, is no code. As DynamoDB does, the call itself succeeds.
+    """
+
+    def fate(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+        arguments = json.loads(request.body)
+        statements = arguments["Statements"]
+        planned = [*codes, *[None] * len(statements)][: len(statements)]
+        arguments["Statements"] = [s for s, code in zip(statements, planned, strict=True) if code is None]
+        sound = iter(_forwarded(arguments, request, forward)["Responses"] if None in planned else [])
+        responses = [
+            next(sound) if code is None else {"Error": {"Code": code, "Message": "as the test wants it"}}
+            for code in planned
+        ]
+        return _answering(request, {"Responses": responses})
+
+    return fate
+
+
+def after(happening: Callable[[], object], fate: Fate) -> Fate:
+    """Something happens in the world just before the request meets *fate*."""
+
+    def later(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+        happening()
+        return fate(request, forward)
+
+    return later
+
+
+def _forwarded(arguments: dict[str, Any], request: AWSPreparedRequest, forward: Forward) -> dict[str, Any]:
+    request.body = json.dumps(arguments).encode()
+    request.headers["Content-Length"] = str(len(request.body))
+    answer: dict[str, Any] = json.loads(forward().content)
+    return answer
+
+
+def _answering(request: AWSPreparedRequest, body: dict[str, Any]) -> AWSResponse:
+    headers = {"Content-Type": "application/x-amz-json-1.0"}
+    return AWSResponse(request.url, 200, headers, MockRawResponse(json.dumps(body)))
+
+
+class Wire:
+    """
+    Lets the requests of its client meet their fates, in order; those beyond arrive.
+
+    They arrive at *endpoint*, else at moto.
+    """
+
+    def __init__(self, endpoint: str | None = None) -> None:
         self.sent: list[str] = []
         """The operations, in the order in which they went out."""
         self.bodies: list[dict[str, Any]] = []
         """What they said, in the same order."""
         self.fates: list[Fate] = []
-        self.client = boto3.client(
-            "dynamodb",
-            region_name="eu-central-1",
-            config=Config(retries={"total_max_attempts": 1}, parameter_validation=False),
-        )
+        self.client = tables.client(endpoint, parameter_validation=False)
         self.client.meta.events.unregister("before-send", botocore_stubber)
         self.client.meta.events.register("before-send", self._send)
+        self._answered = _by_moto if endpoint is None else self.client._endpoint.http_session.send
 
     def _send(self, event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         self.sent.append(event_name.rpartition(".")[2])
         self.bodies.append(json.loads(request.body))
         fate = self.fates.pop(0) if self.fates else arrives
-        return fate(request, lambda: _answered(request))
+        return fate(request, lambda: self._answered(request))
 
 
-def _answered(request: AWSPreparedRequest) -> AWSResponse:
+def _by_moto(request: AWSPreparedRequest) -> AWSResponse:
     answer = botocore_stubber("before-send", request)
     assert answer is not None
     return answer

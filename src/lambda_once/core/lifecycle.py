@@ -28,9 +28,8 @@ record costs one more round trip and never a second run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Unavailable
@@ -60,8 +59,7 @@ class Decision(Enum):
     ASK = "ask the probe"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What of a request bears on the decision."""
 
     attempt: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 INLINE_LIMIT = 4 * 1024
 """Bytes of a result that are kept in the row itself."""
@@ -29,8 +30,7 @@ _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth mor
 # -- stored forms: what a row says of its result; None says that the result is None
 
 
-@dataclass(frozen=True, slots=True)
-class Inline:
+class Inline(NamedTuple):
     """The result itself: JSON text, or its bytes compressed by zlib."""
 
     data: str | bytes
@@ -54,8 +54,7 @@ Stored = Inline | Parts | Unavailable | None
 # -- what a result becomes before it is stored
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks:
+class Chunks(NamedTuple):
     """The compressed bytes of a result, cut into parts for rows of their own."""
 
     parts: tuple[bytes, ...]

@@ -8,7 +8,7 @@ says the same in DynamoDB's expressions, and one contract suite holds the two to
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.core.record import Failure, Record, State
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
     from lambda_once.core.results import Inline, Stored, Unavailable
 
 
-@dataclass(frozen=True, slots=True)
-class Unclaimed:
+class Unclaimed(NamedTuple):
     """Acquire what nobody claims: no row, or one that is finished and expired."""
 
     take_over: bool
     """Also what another attempt released, and what lapsed and does not clash (`OnLapse.TAKE_OVER`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class AsSeen:
+class AsSeen(NamedTuple):
     """Acquire exactly the row that was looked at: released, or lapsed at *lease*."""
 
     attempt: str
@@ -54,15 +52,13 @@ class Acquire:
     """Whether there is a row, most likely: the store may save a try that asks for none. No condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """The writer is the attempt that holds the token (or one who writes only while *attempt* holds it)."""
 
     attempt: str
 
 
-@dataclass(frozen=True, slots=True)
-class Onlooker:
+class Onlooker(NamedTuple):
     """
     The writer is somebody else: a probe, the watchdog, an operator.
 

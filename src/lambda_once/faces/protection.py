@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.core.forms import plain
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from lambda_once.runner.invocation import Invocation
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """The arguments that a callable key or scope gets."""
 
     args: tuple[Any, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from threading import Lock
@@ -91,8 +90,7 @@ MUST_SURVIVE: Final = frozenset({Happening.DONE, Happening.FAILED})
 _RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuses them in `extra` (KeyError)
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(NamedTuple):
     """
     One happening and what is known about it; None where it is not.
 
@@ -136,7 +134,7 @@ class Details:
 
 _LABELS: Final = tuple(
     (attribute, _RENAMED.get(attribute, attribute))
-    for attribute in Details.__dataclass_fields__
+    for attribute in Details._fields
     if attribute != "happening"
 )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +18,7 @@ def never_an_error(_value: object) -> ErrorResponse | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The policies of one decorator, resolved."""
 
     keep: timedelta
@@ -39,8 +37,7 @@ class Plan:
     """Whether what the work returned is an error response (API Gateway)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A unit of work with its token: everything about it but the work."""
 
     name: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import OnLapse
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from lambda_once.runner.call import Call
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """A result as it is stored and as it will come back, or the problem with it."""
 
     stored: Inline | Chunks | Unavailable | None

@@ -7,9 +7,8 @@ leaves a lapsed token and does not fail the caller, whose work is done.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import Decision, Request, decide
@@ -37,8 +36,7 @@ LAST_WORD = timedelta(seconds=2)
 """How long the release of something that never started may take, the deadline notwithstanding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """What an attempt is about to write, and what its caller gets once it is written."""
 
     attempt: Attempt

@@ -9,7 +9,7 @@ stands in the way, never that our first try had succeeded and only its response 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from lambda_once.errors import Misconfigured
 
 
-@dataclass(frozen=True, slots=True)
-class Won:
+class Won(NamedTuple):
     """The token is ours. *fence* is larger than with every acquisition before."""
 
     fence: int
@@ -35,22 +34,19 @@ class Written:
     """The row is as the write makes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Nothing was written, and *record* is why; None: there is no row."""
 
     record: Record | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unanswered:
+class Unanswered(NamedTuple):
     """No answer in the time there was: it may have been written or not. *reason* is safe to log."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """The table will never take it: it is missing, or a permission is. Nothing was written."""
 
     error: Misconfigured
@@ -60,8 +56,7 @@ Acquired = Won | Refused | Unanswered | Rejected
 Finished = Written | Refused | Unanswered | Rejected
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(NamedTuple):
     """What the index says of a token that is in progress or held; it is eventually consistent."""
 
     token: str

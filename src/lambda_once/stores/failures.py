@@ -20,6 +20,7 @@ from botocore.exceptions import (
 )
 
 from lambda_once.errors import Misconfigured
+from lambda_once.stores.origin import NotDynamoDB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,9 @@ _NOT_ALLOWED = frozenset(
         "UnrecognizedClientException",
     }
 )
+_NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
+_WRONG_CLOCK = ("Signature expired", "Signature not yet current")
+"""How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
 _SERVER_ERROR = 500
 
 Caught = (BotoCoreError, ClientError)
@@ -75,8 +79,8 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_denied(error: Exception) -> bool:
-    """Tell whether the role may not do this at all."""
-    return code_of(error) in _NOT_ALLOWED
+    """Tell whether this operation can never be had here: the role may not, or the engine does not know it."""
+    return code_of(error) in _NEVER
 
 
 def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
@@ -86,10 +90,12 @@ def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
 
 
 def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
-    """Say what is wrong with the table or the permissions, and what to do."""
-    code = code_of(error)
+    """Say what is wrong with the table, the permissions or the clock, and what to do."""
+    code, said = code_of(error), _said(error)
     if code == "ResourceNotFoundException":
         advice = f"there is no table {table!r} in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+    elif said.startswith(_WRONG_CLOCK):
+        advice = f"the clock of this machine is wrong, so {operation} was refused ({said}): set the clock"
     elif code in _NOT_ALLOWED:
         advice = (
             f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
@@ -98,11 +104,32 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
         advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
     elif isinstance(error, NoRegionError):
         advice = "no AWS region is set: set AWS_REGION, or pass client="
-    elif code == "ValidationException":
+    elif isinstance(error, NotDynamoDB) or code.isdigit():
+        # botocore takes the HTTP status for the code of an error without a name: a page, which is not quoted.
         advice = (
-            f"table {table!r} does not take {operation} ({error}): its partition key must be lockToken (S), "
-            "with no sort key"
+            f"{operation} on table {table!r} was answered by something that is not DynamoDB: "
+            "see AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
         )
+    elif code == "ValidationException":
+        advice = f"table {table!r} does not take {operation} ({said}): {_shape(said)}"
     else:
-        advice = f"{operation} on table {table!r} failed for good: {code}: {error}"
+        advice = f"{operation} on table {table!r} failed for good: {code}: {said}"
     return Misconfigured(advice, token=token)
+
+
+def _said(error: Exception) -> str:
+    """Return DynamoDB's own words; of an error of botocore's, all of it."""
+    said = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
+    return str(error) if said is None else str(said)
+
+
+def _shape(said: str) -> str:
+    """Say what the table should be, where DynamoDB *said* that it is not."""
+    words = said.lower()
+    if "index" in words:
+        return (
+            "its index byStatus must have the keys status (S) and expectedCompletion (S), as in the template"
+        )
+    if "key" in words:
+        return "its partition key must be lockToken (S), with no sort key"
+    return "compare the table with the template's"

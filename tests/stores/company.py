@@ -1,0 +1,80 @@
+"""A store whose every wish and write travels in a batch, as one of several."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Acquire, Finish, Holder, Release, Unclaimed
+from lambda_once.stores.contract import Acquired, Finished, Refused, Store, Unfinished, Won, Written
+
+numbers = itertools.count()
+
+
+class InCompany:
+    """
+    Sends a companion along with whatever is asked of *store*, and asks again as the runner does.
+
+    A companion always gets what it wants: one that fails takes none of the others down, nor do they it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        if not wishes:
+            return self._store.acquire(wishes, deadline)
+        companion = self._companion(deadline)
+        *answers, won = self._store.acquire([*wishes, companion], deadline)
+        assert isinstance(won, Won), won
+        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, ttl=1)
+        assert self._store.finish([write], deadline) == [Written()]
+        return [
+            self._store.acquire([replace(wish, known=True)], deadline)[0]
+            if _is_free(wish, answer)
+            else answer
+            for wish, answer in zip(wishes, answers, strict=True)
+        ]
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if not writes:
+            return self._store.finish(writes, deadline)
+        companion = self._companion(deadline)
+        self._store.acquire([companion], deadline)
+        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, ttl=1)
+        *answers, written = self._store.finish([*writes, write], deadline)
+        assert written == Written()
+        return answers
+
+    def _companion(self, deadline: Deadline) -> Acquire:
+        now = deadline.clock.now()
+        token = f"orders/charge/companion-{next(numbers)}"
+        return Acquire(token, "companion", "orders/r", now, deadline.at, Unclaimed(take_over=True), ttl=None)
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        return self._store.read(token, deadline)
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        return self._store.chunks(record, deadline)
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        return self._store.transact(finish, items, deadline)
+
+    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
+        return self._store.unfinished(state, deadline)
+
+
+def _is_free(wish: Acquire, answer: Acquired) -> bool:
+    """Tell whether the row that stood in the way may be taken all the same: released, expired or lapsed."""
+    if not isinstance(answer, Refused) or not isinstance(wish.take, Unclaimed):
+        return False
+    on_lapse = OnLapse.TAKE_OVER if wish.take.take_over else OnLapse.HOLD
+    request = Request(wish.attempt, wish.fingerprint, on_lapse)
+    return decide(answer.record, request, wish.now) is Decision.RUN

@@ -1,0 +1,65 @@
+"""A store at one end of a wire, an engine at the other: what goes through is counted, and may get lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lambda_once.core.record import State
+from lambda_once.core.writes import Acquire, Change, Finish
+from lambda_once.stores.contract import Acquired, Finished, Won
+from lambda_once.stores.dynamodb import DynamoDBStore
+from tests.stores.wire import Wire
+from tests.stores.world import PAID, DynamoDBRows, World
+
+BATCH, READ, SINGLE, PARTS = "BatchExecuteStatement", "BatchGetItem", "UpdateItem", "BatchWriteItem"
+
+
+@dataclass
+class Line:
+    """A store at one end of a wire, an engine at the other; the rows are looked at past it."""
+
+    world: World
+    wire: Wire
+    told: list[str]
+
+    @property
+    def table(self) -> str:
+        assert isinstance(self.world.rows, DynamoDBRows)
+        return self.world.rows.name
+
+    def token(self, n: int) -> str:
+        return f"{self.world.token}-{n}"
+
+    def wish(self, n: int, attempt: str = "a1", **options: Any) -> Acquire:
+        return self.world.wish(attempt, token=self.token(n), **options)
+
+    def acquire(self, *wishes: Acquire) -> list[Acquired]:
+        return self.world.store.acquire(wishes, self.world.deadline)
+
+    def won(self, many: int, attempt: str = "a1") -> list[Acquired]:
+        """Acquire *many* tokens, insist on it, and forget how."""
+        answers = self.acquire(*(self.wish(n, attempt) for n in range(many)))
+        assert all(isinstance(answer, Won) for answer in answers), answers
+        self.wire.sent.clear()
+        self.wire.bodies.clear()
+        return answers
+
+    def write(self, n: int, change: Change = PAID, by: str = "a1") -> Finish:
+        return self.world.write(change, by, self.token(n))
+
+    def finish(self, *writes: Finish) -> list[Finished]:
+        return self.world.store.finish(writes, self.world.deadline)
+
+    def row(self, n: int) -> Any:
+        """The row, read past the wire."""
+        rows = self.world.rows
+        assert isinstance(rows, DynamoDBRows)
+        return DynamoDBStore(rows.name, rows.client).read(self.token(n), self.world.deadline)
+
+    def states(self, many: int) -> list[State]:
+        return [self.row(n).state for n in range(many)]
+
+    def sizes(self) -> list[int]:
+        """How many statements each batch had, in their order."""
+        return [len(body["Statements"]) for body in self.wire.bodies if "Statements" in body]

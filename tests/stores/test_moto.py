@@ -1,0 +1,32 @@
+"""Where moto is loaded, batches are single writes."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from lambda_once.stores.batches import Batches
+from lambda_once.stores.wire import Wire as StoreWire
+from tests.stores.line import SINGLE
+from tests.stores.world import PAID, DynamoDBRows, World
+
+
+def test_moto_is_never_sent_partiql(moto: World) -> None:
+    """It would overwrite rows: users' tests on it work by single writes."""
+    sent: list[str] = []
+    assert isinstance(moto.rows, DynamoDBRows)
+    events = moto.rows.client.meta.events
+    events.register_first("before-send.dynamodb", lambda event_name, **_: sent.append(event_name))
+    wishes = [moto.wish(token=f"{moto.token}-{n}") for n in range(3)]
+    moto.store.acquire(wishes, moto.deadline)
+    moto.store.finish([moto.write(PAID, token=wish.token) for wish in wishes], moto.deadline)
+    assert {name.rpartition(".")[2] for name in sent} == {SINGLE}
+
+
+def test_without_moto_batches_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same question where it is not loaded, and where it is."""
+    path = Batches(StoreWire("tokens"), 1, str)
+    assert not path.usable
+    monkeypatch.delitem(sys.modules, "moto")
+    assert path.usable
