@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------------ set-up
 
@@ -69,7 +69,7 @@ demo: $(VENV)/.demo ## Tell the story on an in-process DynamoDB, or on ENDPOINT=
 
 .PHONY: test
 test: lint typecheck ## Lint, type-check, and run every test that needs no engine
-	@$(BIN)/python -m pytest -m "not engine"
+	@$(BIN)/python -m pytest -m "not engine and not e2e"
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting
@@ -91,12 +91,22 @@ pyright: $(VENV)/.dev ## Check with pyright what callers' editors infer (needs N
 
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all of it
-	@$(BIN)/python -m pytest -m "not engine" --cov --cov-report=term
+	@$(BIN)/python -m pytest -m "not engine and not e2e" --cov --cov-report=term
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
 engine-tests: $(VENV)/.dev dynamodb ## Run the tests that need a DynamoDB engine
 	@$(BIN)/python -m pytest -m engine
+
+.PHONY: chaos
+chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on DynamoDB Local (SEED=…, DURATION=seconds)
+	@$(BIN)/python -m tests.chaos.load $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--seconds $(DURATION)) \
+		$(if $(ENDPOINT),--endpoint $(ENDPOINT))
+
+.PHONY: e2e
+e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb ## Run the sample stack under sam local (needs Docker, Java 17 and Maven)
+	@$(BIN)/python -m tests.e2e.image
+	@$(BIN)/python -m pytest -m e2e tests/e2e
 
 .PHONY: dynamodb
 dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
+from threading import Event, Lock
 
 from .effects import EFFECTS, POWER
+
+SLOW_SECONDS = 10.0
+"""How long a slow card takes: a second request arrives meanwhile, or a short time limit passes."""
 
 
 class CardDeclined(Exception):
@@ -29,11 +32,13 @@ class PaymentGateway:
     """
     A provider that, as the real ones do, charges once per idempotency key.
 
-    ``tok_declined`` is refused, ``tok_timeout`` is charged but never answered, at ``tok_crash`` the
-    machine dies between the charge and its answer. Any other card is charged.
+    ``tok_declined`` is refused, ``tok_timeout`` is charged but never answered, ``tok_slow`` is charged
+    and answered after ``slow_seconds``, at ``tok_crash`` the machine dies between the charge and its
+    answer. Any other card is charged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slow_seconds: float = SLOW_SECONDS) -> None:
+        self._slow_seconds = slow_seconds
         self._lock = Lock()
         self._receipts: dict[str, Receipt] = {}
 
@@ -47,6 +52,8 @@ class PaymentGateway:
             message = "the card was declined"
             raise CardDeclined(message)
         receipt = self._charge_once(payment_id, amount, idempotency_key)
+        if card == "tok_slow":
+            Event().wait(self._slow_seconds)  # nobody sets it
         if card == "tok_crash":
             POWER.die()
         if card == "tok_timeout":

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
+from threading import Event, Lock
 
 from .effects import EFFECTS, POWER
+
+SLOW_SECONDS = 10.0
+"""How long a heavy item takes to pack: longer than a short time limit."""
 
 
 class WarehouseBusy(Exception):
@@ -17,10 +20,12 @@ class Warehouse:
     Takes orders and ships them, as the real ones do once per idempotency key.
 
     The item ``flaky-lamp`` is refused the first time it is asked for, with any order of its own;
-    ``jammed-door`` always. At ``power-cut`` the machine dies once, after shipping.
+    ``jammed-door`` always. ``heavy-safe`` ships after ``slow_seconds``. At ``power-cut`` the machine dies
+    once, after shipping.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slow_seconds: float = SLOW_SECONDS) -> None:
+        self._slow_seconds = slow_seconds
         self._lock = Lock()
         self._asked: set[str] = set()
         self._shipped: set[str] = set()
@@ -35,6 +40,8 @@ class Warehouse:
         if "jammed-door" in items or ("flaky-lamp" in items and first_time):
             message = "the warehouse takes no orders right now"
             raise WarehouseBusy(message)
+        if "heavy-safe" in items:
+            Event().wait(self._slow_seconds)  # nobody sets it
         self._ship_once(order_id, idempotency_key)
         if "power-cut" in items and first_time:
             POWER.die()

@@ -11,7 +11,8 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.stores.contract import Unfinished, Won
-from lambda_once.stores.dynamodb import DynamoDBStore, new_client
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.wire import new_client
 
 from .conftest import (
     LEFT_OUT_FOR_THE_API,

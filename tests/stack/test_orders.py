@@ -116,6 +116,15 @@ def test_a_busy_warehouse_is_asked_again() -> None:
     assert effects() == [("shipped", "order_12349")]
 
 
+def test_what_is_slow_is_done_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow card is charged, and a heavy order shipped, once their time has passed."""
+    monkeypatch.setattr(payments, "GATEWAY", PaymentGateway(slow_seconds=0))
+    monkeypatch.setattr(fulfilment, "WAREHOUSE", Warehouse(slow_seconds=0))
+    assert send(payments.charge, "sqs-payment-slow") == {"batchItemFailures": []}
+    assert send(fulfilment.ship, "sqs-order-slow", "r2") == {"batchItemFailures": []}
+    assert effects() == [("charged", "pay_12358"), ("shipped", "order_12359")]
+
+
 def test_twins_of_a_batch_are_shipped_once() -> None:
     """Two messages of one order in one batch are one shipment and two successes."""
     assert send(fulfilment.ship, "sqs-batch-twins") == {"batchItemFailures": []}

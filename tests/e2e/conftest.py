@@ -1,0 +1,90 @@
+"""The sample stack as built, a DynamoDB Local with its table, and the SAM CLI between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from examples.demo.table import token_table
+from examples.demo.template import TABLE, Template
+from tests.engine.dynamodb_local import EngineAbsent, running
+
+from .image import ImageAbsent, provide
+from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The token table, as the engine has it."""
+
+    client: Any
+
+    def row(self, token: str) -> Row:
+        """Return the row of *token*."""
+        row: Row = self.client.get_item(
+            TableName=TABLE, Key={"lockToken": {"S": token}}, ConsistentRead=True
+        )["Item"]
+        return row
+
+    def all(self) -> list[Row]:
+        """Return every row, parts of results included."""
+        rows: list[Row] = self.client.scan(TableName=TABLE, ConsistentRead=True)["Items"]
+        return rows
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[str]:
+    """
+    DynamoDB Local on a port of its own.
+
+    Never the engine of DYNAMODB_ENDPOINT: the table's name is given by the SAM CLI, and somebody may have one
+    of that name there.
+    """
+    with _absence_told(), running() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def tokens(engine: str) -> Iterator[Tokens]:
+    """The table of template.yaml, under the name that functions get to see."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in {**CREDENTIALS, "AWS_DEFAULT_REGION": REGION}.items():
+            environment.setenv(name, value)
+        environment.delenv("AWS_SESSION_TOKEN", raising=False)
+        with token_table(Template({}), TABLE, engine) as client:
+            environment.undo()
+            yield Tokens(client)
+
+
+@pytest.fixture(scope="session")
+def stack(engine: str, tokens: Tokens) -> Stack:
+    """The stack, built for this machine, on that engine and table."""
+    with _absence_told():
+        provide()
+        return Stack(build(), f"http://host.docker.internal:{urlsplit(engine).port}")
+
+
+@pytest.fixture(scope="module")
+def api(stack: Stack) -> Iterator[Api]:
+    """The stack's HTTP API, served on a loopback port."""
+    with stack.api() as served:
+        yield served
+
+
+@contextmanager
+def _absence_told() -> Iterator[None]:
+    """Skip where something is not installed; under CI fail, as every missing engine does."""
+    try:
+        yield
+    except (EngineAbsent, ImageAbsent, SamAbsent) as absent:
+        if os.environ.get("CI"):
+            pytest.fail(str(absent), pytrace=False)
+        pytest.skip(str(absent))

@@ -1,0 +1,249 @@
+"""Runs the sample stack under the SAM CLI: `sam build`, `sam local invoke`, `sam local start-api`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from lambda_once.core.clock import Deadline, SystemClock
+
+from .image import ARCHITECTURE, ROOT, RUNTIME
+
+SAM = ROOT / ".venv-sam" / "bin" / "sam"
+FOLDER = ROOT / ".cache" / "e2e"
+REGION = "eu-central-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "defaultkey", "AWS_SECRET_ACCESS_KEY": "defaultsecret"}
+"""
+What `sam local` gives functions where the shell has no credentials.
+
+DynamoDB Local keeps the tables of each access key and region apart, so the table is made with the same.
+"""
+BUILD_SECONDS = 300.0
+INVOKE_SECONDS = 120.0
+"""How long one command may take; an invocation was seen to take two seconds, the first ten."""
+MEANT_FOR_FUNCTIONS = ("AWS_", "LAMBDA_", "POWERTOOLS_")
+
+
+class SamAbsent(Exception):
+    """The SAM CLI was never installed: run `make e2e`, which does."""
+
+
+class SamFailed(Exception):
+    """The SAM CLI failed: not the function, but what should have run it. The message has its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What functions wrote while they ran, in the midst of what the SAM CLI writes."""
+
+    text: str
+
+    def entries(self, event: str) -> list[dict[str, Any]]:
+        """Return the log entries of that name, in their order."""
+        return [entry for entry in self._json() if entry.get("message") == event]
+
+    def counted(self) -> Counter[str]:
+        """Return what the EMF documents count, by metric."""
+        counts: Counter[str] = Counter()
+        for document in self._json():
+            for directive in document.get("_aws", {}).get("CloudWatchMetrics", []):
+                for metric in directive["Metrics"]:
+                    counts[metric["Name"]] += round(sum(document[metric["Name"]]))
+        return counts
+
+    def _json(self) -> Iterator[dict[str, Any]]:
+        for line in self.text.splitlines():
+            if line.startswith("{"):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue  # two containers wrote at once, or the container was killed half-way
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One `sam local invoke`."""
+
+    answer: Any
+    """What the function returned, or Lambda's error document; None where it was killed."""
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The built stack, and the engine that its functions are to use."""
+
+    template: Path
+    endpoint: str
+    """As containers see it."""
+
+    def invoke(self, function: str, event: str) -> Invocation:
+        """Hand the file events/*event*.json to *function*, in a container of its own."""
+        file = ROOT / "events" / f"{event}.json"
+        done = _sam([*self._command("invoke"), "--event", str(file), function], INVOKE_SECONDS)
+        if done.returncode != 0:
+            raise SamFailed(done.stderr[-4000:])
+        return Invocation(json.loads(done.stdout) if done.stdout.strip() else None, Said(done.stderr))
+
+    def with_a_limit_of(self, seconds: int) -> Stack:
+        """Return the stack with another limit for all functions that have none of their own."""
+        return self._changed(f"limit-{seconds}", "    Timeout: 30\n", f"    Timeout: {seconds}\n")
+
+    def switched_off(self) -> Stack:
+        """Return the stack with the layer disabled."""
+        variables = "    Environment:\n      Variables:\n"
+        return self._changed("off", variables, f"{variables}        LAMBDA_ONCE_DISABLED: 'true'\n")
+
+    @contextmanager
+    def api(self) -> Iterator[Api]:
+        """Serve the stack's HTTP API on a free loopback port; every request gets a container of its own."""
+        port, log = _free_port(), FOLDER / "start-api.log"
+        with log.open("w", encoding="utf-8") as written:
+            process = subprocess.Popen(
+                [SAM, *self._command("start-api"), "--port", str(port)],
+                cwd=ROOT,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                _wait_until_it_listens(process, port, log)
+                yield Api("127.0.0.1", port, log)
+            finally:
+                _stop(process)
+
+    def _changed(self, name: str, before: str, after: str) -> Stack:
+        """Return the stack with one place of what all functions share written anew."""
+        text = self.template.read_text(encoding="utf-8")
+        if text.count(f"\n{before}") != 1:
+            raise SamFailed(f"the built template has not exactly one {before!r}")
+        changed = self.template.with_name(f"{name}.yaml")
+        changed.write_text(text.replace(f"\n{before}", f"\n{after}"), encoding="utf-8")
+        return Stack(changed, self.endpoint)
+
+    def _command(self, verb: str) -> list[str]:
+        return [
+            *("local", verb, "--template", str(self.template), *SETTINGS),
+            *("--skip-pull-image", "--layer-cache-basedir", str(FOLDER / "layers")),
+            *("--parameter-overrides", _parameters(self.endpoint)),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A running `sam local start-api`."""
+
+    host: str
+    port: int
+    log: Path
+
+    def said(self) -> Said:
+        """Return what all functions have written so far."""
+        return Said(self.log.read_text(encoding="utf-8", errors="replace"))
+
+
+SETTINGS = ("--config-file", str(ROOT / "samconfig.toml"), "--config-env", "local")
+
+
+def build() -> Path:
+    """Build the stack for this machine, from a cache where nothing changed, and return the built template."""
+    command = [
+        *("build", "--template", str(ROOT / "template.yaml"), *SETTINGS, "--cached"),
+        *("--build-dir", str(FOLDER / "build"), "--cache-dir", str(FOLDER / "cache")),
+        *("--parameter-overrides", _parameters("")),
+    ]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    done = _sam(command, BUILD_SECONDS)
+    if done.returncode != 0:
+        raise SamFailed(done.stderr[-4000:])
+    return FOLDER / "build" / "template.yaml"
+
+
+def _sam(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    if not SAM.exists():
+        raise SamAbsent(f"the SAM CLI is not at {SAM}: run `make e2e`, which installs it")
+    return subprocess.run(
+        [SAM, *arguments],
+        cwd=ROOT,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def _environment() -> dict[str, str]:
+    """
+    Return an environment that reaches no account.
+
+    Without credentials the SAM CLI does not ask STS who it is, which takes seconds where there is no network.
+    """
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(MEANT_FOR_FUNCTIONS)}
+    return ours | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), ours.get("PATH", "")]),
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "SAM_CLI_TELEMETRY": "0",
+        "__SAM_CLI_APP_DIR": str(ROOT / ".cache" / "sam"),
+    }
+
+
+def _parameters(endpoint: str) -> str:
+    given = {
+        "Runtime": RUNTIME,
+        "Architecture": ARCHITECTURE,
+        "LogLevel": "DEBUG",
+        "TableDeletionPolicy": "Delete",
+        "DynamoDBEndpoint": endpoint,
+    }
+    return " ".join(f"{name}={value}" for name, value in given.items() if value)
+
+
+def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    clock = SystemClock()
+    deadline = Deadline(clock, clock.now() + timedelta(seconds=INVOKE_SECONDS))
+    while not _listens(port):
+        if process.poll() is not None or deadline.passed():
+            raise SamFailed(log.read_text(encoding="utf-8", errors="replace")[-4000:])
+        deadline.pause(0.1)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt it as a person would, so that it removes its containers."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
