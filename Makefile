@@ -108,6 +108,18 @@ e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb ## Run the sample stack under 
 	@$(BIN)/python -m tests.e2e.image
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 
+.PHONY: bench
+bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two minutes (QUICK=1: in one)
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
+
+.PHONY: bench-docs
+bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of docs/performance.md
+	@$(BIN)/python -m benchmarks --docs
+
+.PHONY: model
+model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost …" with its trace (needs Java 17)
+	@$(BIN)/python model/check.py $(ONLY)
+
 .PHONY: dynamodb
 dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
 

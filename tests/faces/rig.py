@@ -2,59 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambda_once import MemoryStore, Once
+from lambda_once import Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.details import Details
-from lambda_once.stores.contract import Acquired, Finished, Unanswered
+from lambda_once.stores.contract import Acquired, Finished, Store, Unanswered, Unfinished
 from lambda_once.testing import FakeClock, lambda_context
+from tests.faces.grounds import Ground, Memory
+
+MEMORY, MOTO, ENGINE = "on_memory", "on_moto", "on_engine"
+"""The fixtures that `rig` goes through."""
+
+in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)
+"""For tests that no store can change: they need no table, or read none of it."""
 
 
-class FrailStore(MemoryStore):
+class FrailStore:
     """A store that can be out of reach, or lose what an attempt writes at its end (as a crash does)."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, sound: Store) -> None:
+        self.sound = sound
         self.out = False
         self.loses_ends = False
         self.acquisitions = 0
+        self.wished: list[str] = []
+        """The tokens, in the order in which they were first wished for."""
 
     def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
         self.acquisitions += len(wishes)
+        self.wished += [wish.token for wish in wishes if wish.token not in self.wished]
         if self.out:
             return [Unanswered("ConnectTimeoutError") for _ in wishes]
-        return super().acquire(wishes, deadline)
+        return self.sound.acquire(wishes, deadline)
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
         if self.out or self.loses_ends:
             return [Unanswered("ConnectTimeoutError") for _ in writes]
-        return super().finish(writes, deadline)
+        return self.sound.finish(writes, deadline)
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         if self.out:
             raise StoreUnavailable("the table is out of reach", token=token)
-        return super().read(token, deadline)
+        return self.sound.read(token, deadline)
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        return self.sound.chunks(record, deadline)
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        return self.sound.transact(finish, items, deadline)
+
+    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
+        return self.sound.unfinished(state, deadline)
 
 
 @dataclass
 class Rig:
     """One `Once` on a store and a clock that the test has in hand."""
 
-    store: FrailStore = field(default_factory=FrailStore)
+    ground: Ground = field(default_factory=Memory)
     clock: FakeClock = field(default_factory=FakeClock)
     told: list[Details] = field(default_factory=list)
+    store: FrailStore = field(init=False)
     once: Once = field(init=False)
 
     def __post_init__(self) -> None:
+        self.stand_on(FrailStore)
+
+    def stand_on(self, kind: Callable[[Store], FrailStore]) -> None:
+        """Let the store fail as *kind* does, from now on."""
+        self.store = kind(self.ground.store)
         self.once = self.new()
 
     def new(self, **options: Any) -> Once:
@@ -73,8 +101,8 @@ class Rig:
         return sum(self.clock.slept)
 
     def rows(self) -> list[Record]:
-        """All rows of the table."""
-        return list(self.store.records.values())
+        """All rows of the table, in the order in which their tokens were first wished for."""
+        return sorted(self.ground.records, key=lambda row: self.store.wished.index(row.token))
 
     def row(self) -> Record:
         """The one row of the table."""
@@ -82,7 +110,7 @@ class Rig:
         return row
 
     def states(self) -> list[State]:
-        """The state of each row, in the order of their making."""
+        """The state of each row, in the order of `rows`."""
         return [row.state for row in self.rows()]
 
     def happenings(self) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from lambda_once import Misconfigured
 from lambda_once.core.record import State
 from tests.events.samples import alb, base64_of, batch, http, rest, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 Json = dict[str, Any]
 KEY = "Idempotency-Key"
@@ -243,6 +243,7 @@ def test_an_async_handler_is_plain(rig: Rig) -> None:
     assert handler(rest(httpMethod="GET"), rig.context()) == created(2)
 
 
+@in_memory
 def test_an_event_of_another_source_is_misconfigured(rig: Rig) -> None:
     """Nothing runs for what is no HTTP request, and it is not answered as the client's fault."""
     shop = Shop(rig)

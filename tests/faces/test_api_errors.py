@@ -11,7 +11,7 @@ import pytest
 from lambda_once import HOLD, STORE, ErrorResponse
 from lambda_once.core.record import State
 from tests.events.samples import alb, http, rest
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 from tests.faces.test_api import KEY, Json, Shop, created
 
 EVENT = rest(headers={KEY: ["k"]})
@@ -55,6 +55,7 @@ def test_another_body_under_one_key_is_422(rig: Rig) -> None:
     assert shop.runs == 1
 
 
+@in_memory
 @pytest.mark.parametrize("key", ["", '""', "k" * 256, "tab\there", "line\nbreak", "ümlaut", '"half'])
 def test_a_malformed_key_is_400(rig: Rig, key: str) -> None:
     """A key of 0 or 256 characters, or with control characters, is refused under every without_key."""
@@ -75,6 +76,7 @@ def test_a_key_of_255_characters_is_taken(rig: Rig) -> None:
     assert shop.ask(event)["headers"]["Idempotent-Replayed"] == "true"
 
 
+@in_memory
 def test_a_missing_key_can_be_400(rig: Rig) -> None:
     """without_key="reject" refuses a request without the header."""
     shop = Shop(rig, without_key="reject")
@@ -82,6 +84,7 @@ def test_a_missing_key_can_be_400(rig: Rig) -> None:
     assert shop.runs == 0
 
 
+@in_memory
 def test_a_body_that_is_no_base64_is_400(rig: Rig) -> None:
     """A body that is marked as base64 and is not is the client's fault."""
     shop = Shop(rig)
@@ -89,6 +92,7 @@ def test_a_body_that_is_no_base64_is_400(rig: Rig) -> None:
     assert shop.runs == 0
 
 
+@in_memory
 def test_a_table_out_of_reach_is_503(rig: Rig) -> None:
     """Without an answer of the table nothing runs, and the client may ask again."""
     shop = Shop(rig)
@@ -145,6 +149,7 @@ def test_a_5xx_goes_by_on_error(rig: Rig, policy: Any, state: State, second: int
     assert shop.runs == runs
 
 
+@in_memory
 def test_on_error_sees_status_and_response(rig: Rig) -> None:
     """A callable policy gets the ErrorResponse with its status and the handler's response."""
     seen: list[Any] = []
@@ -186,6 +191,7 @@ def test_an_unserialisable_response_is_not_made_again(rig: Rig) -> None:
     assert (status(shop.ask(EVENT)), shop.runs) == (409, 1)
 
 
+@in_memory
 def test_problem_is_worded_by_the_user(rig: Rig) -> None:
     """problem= may replace what the client is told."""
     shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, detail="Send a key."))

@@ -11,11 +11,10 @@ import pytest
 
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
-from tests.faces.rig import Rig
-
-PUT: dict[str, Any] = {"Put": {"TableName": "orders", "Item": {"id": {"S": "5"}}}}
+from tests.faces.rig import Rig, in_memory
 
 
+@in_memory
 def test_outside_of_work_there_is_none(rig: Rig) -> None:
     """current() outside of protected work is Misconfigured, before and after."""
 
@@ -118,6 +117,7 @@ def test_extend_lengthens_and_never_shortens(rig: Rig) -> None:
     assert leases == [100.0, 100.0]
 
 
+@in_memory
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_extend_by_nothing_is_misconfigured(rig: Rig, seconds: float) -> None:
     """Seconds must be positive."""
@@ -144,7 +144,10 @@ def test_extend_without_the_table_says_so(rig: Rig) -> None:
 
 @pytest.mark.parametrize(
     "act",
-    [lambda rig: rig.once.current().extend(100), lambda rig: rig.once.current().transact([PUT], "x")],
+    [
+        lambda rig: rig.once.current().extend(100),
+        lambda rig: rig.once.current().transact([rig.ground.booking], "x"),
+    ],
     ids=["extend", "transact"],
 )
 def test_what_lost_its_token_is_fenced(rig: Rig, act: Any) -> None:
@@ -163,7 +166,7 @@ def test_what_lost_its_token_is_fenced(rig: Rig, act: Any) -> None:
     with pytest.raises(Fenced):
         work(5, "first")
     assert rows == [rig.row()]
-    assert rig.store.items == []
+    assert rig.ground.bookings == 0
 
 
 def test_an_overtaken_attempt_returns_its_successors_outcome(rig: Rig) -> None:
@@ -188,7 +191,7 @@ def test_transact_writes_items_and_completion_together(rig: Rig) -> None:
     @rig.once.function
     def work(order: int) -> Any:
         runs.append(order)
-        result = rig.once.current().transact([PUT], {"order": order})
+        result = rig.once.current().transact([rig.ground.booking], {"order": order})
         assert rig.row().state is State.COMPLETE
         if len(runs) == 1:
             raise ValueError
@@ -197,7 +200,7 @@ def test_transact_writes_items_and_completion_together(rig: Rig) -> None:
     with pytest.raises(ValueError, match=r"^$"):
         work(5)
     assert work(5) == {"order": 5}
-    assert (runs, rig.store.items) == ([5], [PUT])
+    assert (runs, rig.ground.bookings) == ([5], 1)
 
 
 def test_transact_is_for_once(rig: Rig) -> None:
@@ -205,13 +208,13 @@ def test_transact_is_for_once(rig: Rig) -> None:
 
     @rig.once.function
     def work(order: int) -> Any:
-        rig.once.current().transact([PUT], 1)
+        rig.once.current().transact([rig.ground.booking], 1)
         with pytest.raises(Misconfigured, match="twice"):
-            rig.once.current().transact([PUT], 2)
+            rig.once.current().transact([rig.ground.booking], 2)
         return "ignored"
 
     assert [work(5), work(5)] == [1, 1]
-    assert rig.store.items == [PUT]
+    assert rig.ground.bookings == 1
 
 
 def test_the_async_forms(rig: Rig) -> None:
@@ -222,7 +225,7 @@ def test_the_async_forms(rig: Rig) -> None:
         attempt = rig.once.current()
         await attempt.aextend(100)
         assert (rig.row().expected_completion - rig.clock.now()).total_seconds() == 100
-        return await attempt.atransact([PUT], "done")
+        return await attempt.atransact([rig.ground.booking], "done")
 
     assert [asyncio.run(work(5)), asyncio.run(work(5))] == ["done", "done"]
-    assert rig.store.items == [PUT]
+    assert rig.ground.bookings == 1

@@ -9,7 +9,7 @@ import pytest
 
 from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.record import State
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 
 def test_the_block_runs_once(rig: Rig) -> None:
@@ -85,6 +85,7 @@ def test_payload_is_what_may_not_differ(rig: Rig) -> None:
         raise AssertionError
 
 
+@in_memory
 @pytest.mark.parametrize("key", [None, "", [], {}])
 def test_an_empty_key_is_missing(rig: Rig, key: object) -> None:
     """An empty value is no key, in both forms."""

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Once
 from tests.events.samples import batch, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +32,7 @@ def test_everything_runs_and_nothing_is_stored(rig: Rig) -> None:
     assert rig.rows() == []
 
 
+@in_memory
 def test_failures_are_still_failures(rig: Rig) -> None:
     """A record that raises goes back to the queue."""
 
@@ -46,23 +47,23 @@ def test_failures_are_still_failures(rig: Rig) -> None:
 def test_the_attempt_still_answers(rig: Rig) -> None:
     """current() gives keys for the next system that tell orders apart; transact writes the user's items."""
     keys: list[str] = []
-    item: dict[str, Any] = {"Put": {"TableName": "orders", "Item": {}}}
 
     @rig.once.function
     def work(order: int) -> Any:
         attempt = rig.once.current()
         keys.append(attempt.downstream_key("charge"))
         attempt.extend(100)
-        return attempt.transact([item], {"order": order})
+        return attempt.transact([rig.ground.booking], {"order": order})
 
     assert work(5) == {"order": 5}
     work(5)
     work(6)
     assert keys[0] == keys[1] != keys[2]
-    assert rig.store.items == [item] * 3
+    assert rig.ground.bookings == 3
     assert rig.rows() == []
 
 
+@in_memory
 def test_work_without_a_key_has_a_key_of_its_own(rig: Rig) -> None:
     """Where no key can be had, no two pieces of work share one for the next system."""
     keys: list[str] = []
@@ -76,6 +77,7 @@ def test_work_without_a_key_has_a_key_of_its_own(rig: Rig) -> None:
     assert keys[0] != keys[1]
 
 
+@in_memory
 def test_it_is_told(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """A warning once an environment, and a metric for every call."""
     work = rig.once.function(len)
@@ -91,6 +93,7 @@ def test_no_table_is_needed() -> None:
     assert Once().run("k", len, [1]) == 1
 
 
+@in_memory
 @pytest.mark.parametrize("value", ["false", "0", "", "no"])
 def test_other_values_do_not_disable(rig: Rig, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """Only a clear yes switches the protection off."""

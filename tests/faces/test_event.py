@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from lambda_once import STORE, InProgress, KeyMissing, Misconfigured, StoredError
 from lambda_once.core.record import State
 from tests.events.samples import FOREIGN, batch, eventbridge, rest, s3_record, sns_event, sqs_record, tick
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 Json = dict[str, Any]
 
@@ -99,6 +99,7 @@ def test_direct_invocations_count_by_their_event(rig: Rig) -> None:
     assert len(seen) == 2
 
 
+@in_memory
 @pytest.mark.parametrize("empty", [{}, [], "", None])
 def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
     """Every empty event would be a duplicate of the first: it is refused, and nothing runs."""
@@ -108,6 +109,7 @@ def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
     assert seen == []
 
 
+@in_memory
 @pytest.mark.parametrize(
     "event",
     [batch(sqs_record("x")), sns_event("x"), rest(), *FOREIGN.values()],

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from lambda_once import KeyMissing, KeyReused, Misconfigured
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ def test_an_async_function_stays_one(rig: Rig) -> None:
     assert runs == [5]
 
 
+@in_memory
 def test_a_method_needs_to_say_what_self_is(rig: Rig) -> None:
     """Without key= or scope= a method is refused when it is decorated."""
     with pytest.raises(Misconfigured, match=r"the object of the call"):
@@ -166,6 +167,7 @@ def test_static_and_class_methods_stand_outside(rig: Rig) -> None:
         rig.once.function(wrong)
 
 
+@in_memory
 def test_generators_are_refused(rig: Rig) -> None:
     """A generator's values cannot be stored: refused when decorated, by every face."""
 
@@ -216,6 +218,7 @@ def test_work_that_has_not_begun_is_not_done(rig: Rig) -> None:
     assert rig.row().state.value == "released"
 
 
+@in_memory
 def test_what_has_no_name_is_given_one(rig: Rig) -> None:
     """A partial has no name of its own: two of them must not share tokens by accident."""
 
@@ -261,6 +264,7 @@ def test_the_fingerprint_can_be_narrowed(rig: Rig, fingerprint: Any) -> None:
         assert charge(1, 6, "a") == "a"
 
 
+@in_memory
 def test_wrong_arguments_are_a_type_error(rig: Rig) -> None:
     """A call that the function would refuse is refused, and leaves no token."""
 

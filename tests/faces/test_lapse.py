@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
 from lambda_once.core.record import State
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 
 class Crashed:
@@ -71,6 +71,7 @@ def test_a_callable_policy_may_be_taken_over_explicitly(rig: Rig) -> None:
     assert crashed.work(5) == "run 2"
 
 
+@in_memory
 def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
     """What a person was to look at would run again unseen."""
     with pytest.raises(Misconfigured, match="take_over"):

@@ -25,7 +25,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
 from lambda_once.stores.contract import Acquired
-from tests.faces.rig import FrailStore, Rig
+from tests.faces.rig import FrailStore, Rig, in_memory
 
 
 class Refused(Exception):
@@ -130,6 +130,7 @@ def test_a_decorators_mapping_replaces_that_of_once(rig: Rig) -> None:
     assert rig.row().state is State.RELEASED
 
 
+@in_memory
 def test_a_table_out_of_reach_runs_nothing(rig: Rig) -> None:
     """Nothing runs unprotected; the error says that it may be delivered again."""
     rig.store.out = True
@@ -139,7 +140,7 @@ def test_a_table_out_of_reach_runs_nothing(rig: Rig) -> None:
     assert runs == []
 
 
-def test_an_acquisition_without_an_answer_is_released() -> None:
+def test_an_acquisition_without_an_answer_is_released(rig: Rig) -> None:
     """One that was written although its answer was lost does not block the next delivery."""
 
     class Deaf(FrailStore):
@@ -150,12 +151,13 @@ def test_an_acquisition_without_an_answer_is_released() -> None:
             self.out = False
             return answers
 
-    rig = Rig(store=Deaf())
+    rig.stand_on(Deaf)
     with pytest.raises(StoreUnavailable):
         failing(rig, AssertionError())(5)
     assert rig.row().state is State.RELEASED
 
 
+@in_memory
 def test_on_store_outage_run_runs(rig: Rig) -> None:
     """The user may say that unprotected is better than not at all; that is told loudly."""
     rig.store.out = True
@@ -205,6 +207,7 @@ def test_waiting_ends_with_the_time(rig: Rig) -> None:
     assert 4.5 < rig.slept < 4.8  # the last of an invocation is not for waiting
 
 
+@in_memory
 def test_a_very_long_wait_keeps_polling(rig: Rig) -> None:
     """An invocation of an hour and a half can wait all of it."""
     rig.once = rig.new(on_in_progress="wait")
@@ -264,8 +267,7 @@ def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
                 return super().acquire(wishes, deadline)
 
         loop = asyncio.get_running_loop()
-        rig.store = Slow()
-        rig.once = rig.new()
+        rig.stand_on(Slow)
 
         @rig.once.function
         async def work(order: int) -> None:
@@ -279,6 +281,7 @@ def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
     assert rig.row().state is State.RELEASED
 
 
+@in_memory
 def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
     """Where the acquisition is refused meanwhile, the caller still sees that it was cancelled."""
 
@@ -292,9 +295,8 @@ def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
                 return super().acquire(wishes, deadline)
 
         loop = asyncio.get_running_loop()
-        rig.store = Out()
+        rig.stand_on(Out)
         rig.store.out = True
-        rig.once = rig.new()
 
         @rig.once.function
         async def work(order: int) -> None:

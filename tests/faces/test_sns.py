@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from lambda_once import InProgress, KeyMissing, Misconfigured
 from lambda_once.core.record import State
 from tests.events.samples import batch, sns_event, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 
 class Notice(BaseModel):
@@ -94,6 +94,7 @@ def test_lambdas_own_retry_waits_for_the_lease(rig: Rig) -> None:
     assert "once.taken_over" in rig.happenings()
 
 
+@in_memory
 @pytest.mark.parametrize("event", [batch(sqs_record("x")), {}, {"Records": None}])
 def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
     """Nothing runs for what is not from SNS."""

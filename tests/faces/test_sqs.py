@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import STORE, RetryLater
 from lambda_once.core.record import State
 from tests.events.samples import batch, fifo_record, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -134,6 +134,7 @@ def test_a_batch_that_failed_whole_may_answer(rig: Rig) -> None:
     assert handler(event, rig.context()) == failed("a", "b")
 
 
+@in_memory
 def test_an_empty_batch_is_success(rig: Rig) -> None:
     """A batch without records has no failures."""
 

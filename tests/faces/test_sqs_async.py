@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import Misconfigured
 from lambda_once.core.record import State
 from tests.events.samples import batch, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 from tests.faces.test_sqs import ALL_WELL, failed
 
 
@@ -83,6 +83,7 @@ def test_each_record_has_its_own_attempt(rig: Rig) -> None:
     }
 
 
+@in_memory
 def test_a_running_loop_is_refused_clearly(rig: Rig) -> None:
     """From inside an event loop the handler says how to call it there, and nothing runs."""
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from lambda_once import HOLD, STORE, Misconfigured
 from lambda_once.core.record import State
 from tests.events.samples import batch, notification, rest, sns_event, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
 from tests.faces.test_sqs import ALL_WELL, Declined, failed
 
 
@@ -161,6 +161,7 @@ def test_a_model_sees_through_envelopes(rig: Rig) -> None:
     assert seen == [5]
 
 
+@in_memory
 @pytest.mark.parametrize("event", [{}, {"records": []}, rest(), sns_event("x"), None])
 def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
     """Nothing runs for an event that is no batch of SQS."""

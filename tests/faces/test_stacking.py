@@ -13,7 +13,9 @@ from aws_lambda_powertools.utilities.parser import event_parser
 from pydantic import BaseModel
 
 from tests.events.samples import batch, eventbridge, http, rest, sns_event, sqs_record
-from tests.faces.rig import Rig
+from tests.faces.rig import Rig, in_memory
+
+pytestmark = in_memory
 
 
 class Order(BaseModel):

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-import boto3
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
     idempotent,
 )
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from botocore.config import Config
 
 from lambda_once import Once
 from lambda_once.testing import FakeClock, create_table, lambda_context
+from tests.engine import tables
 
 
 @dataclass
@@ -59,17 +57,9 @@ class Layers:
         return [row["status"]["S"] if "status" in row else None for row in self.tokens()]
 
 
-@cache
-def session() -> boto3.Session:
-    """One session for all tests: it reads the description of the service once."""
-    return boto3.Session(
-        aws_access_key_id="testing", aws_secret_access_key="testing", region_name="eu-central-1"
-    )
-
-
 def made() -> Layers:
     """Make both tables; moto must be on."""
-    client: Any = session().client("dynamodb", config=Config(retries={"total_max_attempts": 1}))
+    client: Any = tables.client()
     create_table(client, "tokens")
     client.create_table(
         TableName="powertools",

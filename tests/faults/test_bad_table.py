@@ -13,7 +13,7 @@ from botocore.config import Config
 from moto import mock_aws
 
 from lambda_once import Misconfigured, OnceError, RetryLater, StoreUnavailable
-from lambda_once.stores.dynamodb import new_client
+from lambda_once.stores.wire import new_client
 from tests.events.samples import batch, http, sqs_record
 from tests.faults.tables import Layers
 
@@ -45,10 +45,10 @@ def test_a_missing_table(no_table: Layers, outage: str) -> None:
 class Answers:
     """Answers every request of a client with one error, without a network."""
 
-    def __init__(self, status: int, code: str) -> None:
+    def __init__(self, status: int, code: str, said: str = "as the test says") -> None:
         self.asked = 0
         self._status = status
-        self._body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "as the test says"}
+        self._body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": said}
 
     def __call__(self, request: Any, **_: Any) -> AWSResponse:
         self.asked += 1
@@ -57,9 +57,9 @@ class Answers:
         return AWSResponse(request.url, self._status, {}, raw)
 
 
-def answering(status: int, code: str) -> tuple[Layers, Answers]:
-    """Layers whose client gets *code* for every request."""
-    client, answers = new_client(), Answers(status, code)
+def answering(status: int, code: str, *said: str) -> tuple[Layers, Answers]:
+    """Layers whose client gets *code* for every request, and what DynamoDB *said*."""
+    client, answers = new_client(), Answers(status, code, *said)
     client.meta.events.register_first("before-send.dynamodb", answers)
     return Layers(client), answers
 

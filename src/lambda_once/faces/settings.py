@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lambda_once.core.keys import compile_expression
 from lambda_once.errors import Misconfigured
 from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
+from lambda_once.runner.admission import MARGIN
 from lambda_once.runner.call import Plan, never_an_error
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
         value = getattr(settings, name)
         if value is not None and not (isinstance(value, timedelta) and value > timedelta(0)):
             yield name, "give a positive timedelta, such as timedelta(hours=1)"
+    if isinstance(settings.lease, timedelta) and timedelta(0) < settings.lease <= MARGIN:
+        yield "lease", f"give more than {MARGIN.seconds} s: clocks differ, and functions are killed late"
     for name, allowed in _CHOICES.items():
         if getattr(settings, name) not in allowed:
             yield name, f"give one of {', '.join(allowed)}"

@@ -80,18 +80,19 @@ class Admissions:
         remains to finish anything.
         """
         call = attempt.call
-        if call.invocation.deadline.remaining() <= RESERVE:
-            self._settlement.give_back([(call, attempt.id)], told=True)
-            message = f"too little time remains to start the work of token {call.token}: deliver it again"
-            raise RetryLater(message, token=call.token)
         if self.may_start(attempt):
             return attempt
-        try:
-            self._settlement.extend(attempt, self._lease(call))
-        except RetryLater:
-            self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
-            return self.admit(call, may_wait=may_wait)
-        return attempt
+        if call.invocation.deadline.remaining() > RESERVE:
+            try:
+                self._settlement.extend(attempt, self._lease(call))
+            except RetryLater:
+                self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
+                return self.admit(call, may_wait=may_wait)
+            if self.may_start(attempt):  # the answer may have been slow
+                return attempt
+        self._settlement.give_back([(call, attempt.id)], told=True)
+        message = f"too little time remains to start the work of token {call.token}: deliver it again"
+        raise RetryLater(message, token=call.token)
 
     def may_start(self, attempt: Attempt) -> bool:
         """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""

@@ -55,6 +55,8 @@ _NOT_ALLOWED = frozenset(
 _NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
 _WRONG_CLOCK = ("Signature expired", "Signature not yet current")
 """How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
+_KEY = "its partition key must be lockToken (S), with no sort key"
+_INDEX = "its index byStatus must have the keys status (S) and expectedCompletion (S)"
 _SERVER_ERROR = 500
 
 Caught = (BotoCoreError, ClientError)
@@ -92,7 +94,8 @@ def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
 def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
     """Say what is wrong with the table, the permissions or the clock, and what to do."""
     code, said = code_of(error), _said(error)
-    if code == "ResourceNotFoundException":
+    operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
+    if code == "ResourceNotFoundException" and "index" not in said:  # moto says it of an index, too
         advice = f"there is no table {table!r} in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
     elif said.startswith(_WRONG_CLOCK):
         advice = f"the clock of this machine is wrong, so {operation} was refused ({said}): set the clock"
@@ -110,8 +113,9 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
             f"{operation} on table {table!r} was answered by something that is not DynamoDB: "
             "see AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
         )
-    elif code == "ValidationException":
-        advice = f"table {table!r} does not take {operation} ({said}): {_shape(said)}"
+    elif code in ("ResourceNotFoundException", "ValidationException"):
+        shape = _INDEX if operation == "Query" or "Index" in said else _KEY
+        advice = f"table {table!r} does not take {operation} ({said}): {shape}"
     else:
         advice = f"{operation} on table {table!r} failed for good: {code}: {said}"
     return Misconfigured(advice, token=token)
@@ -121,15 +125,3 @@ def _said(error: Exception) -> str:
     """Return DynamoDB's own words; of an error of botocore's, all of it."""
     said = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
     return str(error) if said is None else str(said)
-
-
-def _shape(said: str) -> str:
-    """Say what the table should be, where DynamoDB *said* that it is not."""
-    words = said.lower()
-    if "index" in words:
-        return (
-            "its index byStatus must have the keys status (S) and expectedCompletion (S), as in the template"
-        )
-    if "key" in words:
-        return "its partition key must be lockToken (S), with no sort key"
-    return "compare the table with the template's"

@@ -81,15 +81,23 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
 
 
 def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
-    """Read an entry of the sparse index, which projects a part of the row."""
-    return Unfinished(
-        token=item["lockToken"]["S"],
-        state=_state(item),
-        attempt=item["attempt"]["S"],
-        locked_by=item["lockedBy"]["S"],
-        created=parse_stamp(item["created"]["S"]),
-        expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
-    )
+    """Read an entry of the sparse index, which projects a part of the row. Raises `Misconfigured`."""
+    try:
+        return Unfinished(
+            token=item["lockToken"]["S"],
+            state=_state(item),
+            attempt=item["attempt"]["S"],
+            locked_by=item["lockedBy"]["S"],
+            created=parse_stamp(item["created"]["S"]),
+            expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
+        )
+    except (KeyError, ValueError) as unreadable:
+        token = item.get("lockToken", {}).get("S")
+        message = (
+            f"the index byStatus does not tell enough of token {token} ({unreadable!r}): it must project "
+            "lockedBy, created and attempt, and list no other program's rows"
+        )
+        raise Misconfigured(message, token=token) from unreadable
 
 
 def _state(item: Mapping[str, Mapping[str, Any]]) -> State:

@@ -1,0 +1,79 @@
+"""The load under faults on a real engine, and the same with a guard off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.deliveries import Lane
+from tests.chaos.load import Load, Report, run
+from tests.chaos.plan import Fate
+
+SEED = 20261120
+WITHOUT_THE_LEASE = Load(
+    SEED,
+    seconds=5,
+    lanes=(Lane.TAKE_OVER, Lane.FUNCTION),
+    weights={Fate.KILLED_BEFORE: 150},
+    without="lease",
+)
+WITHOUT_HOLDING = Load(
+    SEED, seconds=8, lanes=(Lane.HOLD,), weights={Fate.KILLED_BEFORE: 150}, hold_takes_over=True
+)
+WITHOUT_THE_HOLDER = Load(
+    SEED,
+    seconds=8,
+    workers=4,
+    lanes=(Lane.TRANSACT,),
+    weights={Fate.PAUSED_BEFORE: 100},
+    pause=1.5,
+    only="TransactWriteItems",
+    without="holder",
+)
+
+
+def twice(report: Report) -> list[str]:
+    """Return what *report* says took effect twice and should not have."""
+    return [sentence for sentence in report.verdict.violations if sentence.startswith("twice: ")]
+
+
+@pytest.mark.engine
+def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
+    dynamodb_local: str, tmp_path: Path
+) -> None:
+    """Processes that are killed, paused and cut off lose no message, and repeat only what lapsed."""
+    report = run(Load(SEED), dynamodb_local, tmp_path)
+    assert report.verdict.violations == [], str(report)
+    assert report.verdict.counts["executions"] > 0
+    assert report.verdict.counts["replayed"] > 0
+    assert report.verdict.counts["workers killed"] > 0
+    assert sum(report.faults.values()) > report.faults[Fate.ARRIVES.value], "there were faults"
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param(WITHOUT_THE_LEASE, id="lease"),
+        pytest.param(WITHOUT_HOLDING, id="hold"),
+        pytest.param(WITHOUT_THE_HOLDER, id="holder"),
+    ],
+)
+def test_twin_with_a_guard_off_something_happens_twice(
+    load: Load, dynamodb_local: str, tmp_path: Path
+) -> None:
+    """
+    The load notices what it is there to notice.
+
+    Without the lease a living attempt is taken over; without holding, what was killed after its effect
+    runs again; without the holder's condition a transaction that wakes up late is written a second time.
+    """
+    for attempt in range(3):  # which process is where when it falls is up to the scheduler
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        found = twice(run(replace(load, seed=load.seed + attempt, drain=0), dynamodb_local, folder))
+        if found:
+            return
+    pytest.fail("nothing happened twice")

@@ -1,0 +1,120 @@
+"""An endpoint that is not DynamoDB: a clear error that names the settings, and nothing runs unprotected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from botocore.stub import Stubber
+
+from lambda_once import Misconfigured, StoreUnavailable
+from lambda_once.stores import origin
+from lambda_once.stores.batches import Batches
+from tests.engine import strangers, tables
+from tests.events.samples import batch, sqs_record
+from tests.faults.tables import Layers
+from tests.faults.test_bad_table import runs_nothing
+
+JSON = "application/json"
+PAGES = {
+    "a page": (200, "text/html", b"<html><body>It works!</body></html>"),
+    "nothing": (200, "text/plain", b""),
+    "no text": (200, "application/octet-stream", b"\xff\xfe\x00"),
+    "another's JSON": (200, JSON, b'{"Attributes": {"status": "ok"}}'),
+    "empty JSON": (200, JSON, b"{}"),
+    "half a JSON": (200, JSON, b'{"Attributes": {"sta'),
+    "a list": (200, JSON, b"[1, 2]"),
+    "null": (200, JSON, b"null"),
+    "moved": (301, "text/html", b""),
+    "bad request": (400, JSON, b"[1, 2]"),
+    "forbidden": (403, "text/html", b"<html>by the proxy</html>"),
+    "not found": (404, "text/html", b"<html>no such page</html>"),
+    "not found in JSON": (404, JSON, b'{"message": "no such page"}'),
+}
+
+
+@pytest.fixture(params=list(PAGES.values()), ids=list(PAGES))
+def stranger(request: pytest.FixtureRequest) -> Iterator[Layers]:
+    """Layers whose client talks to something else."""
+    with strangers.page(*request.param) as address:
+        client = tables.client(address)
+        yield Layers(client)
+        client.close()
+
+
+@pytest.mark.parametrize("outage", ["fail", "run"])
+def test_what_is_not_dynamodb_is_misconfigured(stranger: Layers, outage: str) -> None:
+    """Whatever it answers is no acquisition and no outage; its page is not quoted."""
+    runs_nothing(stranger, Misconfigured, "not DynamoDB: see AWS_ENDPOINT_URL[^<]*$", on_store_outage=outage)
+
+
+@pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
+def test_a_batch_at_what_is_not_dynamodb(
+    stranger: Layers, usable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No record of a batch runs, either way in which it is acquired."""
+    monkeypatch.setattr(Batches, "usable", usable)
+
+    @stranger.once().sqs
+    def handler(record: Any) -> None:
+        pytest.fail("it ran unprotected")
+
+    with pytest.raises(BatchProcessingError) as raised:
+        handler(batch(sqs_record("x"), sqs_record("y", id_="b")), stranger.context())
+    assert {kind for kind, _, _ in raised.value.child_exceptions} == {Misconfigured}
+
+
+def test_twin_that_believes_any_answer_runs_unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check a page counts as an acquisition, for botocore reads an empty answer out of it."""
+    monkeypatch.setattr(origin, "_check", lambda *_: None)
+    with strangers.page(*PAGES["a page"]) as address:
+        client = tables.client(address)
+
+        @Layers(client).once().function
+        def work(order: int) -> str:
+            return "ran"
+
+        assert work(5) == "ran"
+        client.close()
+
+
+def test_an_older_botocore_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where botocore does not tell before it parses, the parsed answer is looked at."""
+    monkeypatch.setattr(origin, "_unparsed", lambda **_: None)
+    with strangers.page(*PAGES["a page"]) as address:
+        client = tables.client(address)
+        runs_nothing(Layers(client), Misconfigured, "not DynamoDB")
+        client.close()
+
+
+@pytest.mark.parametrize("outage", ["fail", "run"])
+def test_what_speaks_no_http_is_an_outage(outage: str) -> None:
+    """It cannot be told from a connection that broke: nothing runs, unless the user said so."""
+    with strangers.echo() as address:
+        client = tables.client(address)
+        layers = Layers(client)
+        if outage == "fail":
+            runs_nothing(layers, StoreUnavailable, "deliver it again")
+        else:
+            assert layers.once(on_store_outage="run").run("k", len, [1]) == 1
+        client.close()
+
+
+def test_a_proxy_that_finds_nobody_is_an_outage() -> None:
+    """A page of status 502 may be gone in a second."""
+    with strangers.page(502, "text/html", b"<html>bad gateway</html>") as address:
+        client = tables.client(address)
+        runs_nothing(Layers(client), StoreUnavailable, "deliver it again")
+        client.close()
+
+
+def test_a_stubbed_client_is_believed() -> None:
+    """What a test's double answers came by no wire, and has no headers."""
+    client = tables.client()
+    with Stubber(client) as stubber:
+        stubber.add_response("update_item", {})
+        stubber.add_response("update_item", {})
+        assert Layers(client).once().run("k", len, [1]) == 1
+        stubber.assert_no_pending_responses()
