@@ -95,7 +95,7 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
-engine-tests: $(VENV)/.dev dynamodb ## Run the tests that need a DynamoDB engine
+engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Run the tests that need a DynamoDB engine (DYNAMODB_ENDPOINT=…: on that one)
 	@$(BIN)/python -m pytest -m engine
 
 .PHONY: chaos
@@ -125,6 +125,10 @@ dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
 
 $(ENGINE)/lib: $(ENGINE)/pom.xml
 	@$(ENGINE)/fetch
+
+.PHONY: dynamodb-start
+dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback port, and say which, until Ctrl-C
+	@$(BIN)/python -m tests.engine.dynamodb_local
 
 .PHONY: validate
 validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lambda_once.stores.batches import Batches
 from tests.engine.dynamodb_local import EngineAbsent, running
 
 HARMLESS = {
@@ -51,3 +52,13 @@ def dynamodb_local() -> Iterator[str]:
         if os.environ.get("CI"):
             pytest.fail(str(absent), pytrace=False)
         pytest.skip(str(absent))
+
+
+@pytest.fixture
+def partiql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Let stores send batches although moto, whose PartiQL is wrong, is loaded in this process.
+
+    For tests on an engine that has it.
+    """
+    monkeypatch.setattr(Batches, "usable", property(lambda batches: not batches._denied))

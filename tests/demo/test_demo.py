@@ -8,9 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
 from rich.console import Console
 
@@ -23,6 +21,7 @@ from examples.orders import fulfilment, payments
 from examples.orders.effects import EFFECTS, POWER
 from lambda_once.core.record import State
 from lambda_once.stores import requests
+from tests.engine import tables
 
 ROOT = Path(__file__).parents[2]
 LATE = "The dead one wakes up"
@@ -210,11 +209,14 @@ def test_a_killed_invocation_does_nothing_more() -> None:
 
 
 @pytest.mark.engine
-def test_the_story_is_the_same_on_a_real_engine(dynamodb_local: str) -> None:
-    """On DynamoDB Local every promise is kept, too, and no table of the demo is left."""
-    client: Any = boto3.client("dynamodb", endpoint_url=dynamodb_local)
-    before = client.list_tables()["TableNames"]
+def test_the_story_is_the_same_on_a_real_engine(dynamodb_local: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On DynamoDB Local every promise is kept, too, and the demo's table is gone."""
+    name = table.fresh_name()
+    monkeypatch.setattr(table, "fresh_name", lambda: name)
     code, said = tell("--endpoint", dynamodb_local)
     assert "All 12 scenes ended as promised" in said
     assert code == KEPT
-    assert client.list_tables()["TableNames"] == before
+    client = tables.client(dynamodb_local)
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.describe_table(TableName=name)
+    client.close()

@@ -172,7 +172,6 @@ def test_completed_by_hand_is_not_written_twice(counted: Counted) -> None:
     assert counted.rig.ground.bookings == 1
 
 
-@pytest.mark.xfail(strict=True, reason="the first one's release may be on its way still: KeyReused")
 def test_a_second_payload_waits_for_the_first_ones_end(counted: Counted) -> None:
     """Two payloads of one key in a batch: where the first fails, its token is free for the second."""
     seen: list[str] = []
@@ -188,7 +187,6 @@ def test_a_second_payload_waits_for_the_first_ones_end(counted: Counted) -> None
     assert seen[:2] == ["a", "b"]
 
 
-@pytest.mark.xfail(strict=True, reason="the answer misses records that had started before the refusal came")
 def test_what_follows_a_fenced_record_in_its_group_goes_back_with_it(counted: Counted) -> None:
     """A FIFO group has no holes: a record whose completion is refused late takes the rest back too."""
     first = fifo_record("a1", group="a", deduplication="a1", id_="a1")

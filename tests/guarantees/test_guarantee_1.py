@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,9 +13,12 @@ import pytest
 
 from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
 from lambda_once.core import writes
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import Record
+from lambda_once.core.writes import Acquire, Finish, Holder, Release
 from lambda_once.runner import admission
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Store
+from lambda_once.stores.contract import Acquired, Store, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context, using
 from tests.engine import tables
@@ -248,3 +252,63 @@ def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyP
     left_behind = int(FakeClock().now().timestamp()) + 31
     monkeypatch.setattr(settlement, "ttl_after", lambda *_: left_behind)
     breaks(_swept_after_extend)
+
+
+class _Delayed(MemoryStore):
+    """
+    A store whose second row comes of a delayed copy of a wish.
+
+    The first wish is refused while another attempt is at work. That one lapses and gives the token back; then
+    the copy is written, and the second wish of the same attempt finds the token its own.
+    """
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._first: Acquire | None = None
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        (wish,) = wishes
+        if self._first is None:
+            now = self._clock.now()
+            other = replace(wish, attempt="other", now=now, lease=now + timedelta(seconds=30))
+            super().acquire([other], deadline)
+            self._first = wish
+            answers = super().acquire(wishes, deadline)
+            self._clock.advance(40)
+            return answers
+        if wish.attempt == self._first.attempt and self.records[wish.token].attempt == "other":
+            given_back = Finish(wish.token, Holder("other"), Release(), self._clock.now(), wish.ttl)
+            super().finish([given_back], deadline)
+            super().acquire([self._first], deadline)
+        return super().acquire(wishes, deadline)
+
+
+def _work_on_a_delayed_wish() -> None:
+    """Work starts on the lease of its row, whichever of its wishes was written."""
+    clock = FakeClock()
+    store, once = _Delayed(clock), Once(service="shop")
+
+    @once.event(key="order", lease=timedelta(seconds=30))
+    def handler(event: dict[str, Any]) -> None:
+        row = store.records[once.current().token]
+        assert row.expected_completion > clock.now()
+
+    with using(once, store, clock):
+        handler({"order": "5"}, lambda_context(remaining_ms=900_000))
+
+
+def test_work_starts_on_the_lease_of_its_row() -> None:
+    """A delayed copy of an earlier wish ends earlier: the lease is renewed before anything starts."""
+    _work_on_a_delayed_wish()
+
+
+def test_twin_that_believes_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease wished for last is none that anybody else sees: work starts on one that is over."""
+
+    def as_wished(record: Record) -> Won:
+        return Won(record.fence, took_over=False)
+
+    monkeypatch.setattr(Won, "before", as_wished)
+    with pytest.raises(AssertionError):
+        _work_on_a_delayed_wish()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import boto3
+import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
@@ -13,15 +15,13 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
+from tests.engine import tables
 
 from .conftest import NOW, Deployed, StoppedClock, Template
 
 LEASE = NOW + timedelta(seconds=32)
 KEPT_UNTIL = int((NOW + timedelta(days=14)).timestamp())
 TABLE = {"Fn::GetAtt": ["TokenTable", "Arn"]}
-
-BATCHES = {"dynamodb:PartiQLInsert", "dynamodb:PartiQLUpdate"}
-"""What a batch of messages is acquired and completed with where the engine knows PartiQL; moto does not."""
 
 LISTING = {"dynamodb:Query"}
 """What only those do who look after tokens."""
@@ -56,6 +56,43 @@ def allowed(translated: Template, policy: str) -> set[str]:
     }
 
 
+def wish(key: str, attempt: str) -> Acquire:
+    """A wish under hold."""
+    return Acquire(f"orders/{key}", attempt, "f/r", NOW, LEASE, Unclaimed(take_over=False), ttl=None)
+
+
+def complete(key: str, chunks: Chunks | None) -> Finish:
+    """The completion of what the first attempt did."""
+    return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, ttl=KEPT_UNTIL)
+
+
+def _noted(client: Any) -> set[str]:
+    """Return the IAM actions of what *client* calls from now on."""
+    calls: set[str] = set()
+    client.meta.events.register(
+        "before-call.dynamodb", lambda model, params, **_: calls.update(_actions(model.name, params))
+    )
+    return calls
+
+
+@pytest.fixture
+def batches(dynamodb_local: str, partiql: None) -> set[str]:
+    """The IAM actions with which a batch of messages is acquired and completed, new and duplicate."""
+    client = tables.client(dynamodb_local)
+    calls = _noted(client)
+    with tables.fresh(client) as name:
+        calls.clear()
+        store = DynamoDBStore(name, client)
+        deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+        for attempt, answer in (("a1", Won), ("a2", Refused)):
+            answers = store.acquire([wish("1", attempt), wish("2", attempt)], deadline)
+            assert [type(each) for each in answers] == [answer, answer]
+        assert store.finish([complete("1", None), complete("2", None)], deadline) == [Written(), Written()]
+        made = set(calls)
+    client.close()
+    return made
+
+
 def actions_of_every_verb(deployed: Deployed) -> set[str]:
     """
     Take each verb of the store once on the deployed table, and return the IAM actions of its calls.
@@ -63,21 +100,13 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     TransactWriteItems has no action of its own: IAM asks for those of the writes inside (DynamoDB
     developer guide, transactions and IAM).
     """
-    calls: set[str] = set()
     client = deployed.client("dynamodb")
-    client.meta.events.register(
-        "before-call.dynamodb", lambda model, params, **_: calls.add(_action(model.name, params))
-    )
-    table = deployed.outputs["TokenTableName"]
-    store = DynamoDBStore(table, client)
+    calls = _noted(client)
+    store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
 
     def acquire(key: str, attempt: str) -> object:
-        wish = Acquire(f"orders/{key}", attempt, "f/r", NOW, LEASE, Unclaimed(take_over=False), ttl=None)
-        return store.acquire([wish], deadline)[0]
-
-    def complete(key: str, chunks: Chunks | None) -> Finish:
-        return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, ttl=KEPT_UNTIL)
+        return store.acquire([wish(key, attempt)], deadline)[0]
 
     assert isinstance(acquire("small", "a1"), Won)
     assert isinstance(acquire("small", "a2"), Refused)
@@ -91,18 +120,25 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     return calls
 
 
-def _action(operation: str, params: Any) -> str:
+def _actions(operation: str, params: Any) -> set[str]:
+    if operation == "BatchExecuteStatement":
+        statements = json.loads(params["body"])["Statements"]
+        verbs = {statement["Statement"].split()[0] for statement in statements}
+        return {f"dynamodb:PartiQL{verb.capitalize()}" for verb in verbs}
     if operation != "TransactWriteItems":
-        return f"dynamodb:{operation}"
+        return {f"dynamodb:{operation}"}
     assert b'"Update"' in params["body"], "the store's own part of a transaction is an update"
-    return "dynamodb:UpdateItem"
+    return {"dynamodb:UpdateItem"}
 
 
-def test_functions_may_do_what_the_store_does(deployed: Deployed, translated: Template) -> None:
+@pytest.mark.engine
+def test_functions_may_do_what_the_store_does(
+    deployed: Deployed, translated: Template, batches: set[str]
+) -> None:
     """The actions allowed to functions are those of the store's calls, without the operators' listing."""
     made = actions_of_every_verb(deployed)
     assert made >= LISTING
-    assert allowed(translated, "TokenAccess") == (made - LISTING) | BATCHES
+    assert allowed(translated, "TokenAccess") == (made - LISTING) | batches
 
 
 def test_operators_may_list_read_and_settle(deployed: Deployed, translated: Template) -> None:

@@ -199,7 +199,7 @@ def test_an_acquisition_sent_again_is_won_again(world: World) -> None:
     first = world.acquire(wish)
     assert isinstance(first, Won)
     before = world.row()
-    assert world.acquire(wish) == Won(first.fence, took_over=False)
+    assert world.acquire(wish) == Won(first.fence, took_over=False, lease=wish.lease)
     assert world.row() == before
 
 

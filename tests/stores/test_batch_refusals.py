@@ -170,7 +170,6 @@ def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
     assert len(line.told) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a refused call rejects all of its tokens, unheard")
 def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
     """One statement that DynamoDB cannot take must not stop the others of its call."""
     line.wire.fates = [refused("ValidationException")]

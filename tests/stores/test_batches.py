@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -119,7 +122,27 @@ def test_what_an_update_statement_cannot_say_is_a_single_write(line: Line) -> No
     assert line.row(1).attempt == "operator"
 
 
-# ------------------------------------------------------------------ guarantee 2
+# ------------------------------------------------------------------ guarantees 1 and 2
+
+
+def test_of_many_batches_one_wins_each_token(line: Line) -> None:
+    """Environments that ask at the same moment, each in an order of its own, share the tokens out."""
+    tokens, rivals = 10, 6
+    store, deadline = line.world.store, line.world.deadline
+    start = threading.Barrier(rivals)
+
+    def rival(n: int) -> list[int]:
+        order = random.Random(n).sample(range(tokens), tokens)
+        wishes = [line.wish(token, f"a{n}") for token in order]
+        start.wait()
+        answers = store.acquire(wishes, deadline)
+        return [token for token, answer in zip(order, answers, strict=True) if isinstance(answer, Won)]
+
+    with ThreadPoolExecutor(rivals) as pool:
+        won = list(pool.map(rival, range(rivals)))
+    assert sorted(token for tokens_ in won for token in tokens_) == list(range(tokens))
+    for n, mine in enumerate(won):
+        assert {line.row(token).attempt for token in mine} <= {f"a{n}"}
 
 
 def _taken_over(line: Line) -> None:
@@ -146,6 +169,15 @@ def test_twin_without_the_attempt_a_late_ending_counts(line: Line, monkeypatch: 
     monkeypatch.setattr(statements, "OURS", anyone)
     with pytest.raises(AssertionError):
         _taken_over(line)
+
+
+def test_our_id_in_another_final_state_is_no_success(line: Line) -> None:
+    """What is settled stands: a late hold of completed work is refused, and changes nothing."""
+    line.won(2)
+    line.finish(line.write(0), line.write(1))
+    before = [line.row(n) for n in range(2)]
+    assert line.finish(line.write(0, HELD), line.write(1, GIVEN_BACK)) == [Refused(row) for row in before]
+    assert [line.row(n) for n in range(2)] == before
 
 
 def test_twin_without_the_state_a_late_ending_counts(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(wired: World, wire: Wire, lost: 
     """Tried again, it finds its own attempt id in the row that refuses it."""
     wire.fates = [answer_lost] * lost
     answer = wired.acquire(wired.wish())
-    assert answer == Won(wired.row().fence, took_over=False)
+    assert answer == Won.before(wired.row())
     assert wired.row().attempt == "a1"
     assert wire.sent[: lost + 1] == ["UpdateItem"] * (lost + 1)
 

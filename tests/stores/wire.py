@@ -78,6 +78,17 @@ def failing(*codes: str | None) -> Fate:
     return fate
 
 
+def muddled(code: str) -> Fate:
+    """Every statement of a batch is done, and for each the answer is that it failed with *code*."""
+
+    def fate(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+        answer = _forwarded(json.loads(request.body), request, forward)
+        failed = {"Error": {"Code": code, "Message": "as the test wants it"}}
+        return _answering(request, {"Responses": [failed for _ in answer["Responses"]]})
+
+    return fate
+
+
 def after(happening: Callable[[], object], fate: Fate) -> Fate:
     """Something happens in the world just before the request meets *fate*."""
 

@@ -167,6 +167,11 @@ def _is_as_seen(record: Record, seen: AsSeen) -> bool:
     return record.state is State.IN_PROGRESS and record.expected_completion == seen.lease
 
 
+def acquired_by(record: Record | None, wish: Acquire) -> bool:
+    """Tell whether *record*, found when *wish* was refused, is what *wish* or an earlier try had made."""
+    return record is not None and record.state is State.IN_PROGRESS and record.attempt == wish.attempt
+
+
 def finished(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):

@@ -37,6 +37,8 @@ class Job:
     """Its message group on a FIFO queue."""
     call: Call | None = None
     """None: the record is bad, and `error` says why."""
+    follows: bool = False
+    """Another payload under the token of a job before it, whose end it waits for."""
     subject: Any = None
     admission: Admission | None = None
     """The token, or what there was instead of it; None: not asked for yet, or the work has begun."""
@@ -118,7 +120,7 @@ class Batch:
 
     def _work(self, job: Job, *, may_wait: bool) -> None:
         if self._pipeline is not None:
-            self._pipeline.wait_until_ready()
+            self._wait_for(self._pipeline, job)
         attempt = self._started(job, may_wait=may_wait)
         if attempt is None:
             return
@@ -135,8 +137,8 @@ class Batch:
             self._returned(job, attempt, value)
 
     async def _work_async(self, job: Job, *, may_wait: bool) -> None:
-        if self._pipeline is not None and not self._pipeline.is_ready:
-            await off_loop(self._pipeline.wait_until_ready)
+        if self._pipeline is not None and (job.follows or not self._pipeline.is_ready):
+            await off_loop(self._wait_for, self._pipeline, job)
         attempt = await self._started_async(job, may_wait=may_wait)
         if attempt is None:
             return
@@ -182,6 +184,11 @@ class Batch:
         refused = isinstance(job.admission, OnceError) and not _is_settled(job.admission)
         job.error = job.admission if refused and isinstance(job.admission, OnceError) else None
         return job.admission if isinstance(job.admission, Attempt) else None
+
+    def _wait_for(self, pipeline: Pipeline, job: Job) -> None:
+        if job.follows:
+            pipeline.wait_until_written()
+        pipeline.wait_until_ready()
 
     def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
         """Mark *job* as one that goes back unstarted, where one before it in its group has failed."""
@@ -253,6 +260,9 @@ class Batch:
         if self._pipeline is not None:
             with self._engine.story.segment("once.complete"):
                 self._pipeline.close()
+            for lane in lanes(jobs):  # a completion may have been refused after the next one had begun
+                for job in lane:
+                    self._is_skipped(job, lane)
         unstarted = [job.admission for job in jobs if isinstance(job.admission, Attempt)]
         if unstarted:
             self._engine.abandon(*unstarted)

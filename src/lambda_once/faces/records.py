@@ -101,6 +101,7 @@ def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocatio
     """Return the work of *messages*, in their order: equal records folded, bad ones failed by themselves."""
     jobs: list[Job] = []
     known: dict[tuple[str, str | None], Job] = {}
+    tokens: set[str] = set()
     for message in messages:
         job = Job([message.id], message.group)
         try:
@@ -108,6 +109,8 @@ def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocatio
         except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
             job.error = error
         else:
+            job.follows = job.call.token in tokens
+            tokens.add(job.call.token)
             twin = known.setdefault((job.call.token, job.call.fingerprint), job)
             if twin is not job and not records.host.disabled:
                 twin.ids.append(message.id)

@@ -85,6 +85,9 @@ class Admissions:
         if call.invocation.deadline.remaining() > RESERVE:
             try:
                 self._settlement.extend(attempt, self._lease(call))
+            except StoreUnavailable:
+                self._settlement.give_back([(call, attempt.id)], told=True)
+                raise
             except RetryLater:
                 self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
                 return self.admit(call, may_wait=may_wait)
@@ -197,7 +200,8 @@ class Admissions:
         return self._outcomes.replay_or_raise(call, record, decision)
 
     def _won(self, call: Call, wish: Acquire, won: Won) -> Attempt:
-        attempt = Attempt(call, wish.attempt, won.fence, wish.now, wish.lease, self._settlement)
+        lease = wish.lease if won.lease is None else won.lease
+        attempt = Attempt(call, wish.attempt, won.fence, wish.now, lease, self._settlement)
         self._story.of_attempt(Happening.ACQUIRED, attempt)
         if won.took_over:
             self._story.of_attempt(Happening.TAKEN_OVER, attempt)

@@ -74,6 +74,11 @@ class Pipeline:
         with self._changed:
             self._changed.wait_for(self._may_start)
 
+    def wait_until_written(self) -> None:
+        """Return once all that was submitted so far is concluded."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and self._oldest is None)
+
     def close(self) -> None:
         """Write what is left, and return when all of it is concluded."""
         with self._changed:

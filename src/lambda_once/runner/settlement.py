@@ -172,7 +172,11 @@ class Settlement:
                 self._story.of_call(Happening.RELEASED, call, reason="it never started")
 
     def pin(self, call: Call, record: Record) -> None:
-        """Take the ttl off *record*, which waits for a person now: the policy was changed in a deploy."""
+        """
+        Take the ttl off *record*, which waits for a person now: the policy was changed in a deploy.
+
+        As best it can be: the next duplicate does it where the table did not answer this one.
+        """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
             write = Finish(call.token, Holder(record.attempt), Pin(), self.clock.now(), ttl=None)
             self.store.finish([write], call.invocation.deadline)

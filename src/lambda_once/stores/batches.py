@@ -9,10 +9,11 @@ and writes do not mix; the row that refused a statement cannot be relied on to c
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING
 
-from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Acquire, Finish, Unclaimed, made_by
+from lambda_once.core.record import Record
+from lambda_once.core.writes import Acquire, Finish, Unclaimed, acquired_by, made_by
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import statements
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
@@ -32,6 +33,7 @@ DUPLICATE = "DuplicateItem"
 REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
 DENIED = "AccessDenied"
+INVALID = "ValidationException"
 _AGAIN = frozenset(
     {
         CONFLICT,
@@ -62,6 +64,7 @@ class Batches:
         self._shards = shards
         self._told = told
         self._denied = False
+        self._lock = threading.Lock()
 
     @property
     def usable(self) -> bool:
@@ -123,6 +126,8 @@ class Batches:
             if is_denied(error):
                 self._deny(code_of(error))
                 return [DENIED] * len(batch)
+            if code_of(error) == INVALID:
+                return [INVALID] * len(batch)  # single writes say of which it is true, and why
             return [self._wire.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
@@ -130,8 +135,9 @@ class Batches:
         return codes
 
     def _deny(self, code: str) -> None:
-        if not self._denied:
-            self._denied = True
+        with self._lock:
+            first, self._denied = not self._denied, True
+        if first:
             self._told(
                 f"PartiQL is refused ({code}), single writes go on: allow PartiQLInsert and PartiQLUpdate"
             )
@@ -168,8 +174,8 @@ def _acquired(wish: Acquire, outcome: Outcome, standing: Standing) -> Acquired |
         return None  # a single write says exactly what is wrong, or finds the row gone
     if isinstance(standing, Unanswered | Rejected):
         return standing
-    if standing.state is State.IN_PROGRESS and standing.attempt == wish.attempt:
-        return Won(standing.fence, took_over=False)  # guarantee 3: only our response was lost
+    if acquired_by(standing, wish):
+        return Won.before(standing)
     return Refused(standing)
 
 
@@ -182,4 +188,6 @@ def _finished(write: Finish, outcome: Outcome, standing: Standing) -> Finished |
         return None
     if isinstance(standing, Unanswered | Rejected):
         return standing
-    return Written() if made_by(standing, write) else Refused(standing)
+    if made_by(standing, write):
+        return Written()
+    return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(standing)

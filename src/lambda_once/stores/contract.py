@@ -27,6 +27,17 @@ class Won(NamedTuple):
     fence: int
     took_over: bool
     """Whether it was taken from an attempt that had lapsed."""
+    lease: datetime | None = None
+    """
+    What the row says, where it was found to be ours already; None: as wished.
+
+    An earlier wish of the same attempt may have been the one that was written, and its lease ends earlier.
+    """
+
+    @classmethod
+    def before(cls, record: Record) -> Won:
+        """Return that *record* is our own acquisition, of which only the response was lost (guarantee 3)."""
+        return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import Acquire, Complete, Finish, acquired, finished, made_by
+from lambda_once.core.writes import Acquire, Complete, Finish, acquired, acquired_by, finished, made_by
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unfinished, Won, Written
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class MemoryStore:
             before = self.records.get(wish.token)
             row = acquired(before, wish)
             if row is None:
-                if before is not None and _is_ours(before, wish):
-                    return Won(before.fence, took_over=False)
+                if before is not None and acquired_by(before, wish):
+                    return Won.before(before)
                 return Refused(before)
             self.records[wish.token] = row
         return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS)
@@ -86,8 +86,3 @@ class MemoryStore:
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
                 self._chunks[write.token, write.attempt] = write.change.result.parts
         return Written(), True
-
-
-def _is_ours(record: Record, wish: Acquire) -> bool:
-    """Tell whether *record* is what *wish* had made before: it is sent again, as after a lost response."""
-    return record.state is State.IN_PROGRESS and record.attempt == wish.attempt

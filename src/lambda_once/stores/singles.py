@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.record import Record
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.writes import Acquire, Complete, Finish, made_by
+from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
@@ -97,8 +97,8 @@ class Singles:
         record = self._standing(error, wish.token, deadline)
         if isinstance(record, Unanswered | Rejected):
             return record
-        if record is not None and record.state is State.IN_PROGRESS and record.attempt == wish.attempt:
-            return Won(record.fence, took_over=False)  # guarantee 3: only our response was lost
+        if record is not None and acquired_by(record, wish):
+            return Won.before(record)
         return Refused(record)
 
     def _standing(

@@ -18,6 +18,7 @@ from botocore.loaders import Loader
 from lambda_once.errors import StoreUnavailable
 from lambda_once.stores.contract import Rejected, Unanswered
 from lambda_once.stores.failures import Caught, code_of, is_transient, misconfigured
+from lambda_once.stores.origin import only_dynamodb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,7 @@ class Wire:
 
     def __init__(self, table: str, client: Any = None) -> None:
         self.table = table
-        self._client = client
+        self._client = only_dynamodb(client)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
@@ -73,7 +74,7 @@ class Wire:
         try:
             return self.call(operation, arguments, deadline)
         except Caught as error:
-            failed = self.failed(error, operation, token)
+            failed = self.failed(error, operation.title().replace("_", ""), token)
             if isinstance(failed, Rejected):
                 raise failed.error from error
             raise unavailable(token, failed.reason) from error
@@ -111,7 +112,7 @@ class Wire:
         if self._client is None:
             with self._lock:
                 if self._client is None:
-                    self._client = new_client()
+                    self._client = only_dynamodb(new_client())
         return self._client
 
 

@@ -1,0 +1,166 @@
+-------------------------------- MODULE Rows --------------------------------
+(***************************************************************************)
+(* The token table as a judge: one row, the requests that may come for it, *)
+(* what each asks of the row (its condition) and what it makes of it.      *)
+(* Pure: nothing here says who sends what, or when.                        *)
+(*                                                                         *)
+(* Every guard has a name and can be dropped.  With none dropped all       *)
+(* promises hold; with any one of them dropped TLC finds a counterexample. *)
+(***************************************************************************)
+EXTENDS Integers, FiniteSets
+
+CONSTANTS
+    Dropped,    \* the guards that this run does without: {} but in a twin
+    Fences,     \* whether fences are counted: they tell states apart that are alike in all else
+    None        \* nobody, nothing
+
+Guards == {
+    \* conditions of an acquisition
+    "claim",                    \* it asks at all that nobody claims the token
+    "lapsed",                   \* what is in progress changes hands only when its lease is over
+    "settled",                  \* what is complete is acquired only past its ttl
+    "ghost",                    \* attempt <> :a on a released row
+    "released_as_seen",         \* under hold and probe: a released row only as it was seen
+    "seen_lease",               \* after a probe: the attempt and the lease that it was asked about,
+    "seen_state",               \*   and still in progress
+    "fence_clock",              \* the first fence of a row is the clock's
+    \* conditions of every later write
+    "attempt",                  \* the row still names the attempt
+    "in_progress",              \* and is still in progress
+    "lengthen",                 \* extend only ever lengthens
+    \* ttl
+    "ttl_covers_lease",         \* of a row in progress: its lease and keep
+    "ttl_follows_extend",       \* extend moves it along
+    "ttl_under_hold",           \* an acquisition under hold or probe sets none
+    "ttl_off_at_acquisition",   \* and removes the one that was there
+    "ttl_off_on_hold",          \* HOLD removes it
+    "pin",                      \* a request answered Held removes it
+    \* parts of large results
+    "parts_first",              \* they are written before the row is flipped
+    "parts_by_attempt",         \* named by attempt
+    "parts_outlive",            \* and expire after the row
+    \* what an attempt makes of an answer
+    "recognition",              \* a refused write may be our own
+    "made_state",               \*   if the row has the state that this write makes
+    "own_lease",                \* a recognised acquisition has the lease of the row, not of the last wish
+    "fresh_id",                 \* an attempt id is made for each acquisition
+    "resolution_id",            \* and for each resolution by probe or operator
+    "margin",                   \* the lease outlasts the invocation
+    "lease_alive",              \* nothing starts on a lease that is over
+    "answered",                 \* nothing starts on an acquisition without an answer
+    "atomic"                    \* transact: effect and completion are one write
+}
+
+(* What another condition of the same write implies: dropped alone, nothing breaks. *)
+Spares == {
+    "own_lapsed",               \* attempt <> :a on a lapsed row: our own wish is older than our own lease
+    "released_state",           \* under hold: what the attempt that was seen released stays released
+    "seen_attempt"              \* after a probe: a later attempt has a later lease
+}
+ASSUME Dropped \subseteq Guards \cup Spares
+On(guard) == guard \notin Dropped
+
+Never == 99     \* a ttl that the row does not have
+Same  == -1     \* a write that leaves the ttl as it was
+
+(***************************************************************************)
+(* A row: its state, the attempt id that it bears, the id of whoever wrote *)
+(* it last (no attribute of the real row: see NoStranger), lease, ttl, the *)
+(* outcome, the fence.                                                     *)
+(***************************************************************************)
+NoRow == [state |-> "absent", id |-> None, by |-> None, lease |-> 0, ttl |-> Never,
+          outcome |-> None, fence |-> 0]
+
+Finished(row)       == row.state \in {"complete", "released"}
+Expired(row, time)  == Finished(row) /\ row.ttl <= time
+Lapsed(row, time)   == row.state = "inProgress" /\ row.lease < time
+
+(***************************************************************************)
+(* A request: its kind, the process it comes from, the attempt id that the *)
+(* row bears after it, until when a copy of it may arrive, the clock that  *)
+(* an acquisition compares with, lease and ttl that it writes, and what it *)
+(* saw where it asks for that.  `take' is what an acquisition asks for,    *)
+(* and what a resolution does.                                             *)
+(***************************************************************************)
+Request(kind, from, id, until) ==
+    [kind |-> kind, from |-> from, id |-> id, until |-> until, clock |-> 0, lease |-> 0, ttl |-> Never,
+     take |-> "", seen |-> None, seenLease |-> 0, seenState |-> ""]
+
+(* ------------------------------------------------------------ conditions *)
+
+AsSeen(row, m) ==
+    /\ row.id = m.seen \/ ~On("seen_attempt")
+    /\ row.lease = m.seenLease \/ ~On("seen_lease")
+    /\ row.state = m.seenState \/ ~On("seen_state")
+    /\ row.state # "absent"
+
+Takes(row, m) ==
+    LET free     == \/ row.state = "absent"
+                    \/ Expired(row, m.clock)
+                    \/ row.state = "complete" /\ ~On("settled")
+        released == row.state = "released" /\ (row.id # m.id \/ ~On("ghost"))
+        lapsed   == /\ row.state = "inProgress"
+                    /\ row.lease < m.clock \/ ~On("lapsed")
+                    /\ row.id # m.id \/ ~On("own_lapsed")
+    IN  \/ ~On("claim")
+        \/ m.take = "any"       /\ (free \/ released \/ lapsed)
+        \/ m.take = "unclaimed" /\ (free \/ (row.state = "released" /\ ~On("released_as_seen")))
+        \/ m.take = "released"  /\ row.id = m.seen /\ (row.state = "released" \/ ~On("released_state"))
+        \/ m.take = "lapsed"    /\ AsSeen(row, m)
+
+Ours(row, m) ==
+    /\ row.id = m.id \/ ~On("attempt")
+    /\ row.state = "inProgress" \/ ~On("in_progress")
+    /\ row.state # "absent"
+
+Accepts(row, m) ==
+    CASE m.kind = "acquire" -> Takes(row, m)
+      [] m.kind = "extend"  -> Ours(row, m) /\ (row.lease < m.lease \/ ~On("lengthen"))
+      [] m.kind = "resolve" -> AsSeen(row, m)
+      [] m.kind = "parts"   -> TRUE
+      [] OTHER              -> Ours(row, m)
+
+(* ---------------------------------------------------------------- writes *)
+
+Acquired(row, m) ==
+    LET kept == m.ttl = Never /\ row.state # "absent" /\ ~On("ttl_off_at_acquisition")
+        first == IF On("fence_clock") THEN 10 * m.clock ELSE 0
+    IN  [state |-> "inProgress", id |-> m.id, by |-> m.id, lease |-> m.lease,
+         ttl |-> IF kept THEN row.ttl ELSE m.ttl, outcome |-> None,
+         fence |-> IF ~Fences THEN 0 ELSE (IF row.state = "absent" THEN first ELSE row.fence) + 1]
+
+Settled(row, m, state) ==
+    [row EXCEPT !.state = state, !.by = m.id, !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl,
+                !.outcome = IF state = "complete" THEN m.id ELSE None]
+
+After(row, m) ==
+    CASE ~Accepts(row, m)     -> row
+      [] m.kind = "acquire"   -> Acquired(row, m)
+      [] m.kind = "complete"  -> Settled(row, m, "complete")
+      [] m.kind = "transact"  -> Settled(row, m, "complete")
+      [] m.kind = "release"   -> Settled(row, m, "released")
+      [] m.kind = "hold"      -> Settled(row, m, "held")
+      [] m.kind = "extend"    -> [row EXCEPT !.lease = m.lease, !.by = m.id,
+                                             !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl]
+      [] m.kind = "pin"       -> [row EXCEPT !.ttl = Never]
+      [] m.kind = "resolve"   -> [Settled(row, m, m.take) EXCEPT
+                                    !.id = m.id, !.fence = IF Fences THEN @ + 1 ELSE @,
+                                    \* what a probe or a person found is a value of its own
+                                    !.outcome = IF m.take = "complete" THEN [found |-> m.from] ELSE None]
+      [] m.kind = "parts"     -> row
+
+(* The row is as m would have made it. *)
+AsMade(row, m) ==
+    \/ m.kind = "acquire" /\ row.state = "inProgress"
+    \/ m.kind \in {"complete", "transact"} /\ row.state = "complete"
+    \/ m.kind = "release" /\ row.state = "released"
+    \/ m.kind = "hold" /\ row.state = "held"
+    \/ m.kind = "extend" /\ row.state = "inProgress" /\ row.lease >= m.lease
+    \/ m.kind = "pin" /\ row.state = "inProgress" /\ row.ttl = Never
+    \/ m.kind = "resolve" /\ row.state = m.take
+
+(* What a refused write may be: our own, of which only the response was lost. *)
+Made(row, m) ==
+    /\ On("recognition") /\ row.id = m.id
+    /\ AsMade(row, m) \/ (~On("made_state") /\ m.kind # "acquire")
+=============================================================================
