@@ -49,6 +49,8 @@ class Pipeline:
         self._oldest: datetime | None = None
         """Since when the write that is on its way has been due."""
         self._closing = False
+        self._idle = False
+        """Whether the writer waits for something to write."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -61,7 +63,8 @@ class Pipeline:
                 # Its own copy of the context: log keys and the like are the invocation's there, too.
                 self._thread = threading.Thread(target=copy_context().run, args=(self._write,), daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            if self._idle or not self._expected:  # else the writer looks by itself: to wake it costs a switch
+                self._changed.notify_all()
 
     @property
     def is_ready(self) -> bool:
@@ -122,7 +125,9 @@ class Pipeline:
         with self._changed:
             self._oldest, self._clock.paused = None, False
             self._changed.notify_all()
+            self._idle = True
             self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._idle = False
             batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
             self._oldest = batch[0][0] if batch else None
             return batch
