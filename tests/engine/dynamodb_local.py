@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
+import sys
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -100,3 +102,19 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
     if process.stderr is not None:
         process.stderr.close()
+
+
+def _until_stopped() -> None:
+    """Run the engine, and say where, until this process is interrupted or terminated."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with running() as endpoint:
+            sys.stdout.write(f"DYNAMODB_ENDPOINT={endpoint}\n")
+            sys.stdout.flush()
+            signal.pause()
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    _until_stopped()

@@ -81,7 +81,9 @@ def test_redelivered_released_records_run_again(counted: Counted) -> None:
     counted.calls()
     fails = False
     assert handler(records(*TEN, received=2), counted.rig.context("request-2")) == ALL_WELL
-    assert counted.calls() == [BATCH, READ, *[SINGLE] * 10, BATCH]
+    calls = counted.calls()
+    assert set(calls[:2]) == {BATCH, READ}  # at once, for a redelivery most likely has a row
+    assert calls[2:] == [*[SINGLE] * 10, BATCH]
     assert seen == TEN * 2
     assert counted.rig.states() == [State.COMPLETE] * 10
 

@@ -49,7 +49,9 @@ class Acquire:
     fingerprint: str | None = None
     delivery: str | None = None
     known: bool = False
-    """Whether there is a row, most likely: the store may save a try that asks for none. No condition."""
+    """Whether a row was seen: the store may save a try that asks for none. No condition."""
+    likely: bool = False
+    """Whether there is a row, most likely: the store may read it while it tries. No condition."""
 
 
 class Holder(NamedTuple):

@@ -118,7 +118,13 @@ class Admissions:
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
         wishes = [
-            self._wish(call, new_attempt_id(), self._take(call), known=alone and call.redelivered)
+            self._wish(
+                call,
+                new_attempt_id(),
+                self._take(call),
+                known=alone and call.redelivered,
+                likely=call.redelivered,
+            )
             for call in calls
         ]
         with self._story.segment("once.acquire") as segment:
@@ -235,7 +241,15 @@ class Admissions:
             return AsSeen(record.attempt, None)
         return Unclaimed(take_over=False)
 
-    def _wish(self, call: Call, attempt: str, take: Unclaimed | AsSeen, *, known: bool = True) -> Acquire:
+    def _wish(
+        self,
+        call: Call,
+        attempt: str,
+        take: Unclaimed | AsSeen,
+        *,
+        known: bool = True,
+        likely: bool = True,
+    ) -> Acquire:
         lease = self._lease(call)
         # Guarantee 6: what may have to wait for a person never expires.
         mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
@@ -250,6 +264,7 @@ class Admissions:
             fingerprint=call.fingerprint,
             delivery=call.delivery,
             known=known,
+            likely=likely,
         )
 
     def _lease(self, call: Call) -> datetime:

@@ -75,9 +75,13 @@ class Batches:
         """Acquire each token that has no row, and tell of the others who has them."""
         new = [wish for wish in wishes if isinstance(wish.take, Unclaimed) and not wish.known]
         inserts = [statements.insert(self._wire.table, wish, self._shards) for wish in new]
+        likely = [wish.token for wish in new if wish.likely]
+        # What is redelivered has a row, most likely: it is read in the same round trip that asks for none.
+        read = self._wire.meanwhile(lambda: self._standing(likely, deadline)) if likely else dict
         outcomes = dict(zip((wish.token for wish in new), self._executed(inserts, deadline), strict=True))
+        standing = read()
         lost = [token for token, outcome in outcomes.items() if outcome in (DUPLICATE, CONFLICT)]
-        standing = self._standing(lost, deadline)
+        standing |= self._standing([token for token in lost if standing.get(token) is None], deadline)
         return [
             _acquired(wish, outcomes[wish.token], standing.get(wish.token))
             if wish.token in outcomes

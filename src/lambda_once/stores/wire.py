@@ -104,9 +104,16 @@ class Wire:
         """Do *work* for each of *values*, at once where there are several; the results are in order."""
         if len(values) < 2:  # noqa: PLR2004  (one needs no second thread)
             return [work(value) for value in values]
+        return list(self._threads().map(work, values))
+
+    def meanwhile(self, work: Callable[[], A]) -> Callable[[], A]:
+        """Begin *work* in another thread, and return what waits for its result."""
+        return self._threads().submit(work).result
+
+    def _threads(self) -> ThreadPoolExecutor:
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
-        return list(self._pool.map(work, values))
+            return self._pool
 
     def _connected(self) -> Any:
         if self._client is None:
