@@ -44,7 +44,7 @@ def test_ten_duplicates_cost_two_calls(counted: Counted, received: int) -> None:
     handler(records(*TEN), counted.rig.context())
     counted.calls()
     assert handler(records(*TEN, received=received), counted.rig.context("request-2")) == ALL_WELL
-    assert counted.calls() == [BATCH, READ]
+    assert sorted(counted.calls()) == [BATCH, READ]
     assert counted.rig.happenings().count("once.replayed") == 10
 
 
