@@ -120,6 +120,10 @@ bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of do
 model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost …" with its trace (needs Java 17)
 	@$(BIN)/python model/check.py $(ONLY)
 
+.PHONY: simulate
+simulate: $(VENV)/.dev ## Play SEEDS=n schedules of faults, from seed FROM=m on, and tell each that breaks a promise
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FROM),0)
+
 .PHONY: dynamodb
 dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
 

@@ -36,6 +36,14 @@ LAST_WORD = timedelta(seconds=2)
 """How long the release of something that never started may take, the deadline notwithstanding."""
 
 
+_ENDS = {
+    State.COMPLETE: Happening.COMPLETED,
+    State.RELEASED: Happening.RELEASED,
+    State.HELD: Happening.HELD,
+}
+"""What has happened to an attempt whose row, in its own name, says so."""
+
+
 class Ending(NamedTuple):
     """What an attempt is about to write, and what its caller gets once it is written."""
 
@@ -96,6 +104,14 @@ class Settlement:
                 attempt.happened = ending.happening
                 self._remember(ending)
                 self._story.of_attempt(ending.happening, attempt, error=_kind(ending.error))
+            case Refused(Record() as ours) if ours.attempt == attempt.id and ours.state in _ENDS:
+                # A write of our own stands whose answer was lost: a transaction's, after which work raised.
+                attempt.happened = _ENDS[ours.state]
+                self._story.of_attempt(
+                    attempt.happened, attempt, reason="written before, its answer was lost"
+                )
+                if ending.error is None:
+                    return self._outcome_of(attempt, ours)
             case Refused(Record() as successor) if not attempt.unprotected:
                 self._story.of_record(Happening.FENCED, attempt.call, successor, error=_kind(ending.error))
                 if ending.error is None:

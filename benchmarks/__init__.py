@@ -1,0 +1,1 @@
+"""What lambda-once costs beside Powertools' idempotency utility: one run, the same events, one table."""

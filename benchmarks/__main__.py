@@ -1,0 +1,66 @@
+"""`python -m benchmarks`: take the figures, print them; --docs brings docs/performance.md up to date."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.run import FULL, QUICK, measured, prepared
+from tests.engine.dynamodb_local import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "performance.md"
+NEEDED_WIDTH = 130
+
+
+def main() -> None:
+    """Run everything once."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds: the order of things, not their size"
+    )
+    parser.add_argument("--docs", action="store_true", help=f"write the figures and charts into {DOCS.name}/")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - started:4.0f} s  {what}", file=sys.stderr)
+
+    size = QUICK if arguments.quick else FULL
+    tell("what DynamoDB answers and charges for")
+    with _engine() as endpoint:
+        known = prepared(size, endpoint)
+    found = measured(size, known, tell)
+    Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(report.table(found))
+    if arguments.docs:
+        from benchmarks import chart
+
+        PAGE.write_text(report.replaced(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+        for path in [PAGE, *chart.draw(found, DOCS / "img")]:
+            tell(f"written: {path.relative_to(DOCS.parent)}")
+
+
+@contextmanager
+def _engine() -> Iterator[str]:
+    """Give the endpoint that DYNAMODB_ENDPOINT names, else start DynamoDB Local."""
+    given = os.environ.get("DYNAMODB_ENDPOINT")
+    if given:
+        yield given
+        return
+    with running() as endpoint:
+        yield endpoint
+
+
+if __name__ == "__main__":
+    main()

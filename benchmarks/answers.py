@@ -1,0 +1,77 @@
+"""
+What a table answers, for two handlers that are known: read off rows that a real engine stored.
+
+A claim of a key that has a row is refused with that row, every other write is taken. Conditions are not
+judged: nobody lapses here and nobody is fenced. This is for time; guarantees are shown on engines.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Row = dict[str, Any]
+
+KEYS = ("lockToken", "id")
+_KEY = re.compile(rb'"(?:lockToken|id)": ?{"S": ?"([^"]*)"')
+REFUSED = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
+
+
+class Answers:
+    """Answers requests in DynamoDB's JSON protocol, given the *rows* that the table has."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = {key_of(row): row for row in rows}
+        self._refusals = {key.encode(): _refusal(row) for key, row in self._rows.items()}
+
+    def to(self, operation: str, body: bytes) -> tuple[int, bytes]:
+        """Return status and body of the answer to *operation*."""
+        match operation:
+            case "PutItem" | "UpdateItem":
+                key = _KEY.search(body) if b"attribute_not_exists" in body else None
+                refusal = None if key is None else self._refusals.get(key[1])
+                return (200, b"{}") if refusal is None else (400, refusal)
+            case "BatchExecuteStatement":
+                statements = json.loads(body)["Statements"]
+                return 200, encoded({"Responses": [self._executed(one) for one in statements]})
+            case "BatchGetItem":
+                wanted = json.loads(body)["RequestItems"].items()
+                found = {table: self._found(keys["Keys"]) for table, keys in wanted}
+                return 200, encoded({"Responses": found, "UnprocessedKeys": {}})
+            case _:
+                return 200, b"{}"
+
+    def _executed(self, statement: Mapping[str, Any]) -> Mapping[str, Any]:
+        taken = (
+            statement["Statement"].startswith("INSERT") and statement["Parameters"][0]["S"] not in self._rows
+        )
+        if taken or not statement["Statement"].startswith("INSERT"):
+            return {}
+        return {"Error": {"Code": "DuplicateItem", "Message": "Duplicate primary key exists in table"}}
+
+    def _found(self, keys: Iterable[Row]) -> list[Row]:
+        return [self._rows[key_of(key)] for key in keys if key_of(key) in self._rows]
+
+
+def key_of(row: Row) -> str:
+    """Return the key of *row*, in the table of either side."""
+    key: str = next(row[name]["S"] for name in KEYS if name in row)
+    return key
+
+
+def _refusal(row: Row) -> bytes:
+    return encoded({"__type": REFUSED, "message": "The conditional request failed", "Item": row})
+
+
+def encoded(answer: object) -> bytes:
+    """Return *answer* as JSON; bytes, as botocore gives them, in base64, as they came."""
+    return json.dumps(answer, separators=(",", ":"), default=_in_base64).encode()
+
+
+def _in_base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()

@@ -1,0 +1,205 @@
+"""The two sides, each as its own documentation sets it up, over the client that it makes by itself."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent,
+    idempotent_function,
+)
+
+from benchmarks import deliveries
+from lambda_once import Once
+from lambda_once.stores.wire import new_client
+from lambda_once.testing import create_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+    Handler = Callable[[dict[str, Any], Any], Any]
+
+
+class Side(Protocol):
+    """One of the two that are compared. Every handler stands on a client of its own."""
+
+    name: str
+    table: str
+
+    def client(self) -> Any:
+        """Make a client as the library does where the user gives none."""
+        ...
+
+    def create_table(self, client: Any) -> None: ...
+
+    def queue(self, client: Any) -> Handler:
+        """Return a handler of SQS batches, whose records cost nothing to work; a record's body is its key."""
+        ...
+
+    def quiet_queue(self, client: Any) -> Handler:
+        """Return the same, logging errors only."""
+        ...
+
+    def api(self, client: Any, *, cache: bool = False) -> Handler:
+        """Return a handler of requests, whose key is a header. *cache*: it remembers outcomes in memory."""
+        ...
+
+    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
+        """Return a function of an order, which returns *result*."""
+        ...
+
+
+class LambdaOnce:
+    """The package, with its log lines and metrics."""
+
+    name = "lambda-once"
+    table = "tokens"
+
+    def client(self) -> Any:
+        return new_client()
+
+    def create_table(self, client: Any) -> None:
+        create_table(client, self.table)
+
+    def queue(self, client: Any) -> Handler:
+        return self._queue(self._once(client))
+
+    def quiet_queue(self, client: Any) -> Handler:
+        return self._queue(self._once(client, level="ERROR"))
+
+    def api(self, client: Any, *, cache: bool = False) -> Handler:
+        @self._once(client, cache=100 if cache else 0).api_gateway
+        def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
+            return deliveries.answer()
+
+        return create
+
+    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
+        once = self._once(client)
+
+        @once.function(key="order.orderId")
+        def work(order: dict[str, Any]) -> str:
+            return result
+
+        def within(order: dict[str, Any]) -> str:
+            with once.invocation(_Minute()):
+                return work(order)
+
+        return within
+
+    def _queue(self, once: Once) -> Handler:
+        @once.sqs(name="charge")
+        def charge(record: SQSRecord) -> None:
+            pass
+
+        return charge
+
+    def _once(self, client: Any, cache: int = 0, level: str = "INFO") -> Once:
+        return Once(
+            table=self.table,
+            client=client,
+            service="orders",
+            logger=Logger(service=f"orders-{level}", level=level),  # one a name: the first sets its level
+            metrics=Metrics(namespace="shop", service="orders"),
+            cache=cache,
+        )
+
+
+class Powertools:
+    """Powertools for AWS Lambda: its batch and idempotency utilities, without log lines or metrics."""
+
+    name = "Powertools"
+    table = "idempotency"
+
+    def client(self) -> Any:
+        return boto3.client("dynamodb")
+
+    def create_table(self, client: Any) -> None:
+        client.create_table(
+            TableName=self.table,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        )
+        client.get_waiter("table_exists").wait(TableName=self.table)
+
+    def queue(self, client: Any) -> Handler:
+        processor = BatchProcessor(event_type=EventType.SQS)
+        config = IdempotencyConfig()
+
+        @idempotent_function(  # type: ignore[untyped-decorator]
+            data_keyword_argument="order", persistence_store=self._layer(client), config=config
+        )
+        def charge(order: Any) -> None:
+            pass
+
+        def charge_record(record: SQSRecord) -> None:
+            charge(order=record.json_body)
+
+        def handler(event: dict[str, Any], context: Any) -> Any:
+            config.register_lambda_context(context)
+            return process_partial_response(
+                event=event, record_handler=charge_record, processor=processor, context=context
+            )
+
+        return handler
+
+    def quiet_queue(self, client: Any) -> Handler:
+        return self.queue(client)
+
+    def api(self, client: Any, *, cache: bool = False) -> Handler:
+        config = IdempotencyConfig(event_key_jmespath='headers."idempotency-key"', use_local_cache=cache)
+
+        @idempotent(persistence_store=self._layer(client), config=config)
+        def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
+            return deliveries.answer()
+
+        return create
+
+    def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
+        config = IdempotencyConfig(event_key_jmespath="orderId")
+        config.register_lambda_context(_Minute())  # type: ignore[arg-type]  # reads the remaining time only
+
+        @idempotent_function(  # type: ignore[untyped-decorator]
+            data_keyword_argument="order", persistence_store=self._layer(client), config=config
+        )
+        def work(order: dict[str, Any]) -> str:
+            return result
+
+        return lambda order: work(order=order)
+
+    def digest(self, payload: Any) -> str:
+        """Return the hash that makes the key, as the persistence layer takes it."""
+        return self._hasher._generate_hash(payload)  # noqa: SLF001  (it has no public name)
+
+    @functools.cached_property
+    def _hasher(self) -> DynamoDBPersistenceLayer:
+        layer = self._layer(self.client())
+        layer.configure(IdempotencyConfig())
+        return layer
+
+    def _layer(self, client: Any) -> DynamoDBPersistenceLayer:
+        return DynamoDBPersistenceLayer(table_name=self.table, boto3_client=client)
+
+
+class _Minute:
+    """A context in which a minute is left."""
+
+    aws_request_id = "00000000-0000-0000-0000-000000000000"
+    function_name = "orders"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 60_000
+
+
+OURS = LambdaOnce()
+THEIRS = Powertools()
+SIDES: tuple[Side, Side] = (OURS, THEIRS)

@@ -1,0 +1,88 @@
+"""Where a run takes place: the environment of a function, the engine, and the conditions to be told."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_LAMBDA_FUNCTION_NAME": "orders",
+    "POWERTOOLS_SERVICE_NAME": "orders",
+    "POWERTOOLS_METRICS_NAMESPACE": "shop",
+    "LAMBDA_ONCE_TABLE": "tokens",
+    "IDEMPOTENCY_TABLE": "idempotency",
+}
+ENDPOINT = "AWS_ENDPOINT_URL_DYNAMODB"
+
+
+@contextmanager
+def function_environment() -> Iterator[None]:
+    """Let the block run as a function does: with a name, no real credentials, and its output unseen."""
+    before = dict(os.environ)
+    os.environ.update(ENVIRONMENT)
+    gc.collect()
+    gc.freeze()  # what is there already is left out of the collections between two rounds
+    try:
+        with redirect_stdout(_nowhere()):
+            yield
+    finally:
+        gc.unfreeze()
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@cache
+def _nowhere() -> TextIO:
+    """Return one file for the whole process: a Powertools Logger keeps the output it first met."""
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+@contextmanager
+def reaching(endpoint: str) -> Iterator[None]:
+    """Let clients that are made in the block, and what they send later, go to *endpoint*."""
+    before = os.environ.get(ENDPOINT)
+    os.environ[ENDPOINT] = endpoint
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[ENDPOINT]
+        else:
+            os.environ[ENDPOINT] = before
+
+
+def conditions() -> dict[str, str]:
+    """Return what the figures depend on beside the code."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{os.cpu_count()} × {_processor()}, {platform.system()} {platform.machine()}",
+        "Python": platform.python_version(),
+        "aws-lambda-powertools": version("aws-lambda-powertools"),
+        "boto3, botocore": f"{version('boto3')}, {version('botocore')}",
+        "lambda-once": version("lambda-once"),
+        "table": "a stand-in on loopback; requests and capacity: DynamoDB Local",
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or sys.platform

@@ -1,0 +1,50 @@
+"""What the package takes from the world, made to follow from a seed: randomness, threads, and no output."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from lambda_once.core import results
+from lambda_once.observability import logs, metrics
+from lambda_once.runner import pipeline
+from lambda_once.stores import batches, wire
+from tests.simulation import baton
+
+
+@contextmanager
+def determined(seed: int) -> Iterator[None]:
+    """Let everything that the package takes from the world come from the schedule instead."""
+    ids = iter(range(1, 1_000_000))
+    rng = random.Random(f"jitter {seed}")
+    threads = SimpleNamespace(Thread=baton.Thread, Condition=baton.Condition, Lock=threading.Lock)
+    replaced: list[tuple[Any, str, Any]] = [
+        (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
+        (wire, "SystemRandom", lambda: rng),
+        (wire, "ThreadPoolExecutor", baton.Executor),
+        (pipeline, "threading", threads),
+        (batches.Batches, "usable", property(lambda found: not found._denied)),
+        (logs, "write", _nothing),
+        (logs, "standard_logger", _nothing),
+        (metrics, "write", _nothing),
+        (results, "INLINE_LIMIT", 300),
+        (results, "PART_LIMIT", 500),
+        (results, "_PLAIN_LIMIT", 200),
+    ]
+    before = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
+    for owner, name, value in replaced:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return

@@ -1,0 +1,178 @@
+"""Ways of taking guards out of the package: each drops one thing, and leaves all else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.record import Record
+from lambda_once.runner import admission, probing, settlement
+from lambda_once.runner.admission import Admissions
+from lambda_once.runner.attempt import Attempt
+from lambda_once.runner.invocation import current_invocation
+from lambda_once.stores import batches, dynamodb, requests, singles, statements
+from lambda_once.stores.contract import Acquired, Refused, Won
+from lambda_once.stores.dynamodb import DynamoDBStore
+from tests.simulation import partiql
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+ALWAYS = {requests: "attribute_exists(lockToken)", statements: '"lockToken" IS NOT MISSING'}
+
+
+def without(module: Any, name: str, part: str) -> Patch:
+    """Let *part* of the condition *name* always hold; its placeholders stay: the engine wants them used."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        text = getattr(module, name)
+        assert part in text, f"{part!r} is not in {text!r}"
+        monkeypatch.setattr(module, name, text.replace(part, f"({part} OR {ALWAYS[module]})"))
+
+    return patch
+
+
+def placing(owner: Any, name: str, value: Any) -> Patch:
+    """Put *value* where *name* of *owner* was."""
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, value)
+
+
+def made_by_id_alone(record: Any, write: Any) -> bool:
+    """Recognise a write by the attempt id, whatever the state."""
+    return record is not None and record.attempt == write.attempt
+
+
+def never(*_: Any, **__: Any) -> bool:
+    """Recognise nothing."""
+    return False
+
+
+def asks_nothing(wish: Any) -> Any:
+    """Acquire without a condition."""
+    return f"{ALWAYS[requests]} OR {requests.ABSENT}", {}
+
+
+def request_id() -> str:
+    """One id for all tries of a request, as a request id is."""
+    invocation = current_invocation()
+    assert invocation is not None
+    return str(invocation.request_id)
+
+
+def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every acquisition have a ttl."""
+    wish = Admissions._wish
+
+    def mortal(admissions: Admissions, *args: Any, **options: Any) -> Any:
+        made = wish(admissions, *args, **options)
+        return replace(made, ttl=epoch_seconds(made.lease) + 1_000)
+
+    monkeypatch.setattr(Admissions, "_wish", mortal)
+
+
+def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every acquisition expire in a second."""
+    wish = Admissions._wish
+
+    def short(admissions: Admissions, *args: Any, **options: Any) -> Any:
+        made = wish(admissions, *args, **options)
+        return replace(made, ttl=epoch_seconds(made.now) + 1)
+
+    monkeypatch.setattr(Admissions, "_wish", short)
+
+
+def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Patch:
+    """Let `ttl_after` say *ttl* for a change of this *kind*."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        right = vars(settlement)["ttl_after"]
+
+        def wrong(change: Any, call: Any, now: Any) -> int | None:
+            return ttl(change, call, now) if isinstance(change, kind) else right(change, call, now)
+
+        monkeypatch.setattr(settlement, "ttl_after", wrong)
+
+    return patch
+
+
+def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an acquisition without a ttl leave the one that is there."""
+    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "delivery"))
+
+
+def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the parts of a large result when the row says already that they are there."""
+    put, finish = singles.Singles.put_parts, DynamoDBStore.finish
+
+    def flipped(store: DynamoDBStore, found: Any, deadline: Any) -> Any:
+        monkeypatch.setattr(singles.Singles, "put_parts", lambda *_: None)
+        answers = finish(store, found, deadline)
+        for write in found:
+            put(store._singles, write, deadline)
+        return answers
+
+    monkeypatch.setattr(DynamoDBStore, "finish", flipped)
+
+
+def part_key_by_token(token: str, _attempt: str, number: int) -> str:
+    """Name parts by their token alone."""
+    return f"{token}#{number}"
+
+
+def not_recognised(self: Any, error: Exception, wish: Any, deadline: Any) -> Acquired:
+    """Take our own row for somebody else's, after a single write."""
+    answer = _right_not_acquired(self, error, wish, deadline)
+    if not isinstance(answer, Won):
+        return answer
+    standing = self._standing(error, wish.token, deadline)
+    return Refused(standing) if isinstance(standing, Record) else answer
+
+
+_right_not_acquired = singles.Singles._not_acquired
+
+
+def unrecognised_insert(wish: Any, outcome: Any, standing: Any) -> Any:
+    """Take our own row for somebody else's, after an INSERT."""
+    answer = _right_acquired(wish, outcome, standing)
+    return Refused(standing) if isinstance(answer, Won) and outcome is not None else answer
+
+
+_right_acquired = batches._acquired
+
+
+def unrecognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never recognise an acquisition whose answer was lost."""
+    monkeypatch.setattr(singles.Singles, "_not_acquired", not_recognised)
+    monkeypatch.setattr(batches, "_acquired", unrecognised_insert)
+
+
+def overwriting_insert(statement: Any, before: Any) -> Any:
+    """Let an INSERT overwrite, as moto does."""
+    return statement.item if isinstance(statement, partiql.Insert) else _right_written(statement, before)
+
+
+_right_written = partiql.written
+
+
+def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str) -> Attempt:
+    """Run although the table did not answer."""
+    return Attempt(call, wish.attempt, 0, wish.now, wish.lease, self._settlement)
+
+
+def recognising(how: Callable[..., bool]) -> Patch:
+    """Let *how* tell whether a refused write was our own."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (singles, batches, dynamodb):
+            monkeypatch.setattr(module, "made_by", how)
+
+    return patch
+
+
+def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all tries of a request be one attempt."""
+    for module in (admission, probing):
+        monkeypatch.setattr(module, "new_attempt_id", request_id)

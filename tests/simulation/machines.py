@@ -1,0 +1,184 @@
+"""Machines with the package on them: its real faces and stores, on a simulated client and clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambda_once import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Done, Fenced, Lapsed, Once, StoreUnavailable
+from lambda_once.testing.clock import START
+from tests.simulation.baton import Scheduler
+from tests.simulation.deeds import Deeds
+from tests.simulation.ledger import Ledger
+from tests.simulation.network import Network
+from tests.simulation.scenario import Scenario
+
+TABLE = "tokens"
+EFFECTS = "effects"
+
+
+class TryAgain(Exception):
+    """Nothing was done: RELEASE."""
+
+
+class Final(Exception):
+    """It failed for good: STORE."""
+
+
+class Unsafe(Exception):
+    """A person must look: HOLD."""
+
+
+ON_ERROR: dict[str, Any] = {"release": RELEASE, "store": {Final: STORE}, "hold": {Unsafe: HOLD}}
+
+
+class MachineClock:
+    """A clock that is wrong by what its machine's is."""
+
+    def __init__(self, scheduler: Scheduler, skew: int) -> None:
+        self._scheduler = scheduler
+        self._skew = skew
+
+    def now(self) -> datetime:
+        return START + timedelta(milliseconds=self._scheduler.now + self._skew)
+
+    def sleep(self, seconds: float) -> None:
+        self._scheduler.pause(max(1, round(seconds * 1000)))
+
+
+@dataclass
+class Machine:
+    """One environment: its clock, its policy, and its handlers."""
+
+    name: str
+    skew: int
+    on_lapse: str
+    single: Callable[[Any, Any], Any]
+    batch: Callable[[Any, Any], Any]
+
+
+class Works:
+    """Makes machines, and does the work that their handlers are for."""
+
+    def __init__(
+        self, scenario: Scenario, network: Network, ledger: Ledger, deeds: Deeds, rng: random.Random
+    ) -> None:
+        self._scenario = scenario
+        self._network = network
+        self._scheduler = network.scheduler
+        self._ledger = ledger
+        self._deeds = deeds
+        self._rng = rng
+        self.starting: Callable[[str], None] = lambda _message_id: None
+        """Told of each message whose work starts."""
+
+    def machine(self, name: str, skew: int, on_lapse: str) -> Machine:
+        scenario = self._scenario
+        once = Once(table=TABLE, client=self._network.client(), service="shop", hooks=[self._deeds.hook])
+        once._host.clock = MachineClock(self._scheduler, skew)
+        options: dict[str, Any] = {
+            "name": "charge",
+            "key": "order",
+            "keep": timedelta(seconds=scenario.keep),
+            "lease": None if scenario.lease is None else timedelta(milliseconds=scenario.lease),
+            "on_error": ON_ERROR[scenario.on_error],
+            "on_lapse": self._probe if on_lapse == "probe" else on_lapse,
+            "on_in_progress": "wait" if scenario.waits else "conflict",
+            "cache": scenario.cache,
+        }
+
+        @once.event(**options)
+        def single(event: dict[str, Any]) -> Any:
+            return self._work(once, str(event["amount"]))
+
+        @once.sqs(**options)
+        def batch(record: Any) -> Any:
+            self.starting(record.message_id)
+            return self._work(once, str(record.json_body["amount"]))
+
+        return Machine(name, skew, on_lapse, single, batch)
+
+    # ---------------------------------------------------------------- the work
+
+    def _work(self, once: Once, payload: str) -> Any:
+        attempt, rng = once.current(), self._rng
+        self._deeds.starts(attempt)
+        self._toil(attempt)
+        if self._scenario.extends:
+            for seconds in sorted(rng.sample((5, 12, 25), rng.randint(0, 2))):
+                self._extend(attempt, seconds)
+                self._toil(attempt)
+        self._fail(attempt, payload)
+        value = self._value(attempt.id)
+        if self._scenario.transacts and rng.random() < 0.5:
+            return self._transact(attempt, payload, value)
+        self._deeds.effect(attempt.token, attempt.id)
+        self._deeds.ends(attempt, payload, value)
+        self._toil(attempt)
+        if self._scenario.on_error == "hold" and rng.random() < 0.15:
+            raise Unsafe
+        return value
+
+    def _toil(self, attempt: Any) -> None:
+        self._network.step()
+        quick = self._network.calm or self._rng.random() < 0.6
+        self._scheduler.pause(
+            self._rng.choice((0, 1)) if quick else self._rng.choice((20, 400, 1_500, 4_000))
+        )
+        self._network.step()
+        self._deeds.works(attempt)
+
+    def _extend(self, attempt: Any, seconds: int) -> None:
+        try:
+            attempt.extend(seconds)
+        except Fenced:
+            self._deeds.fenced(attempt)
+            raise
+        except StoreUnavailable:
+            return
+
+    def _fail(self, attempt: Any, payload: str) -> None:
+        luck = self._rng.random()
+        if luck > 0.2:
+            return
+        match self._scenario.on_error:
+            case "store":
+                self._deeds.done[attempt.token].add(payload)
+                raise Final("sold out")
+            case "hold" if luck < 0.1:
+                raise Unsafe("look at it")
+            case _:
+                raise TryAgain("busy")
+
+    def _transact(self, attempt: Any, payload: str, value: Any) -> Any:
+        item = {"id": {"S": attempt.id}, "token": {"S": attempt.token}, "payload": {"S": payload}}
+        put = {"TableName": EFFECTS, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
+        try:
+            return attempt.transact([{"Put": put}], result=value)
+        except Fenced:
+            self._deeds.fenced(attempt)
+            raise
+        except StoreUnavailable:
+            self._deeds.unknown.add(attempt.id)
+            raise
+
+    def _value(self, attempt: str) -> Any:
+        if self._scenario.large:
+            return {"by": attempt, "text": self._rng.randbytes(700).hex()}
+        return self._rng.choice(
+            ({"by": attempt}, {"by": attempt}, {"by": attempt}, 0, {}, [], "", False, None)
+        )
+
+    def _probe(self, lapsed: Lapsed, *_: Any) -> Any:
+        """Say what is true of the lapsed attempt, or not know it."""
+        # It asks another system, which takes its time: what it says may be out of date when it is heard.
+        self._scheduler.pause(self._rng.choice((1, 5, 300, 2_500)))
+        if self._rng.random() < 0.1:
+            return UNKNOWN
+        if self._deeds.effects[lapsed.token]:
+            return Done({"by": "the probe"})
+        self._ledger.resolved.add(lapsed.attempt)
+        return NOT_DONE

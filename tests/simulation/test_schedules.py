@@ -1,0 +1,85 @@
+"""Thousands of schedules, each from its seed, in none of which a promise is broken."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.simulation.play import play
+from tests.simulation.scenario import scenario
+
+SCHEDULES = 2_400
+PARTS = 12
+
+WANTED = (
+    "is lost",
+    "the answer is lost",
+    "is under way",
+    "a ghost: done",
+    "a ghost: refused",
+    "throttled",
+    "conflict",
+    "crashes",
+    "stands still",
+    "its time is up",
+    "INSERT INTO",
+    "DuplicateItem",
+    "ConditionalCheckFailed",
+    'UPDATE "tokens"',
+    "TRANSACT",
+    "PUT k",
+    "is complete",
+    "is released",
+    "is error",
+    "ttl            deletes",
+    "has lapsed, and was done",
+    "has lapsed, and was not done",
+    "ThrottlingError",
+    "raises Held",
+    "raises KeyReused",
+    "raises InProgress",
+    "raises StoreUnavailable",
+    "raises Fenced",
+    "raises BatchProcessingError",
+)
+"""What stories tell of: every misfortune, every way of writing, every end of an attempt."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_schedule_breaks_a_promise(part: int) -> None:
+    """Whatever is lost, late, killed, paused or skewed: the guarantees hold at every step."""
+    for seed in range(part, SCHEDULES, PARTS):
+        play(seed)
+
+
+def test_a_seed_tells_one_story() -> None:
+    """A schedule follows from its seed: played again, it is the same to the last step."""
+    for seed in (3, 14, 159):
+        assert play(seed).text() == play(seed).text()
+
+
+def test_the_schedules_meet_what_they_are_for() -> None:
+    """Among a few hundred schedules is everything that they are to try."""
+    told: Counter[str] = Counter()
+    for seed in range(400):
+        text = play(seed).text()
+        told.update(word for word in WANTED if word in text)
+    assert {word for word in WANTED if told[word] < 3} == set(), told
+
+
+def test_scenarios_differ() -> None:
+    """All faces and policies come up, alone and beside each other."""
+    found = [scenario(seed) for seed in range(500)]
+    assert {one.face for one in found} == {"event", "sqs", "fifo"}
+    assert {rule for one in found for rule in one.on_lapse} == {"take_over", "hold", "probe"}
+    assert {one.on_error for one in found} == {"release", "store", "hold"}
+    assert any(len(set(one.on_lapse)) > 1 for one in found)
+
+
+def test_a_story_can_be_read() -> None:
+    """Each step of a story has its number, its time, who did it, and what."""
+    lines = play(3).text().splitlines()
+    assert lines
+    assert all(re.match(r" *\d+ +\d+\.\d{3} s  ", line) for line in lines)

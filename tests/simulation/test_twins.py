@@ -1,0 +1,237 @@
+"""Every condition of every write, dropped in turn: the simulator finds what it is there for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.writes import Extend, Hold
+from lambda_once.runner import admission
+from lambda_once.runner.admission import Admissions
+from lambda_once.runner.settlement import Settlement
+from lambda_once.stores import requests, statements
+from tests.simulation import engine
+from tests.simulation import play as playing
+from tests.simulation.guards import (
+    Patch,
+    asks_nothing,
+    keeping_the_old_ttl,
+    made_by_id_alone,
+    never,
+    overwriting_insert,
+    part_key_by_token,
+    parts_after_the_row,
+    placing,
+    recognising,
+    runs_all_the_same,
+    ttl_after_with,
+    unrecognised,
+    with_request_ids,
+    with_ttl_under_hold,
+    with_ttl_within_the_lease,
+    without,
+)
+from tests.simulation.network import DEAF
+from tests.simulation.play import play
+from tests.simulation.scenario import Scenario, scenario
+from tests.simulation.story import Counterexample
+
+SEEDS = 60_000
+"""From these the seeds are taken that a twin may need: those of scenarios in which its guard is at work."""
+PLAYED = 1_500
+"""How many of them are played at most."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The package without one guard, and what the simulator finds then."""
+
+    drop: Patch
+    finds: str
+    where: Callable[[Scenario], bool] = lambda _scenario: True
+
+
+def take_over(found: Scenario) -> bool:
+    """Every machine takes over."""
+    return set(found.on_lapse) == {"take_over"}
+
+
+def hold(found: Scenario) -> bool:
+    """Every machine holds."""
+    return set(found.on_lapse) == {"hold"}
+
+
+def probe(found: Scenario) -> bool:
+    """Every machine asks a probe."""
+    return set(found.on_lapse) == {"probe"}
+
+
+def deaf(found: Scenario) -> bool:
+    """Transactions are written, and nobody hears of it."""
+    return found.transacts and found.weather is DEAF
+
+
+def a_deploy(found: Scenario) -> bool:
+    """The machines differ in their policy."""
+    return len(set(found.on_lapse)) > 1
+
+
+UNSET = "attribute_not_exists(#status)"
+UNSETTLED = "attribute_not_exists(actualCompletion)"
+IN_PROGRESS = "begins_with(#status, :in_progress)"
+TWO_HOLD = "two hold one token"
+OVERWRITTEN = "a stored outcome was overwritten"
+LATE = "was changed by a late write"
+
+TWINS = {
+    # acquisitions under take_over
+    "an acquisition asks nothing": Twin(placing(requests, "_claim", asks_nothing), ""),
+    "what is free may be in progress": Twin(
+        without(requests, "FREE", UNSET), TWO_HOLD, lambda found: take_over(found) and not found.amended
+    ),
+    "what is free may be complete": Twin(without(requests, "FREE", UNSETTLED), OVERWRITTEN),
+    "a ghost re-opens what it released": Twin(
+        without(requests, "FREE", "attempt <> :a"), "re-opened what it had released", take_over
+    ),
+    "what has a ttl counts as expired": Twin(without(requests, "FREE", "#ttl <= :now_s"), OVERWRITTEN),
+    "what has lapsed may be settled": Twin(without(requests, "LAPSED", IN_PROGRESS), OVERWRITTEN, take_over),
+    "what lives is taken over": Twin(
+        without(requests, "LAPSED", "expectedCompletion < :now"), TWO_HOLD, take_over
+    ),
+    "another payload takes over": Twin(
+        without(requests, "SAME_PAYLOAD", "fingerprint = :f"),
+        "another payload took the token over",
+        lambda found: take_over(found) and found.amended,
+    ),
+    # acquisitions under hold and probe
+    "under hold what has a ttl counts as expired": Twin(
+        without(requests, "EXPIRED", "#ttl <= :now_s"), OVERWRITTEN, hold
+    ),
+    "under hold what is in progress may expire": Twin(
+        without(requests, "EXPIRED", UNSET), "", lambda found: a_deploy(found) and found.keep == 20
+    ),
+    "a released row is taken though it was not seen": Twin(
+        without(requests, "RELEASED_AS_SEEN", "attempt = :seen"), "re-opened what it had released", hold
+    ),
+    "a released row is taken, whatever it is by now": Twin(
+        placing(
+            requests, "RELEASED_AS_SEEN", "attempt = :seen OR attribute_exists(#status) OR attempt <> :seen"
+        ),
+        "",
+        hold,
+    ),
+    # (A lease belongs to one attempt, so either of the two alone still tells the attempts apart.)
+    "a probe's answer is used for another attempt": Twin(
+        placing(
+            requests,
+            "LAPSED_AS_SEEN",
+            f"(attempt = :seen OR attempt <> lockToken OR expectedCompletion = :lease) AND {IN_PROGRESS}",
+        ),
+        "",
+        probe,
+    ),
+    "a probe's answer is used for settled work": Twin(
+        without(requests, "LAPSED_AS_SEEN", IN_PROGRESS), "", probe
+    ),
+    "a probe's answer is used for a renewed lease": Twin(
+        without(requests, "LAPSED_AS_SEEN", "expectedCompletion = :lease"),
+        TWO_HOLD,
+        lambda found: probe(found) and found.extends and found.lease == 5_000,
+    ),
+    # what becomes of an attempt, by single writes
+    "a late write counts": Twin(without(requests, "OURS", "attempt = :a"), ""),
+    "a settled outcome is written over": Twin(without(requests, "OURS", IN_PROGRESS), LATE, deaf),
+    "a lease is shortened": Twin(
+        without(requests, "LONGER", "expectedCompletion < :new"),
+        "a lease was shortened",
+        lambda found: found.extends,
+    ),
+    # the same, by statements
+    "a late statement counts": Twin(without(statements, "OURS", '"attempt" = ?'), ""),
+    "a settled outcome is written over by a statement": Twin(
+        without(statements, "OURS", 'begins_with("status", ?)'),
+        LATE,
+        lambda found: deaf(found) and found.face != "event",
+    ),
+    "an INSERT overwrites": Twin(placing(engine, "written", overwriting_insert), ""),
+    # recognition
+    "a lost response turns an attempt against itself": Twin(recognising(never), "fenced"),
+    "the id alone is recognised": Twin(recognising(made_by_id_alone), "never said so", deaf),
+    "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
+    "a try has its request's id": Twin(with_request_ids, ""),
+    "an operator writes under the id that was found": Twin(placing(playing, "new_id", lambda seen: seen), ""),
+    # time
+    "a lease has no margin": Twin(
+        placing(admission, "MARGIN", timedelta(0)),
+        TWO_HOLD,
+        lambda found: take_over(found) and found.lease is None,
+    ),
+    "work starts under any lease": Twin(placing(Admissions, "may_start", lambda *_: True), "all but over"),
+    # what expires
+    "a row expires within its lease": Twin(with_ttl_within_the_lease, "before its lease", take_over),
+    "a ttl stays behind its lease": Twin(
+        ttl_after_with(Extend, lambda _change, _call, now: epoch_seconds(now)),
+        "before its lease",
+        lambda found: take_over(found) and found.extends,
+    ),
+    "under hold a row expires": Twin(with_ttl_under_hold, "would expire", hold),
+    "a held row expires": Twin(
+        ttl_after_with(Hold, lambda _change, _call, now: epoch_seconds(now) + 5), "would expire", hold
+    ),
+    "an acquisition keeps the old ttl": Twin(keeping_the_old_ttl, "would expire", hold),
+    "what is called held expires": Twin(
+        placing(Settlement, "pin", lambda *_: None), "the row will expire", a_deploy
+    ),
+    "fences begin at nothing": Twin(
+        placing(requests, "epoch_milliseconds", lambda _at: 0),
+        "a fence did not grow",
+        lambda found: found.keep == 120,
+    ),
+    # parts of large results
+    "parts come after their row": Twin(parts_after_the_row, "they are not there", lambda found: found.large),
+    "parts are named by token": Twin(
+        placing(requests, "part_key", part_key_by_token),
+        "a part of a stored result was overwritten",
+        lambda found: found.large and take_over(found),
+    ),
+    "parts expire before their row": Twin(
+        placing(requests, "PART_MARGIN", -60),
+        "a part is gone",
+        lambda found: found.large and found.keep == 120,
+    ),
+    # nothing runs unprotected
+    "an outage is no reason not to run": Twin(
+        placing(Admissions, "_outage", runs_all_the_same),
+        "without a token",
+        lambda found: found.outage and found.remaining == 15_000,
+    ),
+}
+
+
+def search(twin: Twin) -> tuple[int, str | None, int | None]:
+    """Play schedules until one breaks a promise; return how many it took, the story, and its seed."""
+    played = 0
+    for seed in range(SEEDS):
+        if played == PLAYED:
+            break
+        if twin.where(scenario(seed)):
+            played += 1
+            try:
+                play(seed)
+            except Counterexample as found:
+                return played, str(found), seed
+    return played, None, None
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_dropped_guard_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without this guard a schedule breaks a promise, and its story says which."""
+    twin = TWINS[name]
+    twin.drop(monkeypatch)
+    played, story, _ = search(twin)
+    assert story is not None, f"{played} schedules broke no promise"
+    assert twin.finds in story.splitlines()[-1]
