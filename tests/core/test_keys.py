@@ -16,7 +16,6 @@ from lambda_once.core.keys import (
     downstream,
     is_nothing,
     select,
-    select_by,
     select_from,
     token,
 )
@@ -155,7 +154,7 @@ def test_a_message_says_what_is_missing() -> None:
 @pytest.mark.parametrize("found", [0, False, "x", (0, False), ["a", ["b"]], {"a": 1}, 1.5])
 def test_a_callable_makes_the_key(found: object) -> None:
     """What a callable returns is the key, 0 and False included."""
-    assert select_by(lambda record, *, more: (record, more)[1], "r", more=found) == found
+    assert select_from(lambda record, *, more: (record, more)[1], ["r"], {"more": found}) == found
 
 
 def test_a_callable_may_have_any_parameter() -> None:
@@ -173,7 +172,7 @@ def test_a_callable_that_finds_nothing_has_no_key(found: object) -> None:
         return found
 
     with pytest.raises(KeyMissing, match="order_id"):
-        select_by(order_id, {})
+        select_from(order_id, [{}], {})
 
 
 def test_a_callable_that_stumbles_has_no_key() -> None:
@@ -186,10 +185,10 @@ def test_a_callable_that_stumbles_has_no_key() -> None:
         raise NotImplementedError
 
     with pytest.raises(KeyMissing, match="KeyError") as raised:
-        select_by(deep, {})
+        select_from(deep, [{}], {})
     assert isinstance(raised.value.__cause__, KeyError)
     with pytest.raises(NotImplementedError):
-        select_by(broken, {})
+        select_from(broken, [{}], {})
 
 
 # -- tokens

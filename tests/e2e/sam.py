@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lambda_once.core.clock import Deadline, SystemClock
+from tests.engine.ports import answers, free_port
 
 from .image import ARCHITECTURE, ROOT, RUNTIME
 
@@ -108,7 +108,7 @@ class Stack:
     @contextmanager
     def api(self) -> Iterator[Api]:
         """Serve the stack's HTTP API on a free loopback port; every request gets a container of its own."""
-        port, log = _free_port(), FOLDER / "start-api.log"
+        port, log = free_port(), FOLDER / "start-api.log"
         with log.open("w", encoding="utf-8") as written:
             process = subprocess.Popen(
                 [SAM, *self._command("start-api"), "--port", str(port)],
@@ -218,25 +218,10 @@ def _parameters(endpoint: str) -> str:
 def _wait_until_it_listens(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     clock = SystemClock()
     deadline = Deadline(clock, clock.now() + timedelta(seconds=INVOKE_SECONDS))
-    while not _listens(port):
+    while not answers(port):
         if process.poll() is not None or deadline.passed():
             raise SamFailed(log.read_text(encoding="utf-8", errors="replace")[-4000:])
         deadline.pause(0.1)
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lambda_once.core.clock import Deadline, SystemClock
+from tests.engine.ports import answers, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def running(folder: Path = FOLDER) -> Iterator[str]:
     if not any((folder / "lib").glob("DynamoDBLocal-*.jar")):
         message = f"DynamoDB Local is not in {folder / 'lib'}: run `make dynamodb`"
         raise EngineAbsent(message)
-    port = _free_port()
+    port = free_port()
     process = _start(folder, port)
     try:
         _wait_until_it_answers(process, port)
@@ -67,7 +67,7 @@ def _start(folder: Path, port: int) -> subprocess.Popen[bytes]:
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int) -> None:
     clock = SystemClock()
     deadline = Deadline(clock, clock.now() + timedelta(seconds=START_SECONDS))
-    while not _answers(port):
+    while not answers(port):
         if process.poll() is not None:
             said = process.stderr.read().decode(errors="replace") if process.stderr is not None else ""
             message = f"DynamoDB Local ended with code {process.returncode}: {said.strip()[-2000:]}"
@@ -76,21 +76,6 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int) -> None:
             message = f"DynamoDB Local did not answer on port {port} within {START_SECONDS:.0f} s"
             raise EngineFailed(message)
         deadline.pause(0.05)
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -32,8 +32,6 @@ class Deeds:
         """The payloads that were worked to their end, by token."""
         self.values: dict[str, str] = {}
         """What the work of each attempt returned, as JSON."""
-        self.unknown: set[str] = set()
-        """Attempts that were not told whether their transaction was written."""
         self._unwritten: set[tuple[Sandbox, str]] = set()
 
     # ---------------------------------------------------------------- work
@@ -100,7 +98,7 @@ class Deeds:
             self._breaks(f"{happening} was told of an attempt whose token never said so")
 
     def _fenced_by_itself(self, tenure: Tenure, sandbox: Sandbox) -> bool:
-        return tenure.sandbox is sandbox and not tenure.lost and tenure.attempt not in self.unknown
+        return tenure.sandbox is sandbox and not tenure.lost
 
     def answered(self, sandbox: Sandbox, token: str, value: Any) -> None:
         """Judge what a caller got as the outcome."""

@@ -161,9 +161,6 @@ class Works:
         except Fenced:
             self._deeds.fenced(attempt)
             raise
-        except StoreUnavailable:
-            self._deeds.unknown.add(attempt.id)
-            raise
 
     def _value(self, attempt: str) -> Any:
         if self._scenario.large:

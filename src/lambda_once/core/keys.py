@@ -65,11 +65,6 @@ def select(expression: str, payload: object, what: str = "key") -> object:
     return found
 
 
-def select_by(function: Callable[..., object], /, *args: Any, what: str = "key", **kwargs: Any) -> object:
-    """Call `select_from` with arguments of which none is named ``what``."""
-    return select_from(function, args, kwargs, what)
-
-
 def select_from(
     function: Callable[..., object], args: Iterable[Any], kwargs: Mapping[str, Any], what: str = "key"
 ) -> object:

@@ -1,0 +1,22 @@
+"""Ports of this machine: one that is free, and whether somebody listens on one."""
+
+from __future__ import annotations
+
+import socket
+
+
+def free_port() -> int:
+    """Return a port that nobody has; it is this caller's if it is quick."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def answers(port: int) -> bool:
+    """Tell whether somebody listens on *port*."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
