@@ -175,3 +175,30 @@ def test_a_table_is_the_sample_stacks() -> None:
     assert [key["AttributeName"] for key in index["KeySchema"]] == ["status", "expectedCompletion"]
     assert sorted(index["Projection"]["NonKeyAttributes"]) == ["attempt", "created", "lockedBy"]
     assert (lives["AttributeName"], lives["TimeToLiveStatus"]) == ("ttl", "ENABLED")
+
+
+class Sized(MemoryStore):
+    """A store that is empty, and so false, until there is a row in it."""
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+def _book(order: int) -> int:
+    return order
+
+
+def test_an_empty_store_of_its_own_is_used() -> None:
+    """A store that counts as false is a store: Once looks for no table."""
+    store = Sized()
+    Once(service="shop", store=store).run("5", _book, 5)
+    assert len(store) == 1
+
+
+def test_an_empty_store_of_a_block_is_used() -> None:
+    """The same for a store that a test puts in the place of another."""
+    store, other = Sized(), MemoryStore()
+    once = Once(service="shop", store=other)
+    with using(once, store):
+        once.run("5", _book, 5)
+    assert (len(store), other.records) == (1, {})

@@ -156,7 +156,7 @@ def begun(
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:
-    """Return the unit of the explicit form, whose key and scope are values; no payload is `NOTHING`."""
+    """Return the unit of the explicit form, whose key and scope are values."""
     return Unit(
         payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
     )

@@ -60,7 +60,7 @@ class Host:
         flushed once, at its end.
         """
         outer = current_invocation()
-        inside = outer is not None and context in (None, outer.context)
+        inside = outer is not None and (context is None or context is outer.context)
         if outer is not None and inside and outer.owner is self:
             yield outer
             return
@@ -80,7 +80,9 @@ class Host:
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
         """Work with *store* and *clock* in the block, and as before after it: for tests."""
         before = self._store, self.clock, self._engines
-        self._store, self.clock, self._engines = store or self._store, clock or self.clock, {}
+        self._store = self._store if store is None else store
+        self.clock = self.clock if clock is None else clock
+        self._engines = {}
         try:
             yield
         finally:
@@ -94,12 +96,14 @@ class Host:
 
     def _new_engine(self, *, disabled: bool) -> Engine:
         if not disabled:
-            return Engine(self._store or self._table_store(), self.clock, self.reporter)
+            return Engine(self._real_store(), self.clock, self.reporter)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
         self.reporter.log(Details(Happening.DISABLED, reason=reason))
-        return Engine(ForgetfulStore(lambda: self._store or self._table_store()), self.clock, self.reporter)
+        return Engine(ForgetfulStore(self._real_store), self.clock, self.reporter)
 
-    def _table_store(self) -> Store:
+    def _real_store(self) -> Store:
+        if self._store is not None:
+            return self._store
         from lambda_once.stores.dynamodb import DynamoDBStore
 
         table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")

@@ -66,7 +66,7 @@ class Protection:
 
         Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`.
         """
-        given = given or Given((unit.subject,), {})
+        given = Given((unit.subject,), {}) if given is None else given
         if self.host.disabled:
             invocation.tally.count("disabled")
         try:
