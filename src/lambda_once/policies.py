@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
 from lambda_once.core.lifecycle import OnLapse
+from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, RetryLater
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ STORE = Policy.STORE
 HOLD = Policy.HOLD
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Done(Generic[T]):
     """A probe's answer: the work of the lapsed attempt was done, and *result* is what it gave."""
 
@@ -50,7 +50,7 @@ NOT_DONE = Answer.NOT_DONE
 UNKNOWN = Answer.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Lapsed:
     """What a probe is told of the attempt whose lease is over."""
 

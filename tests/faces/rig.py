@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -63,8 +64,10 @@ class FrailStore:
     ) -> Finished:
         return self.sound.transact(finish, items, deadline)
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
-        return self.sound.unfinished(state, deadline)
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        return self.sound.unfinished(state, deadline, before)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lambda_once.core.clock import Deadline
@@ -67,8 +68,10 @@ class InCompany:
     ) -> Finished:
         return self._store.transact(finish, items, deadline)
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
-        return self._store.unfinished(state, deadline)
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        return self._store.unfinished(state, deadline, before)
 
 
 def _is_free(wish: Acquire, answer: Acquired) -> bool:

@@ -14,6 +14,7 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.wire import LONGEST_PAUSE, TRIES
 from lambda_once.testing import create_table
 from tests.engine import tables
@@ -348,7 +349,7 @@ def test_the_list_goes_on_over_pages(wired: World, wire: Wire) -> None:
         wired.won(token=f"{wired.token}-{n}")
         wired.clock.advance(1)
     wire.sent.clear()
-    wire.fates = [altered(short)] * 2
+    wire.fates = [altered(short)] * (1 + MOST_SHARDS + 2)
     listed = [entry.token[-1] for entry in wired.store.unfinished(State.IN_PROGRESS, wired.deadline)]
     assert listed == ["0", "1", "2", "3", "4"]
-    assert wire.sent == ["Query"] * 3
+    assert wire.sent == ["Query"] * (1 + MOST_SHARDS + 2)

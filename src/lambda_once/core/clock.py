@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
+
+from lambda_once.core.values import value
 
 
 class Clock(Protocol):
@@ -24,13 +26,13 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        return to_milliseconds(datetime.now(UTC))
+        return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Deadline:
     """Until when answers are of use, by the clock that tells."""
 
@@ -39,7 +41,11 @@ class Deadline:
 
     def remaining(self) -> float:
         """Return the seconds that are left, never below zero."""
-        return max((self.at - self.clock.now()).total_seconds(), 0.0)
+        return max(self.remaining_at(self.clock.now()), 0.0)
+
+    def remaining_at(self, now: datetime) -> float:
+        """Return the seconds from *now* on: below zero where the deadline has passed."""
+        return (self.at - now).total_seconds()
 
     def passed(self) -> bool:
         return self.clock.now() >= self.at
@@ -58,6 +64,7 @@ def to_milliseconds(at: datetime) -> datetime:
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
+@lru_cache(maxsize=64)  # the records of a batch share most of their times, and each is logged and stored
 def stamp(at: datetime) -> str:
     """Write *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text that sorts as time does."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

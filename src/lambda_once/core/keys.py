@@ -123,17 +123,20 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     digest. What is hashed is bounded by what Lambda delivers, 6 MB. Raises KeyMissing for an empty key or
     scope and for one without canonical form, Misconfigured for an empty service or name.
     """
-    if service == "" or name == "":
-        raise Misconfigured("a token needs a service and a name: neither may be empty")
-    parts = [_part(service), _part(name)]
-    if scope is not None:
-        parts.append(_scope(scope))
-    return "/".join([*parts, _key(key)])
+    owner = _owner(service, name)
+    return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
 
 
 def downstream(token: str, label: str) -> str:
     """Return an idempotency key for the next system: 64 hex, the same for every attempt of *token*."""
     return digest(["downstream", token, label])
+
+
+@lru_cache(maxsize=64)  # few, and in every token of a batch the same
+def _owner(service: str, name: str) -> str:
+    if service == "" or name == "":
+        raise Misconfigured("a token needs a service and a name: neither may be empty")
+    return f"{_part(service)}/{_part(name)}"
 
 
 def _key(key: object) -> str:

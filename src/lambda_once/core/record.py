@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.values import value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +25,7 @@ class State(Enum):
     """Given back: the next delivery may try again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failure:
     """An exception as a row keeps it: the name of its class, and its message."""
 
@@ -40,7 +40,18 @@ class Failure:
         return cls(type(error).__name__, str(error)[: cls.LIMIT])
 
 
-@dataclass(frozen=True, slots=True)
+class Resolution(NamedTuple):
+    """What somebody other than its attempts decided about a token, and why. It outlives later attempts."""
+
+    by: str
+    """The name of a person, or `WATCHDOG`."""
+    because: str
+    at: datetime
+    times: int = 1
+    """How often in a row the same writer has decided: the watchdog releases a token so often only."""
+
+
+@value
 class Record:
     """One row: the token, its latest attempt, and what came of it."""
 
@@ -57,6 +68,7 @@ class Record:
     ttl: int | None = None
     stored: Stored = None
     error: Failure | None = None
+    resolution: Resolution | None = None
 
     def expired(self, now: datetime) -> bool:
         """

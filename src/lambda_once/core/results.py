@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from lambda_once.core.values import value
 
 INLINE_LIMIT = 4 * 1024
 """Bytes of a result that are kept in the row itself."""
@@ -36,14 +37,14 @@ class Inline(NamedTuple):
     data: str | bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parts:
     """The result lives in *count* part rows of this attempt."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unavailable:
     """The work is done, but its result could not be written."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 from lambda_once.core.annotations import built, is_plain
 from lambda_once.core.forms import plain
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
+from lambda_once.core.values import value
 
 
 def codec_for(annotation: object) -> Codec:
@@ -23,7 +23,6 @@ def codec_for(annotation: object) -> Codec:
     return Codec(annotation)
 
 
-@dataclass(frozen=True)
 class Codec:
     """
     Writes results of one annotation, and reads them.
@@ -33,7 +32,8 @@ class Codec:
     Fields that pydantic masks or excludes are stored masked or not at all.
     """
 
-    annotation: object
+    def __init__(self, annotation: object) -> None:
+        self.annotation = annotation
 
     def dump(self, value: object) -> str:
         """Return *value* as JSON text. Raises NotSerialisable for what JSON cannot write, NaN included."""
@@ -94,7 +94,7 @@ class _Untyped:
         return json.loads(text)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _ByPydantic:
     """Names are those of fields, not aliases: validation and serialisation aliases may differ."""
 
@@ -107,7 +107,7 @@ class _ByPydantic:
         return self.adapter.validate_json(text, by_alias=False, by_name=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _ByStandardLibrary:
     annotation: object
 
@@ -149,8 +149,7 @@ def _text(form: object) -> str:
 
 
 def _json(form: object) -> str:
-    text = json.dumps(form, default=_plain_form, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return utf8(text).decode()
+    return utf8(_ENCODER.encode(form)).decode()
 
 
 def _plain_form(value: object) -> object:
@@ -160,6 +159,11 @@ def _plain_form(value: object) -> object:
             f"a {_named(value)} in the result cannot be written: return what JSON can write"
         )
     return form
+
+
+_ENCODER = json.JSONEncoder(
+    default=_plain_form, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+)  # `json.dumps` makes one a value
 
 
 def _named(value: object) -> str:

@@ -7,17 +7,23 @@ says the same in DynamoDB's expressions, and one contract suite holds the two to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import os
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.values import replace, value
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.results import Inline, Stored, Unavailable
+
+
+def new_attempt_id() -> str:
+    """Return 128 random bits in hex, from the kernel at each call: two restored snapshots never share one."""
+    return os.urandom(16).hex()
 
 
 class Unclaimed(NamedTuple):
@@ -35,7 +41,7 @@ class AsSeen(NamedTuple):
     """The lease of the lapsed attempt that a probe was asked about; None: the row was released."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Acquire:
     """One attempt's wish for a token. *attempt* is fresh for each acquisition and kept over its retries."""
 
@@ -65,15 +71,17 @@ class Onlooker(NamedTuple):
     The writer is somebody else: a probe, the watchdog, an operator.
 
     It writes a fresh attempt id and fence + 1, so that an attempt that wakes up later does not take
-    the refusal for a write of its own, and only to the row as it was seen.
+    the refusal for a write of its own, and only to the row as it was seen: in *state*, with this attempt
+    and this lease. What an earlier outcome left on the row is cleared.
     """
 
     seen: str
     lease: datetime
     attempt: str
+    state: State = State.IN_PROGRESS
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Complete:
     """The work is done. *error* is set where it failed for good (STORE)."""
 
@@ -81,28 +89,28 @@ class Complete:
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hold:
     """A person must look."""
 
     error: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Release:
     """Not done: the next delivery may try again."""
 
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Extend:
     """Still at work: the lease ends later. It only ever lengthens; a delayed copy must not shorten it."""
 
     lease: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pin:
     """Take the ttl off an unfinished row, so that it waits for a person however long that takes."""
 
@@ -110,7 +118,7 @@ class Pin:
 Change = Complete | Hold | Release | Extend | Pin
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finish:
     """One write to a token after its acquisition. *ttl* is what the row has afterwards."""
 
@@ -119,6 +127,8 @@ class Finish:
     change: Change
     now: datetime
     ttl: int | None
+    note: Resolution | None = None
+    """Who decided this, and why; None where an attempt writes for itself: an older note stays."""
 
     @property
     def attempt(self) -> str:
@@ -142,6 +152,7 @@ def acquired(record: Record | None, wish: Acquire) -> Record | None:
         delivery=wish.delivery,
         fingerprint=wish.fingerprint,
         ttl=wish.ttl,
+        resolution=None if record is None else record.resolution,
     )
 
 
@@ -178,9 +189,11 @@ def finished(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
-    row = replace(record, ttl=write.ttl)
+    row = replace(record, ttl=write.ttl, resolution=write.note or record.resolution)
     if isinstance(write.by, Onlooker):
         row = replace(row, attempt=write.by.attempt, fence=record.fence + 1)
+        if write.by.state is not State.IN_PROGRESS:
+            row = replace(row, actual_completion=None, stored=None, error=None)
     match write.change:
         case Complete(result, error):
             return replace(
@@ -203,10 +216,11 @@ def finished(record: Record | None, write: Finish) -> Record | None:
 
 
 def _may_finish(record: Record, write: Finish) -> bool:
+    if isinstance(write.by, Onlooker):
+        seen = (write.by.state, write.by.seen, write.by.lease)
+        return (record.state, record.attempt, record.expected_completion) == seen
     if record.state is not State.IN_PROGRESS:
         return False
-    if isinstance(write.by, Onlooker):
-        return record.attempt == write.by.seen and record.expected_completion == write.by.lease
     if record.attempt != write.by.attempt:
         return False
     return not isinstance(write.change, Extend) or record.expected_completion < write.change.lease

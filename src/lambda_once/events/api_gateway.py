@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
+from lambda_once.core.values import value
 from lambda_once.events.envelopes import at
 from lambda_once.events.header_key import BadRequest
 from lambda_once.events.headers import Headers, header_values
@@ -38,7 +38,7 @@ class Kind(Enum):
         return self in {Kind.HTTP, Kind.FUNCTION_URL}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Request:
     """One HTTP request, read the same from every kind of event."""
 
@@ -72,14 +72,14 @@ def method_of(event: object) -> str:
     return str(at(event, "httpMethod") or at(event, "requestContext", "http", "method") or "").upper()
 
 
-def request_of(event: Mapping[str, object]) -> Request:
+def request_of(event: Mapping[str, object], kind: Kind | None = None) -> Request:
     """
-    Read *event*.
+    Read *event*, whose *kind* may be known.
 
     Raises `Misconfigured` where it is no HTTP request, `BadRequest` where its
     body cannot be decoded.
     """
-    kind = kind_of(event)
+    kind = kind_of(event) if kind is None else kind
     headers = header_values(event)
     return Request(
         kind=kind,

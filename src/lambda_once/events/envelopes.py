@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeGuard
 
+from lambda_once.core.values import value
 from lambda_once.events.json_text import parse
 from lambda_once.events.unit import NOTHING, itself
 
@@ -14,8 +14,10 @@ from lambda_once.events.unit import NOTHING, itself
 # are fed from topics. What lies deeper is payload.
 _MOST_ENVELOPES: Final = 4
 
+_MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Opened:
     """A text and what it stands for, all envelopes opened."""
 
@@ -116,7 +118,9 @@ def s3_substance(event: object) -> object:
 def at(value: object, *path: str) -> object:
     """Return what lies in *value* under *path*; None where nothing does."""
     for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
+        if not isinstance(value, _MAPPINGS):
+            return None
+        value = value.get(name)
     return value
 
 

@@ -30,7 +30,7 @@ def parse(text: str) -> object:
     Raises `TooDeep`.
     """
     try:
-        result: object = json.loads(text, parse_float=_exact, parse_constant=_no_json)
+        result: object = _DECODER.decode(text)
     except RecursionError:
         message = "is JSON nested too deeply to be read"
         raise TooDeep(message) from None
@@ -57,3 +57,8 @@ def _exact(text: str) -> float | Decimal:
 def _no_json(text: str) -> NoReturn:
     message = f"{len(text)} characters that are no number of JSON as others read it"
     raise ValueError(message)
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_float=_exact, parse_constant=_no_json
+)  # `json.loads` makes one a text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Final
 
+from lambda_once.core.values import value
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -24,7 +24,7 @@ from lambda_once.events.header_key import BadRequest
 _TYPE: Final = "urn:lambda-once:"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Problem:
     """A problem of RFC 9457. Its texts are fixed and hold nothing of request, token or result."""
 
@@ -45,7 +45,7 @@ class Problem:
         return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Row:
     error: type[OnceError]
     status: HTTPStatus

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from lambda_once.core.values import value
 from lambda_once.events.envelopes import Opened, at, opened
 from lambda_once.events.json_text import TooDeep
 from lambda_once.events.source import misplaced, source_of, source_of_record
 from lambda_once.events.unit import NOTHING, Malformed, Unit
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Message:
     """One record of a batch."""
 

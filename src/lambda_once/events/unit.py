@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from lambda_once.core.values import value
 
 
 class Nothing(Enum):
@@ -18,7 +19,7 @@ NOTHING: Final = Nothing.NOTHING
 """Nothing there: distinct from every payload and key, `None` included. Compare it by `is`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unit:
     """
     One piece of work, as its source delivered it.
@@ -45,7 +46,7 @@ class Unit:
     """What stands in the token before the user's scope."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Malformed:
     """A record that cannot be worked. The rest of its batch can."""
 

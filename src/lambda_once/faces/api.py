@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.typed import codec_for
+from lambda_once.core.values import replace
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events import api_gateway as source
 from lambda_once.events.api_response import replayed, respond, status_of
@@ -65,7 +65,7 @@ class HttpProtection:
 
         Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
         """
-        request = source.request_of(event)
+        request = source.request_of(event, kind)
         unit = source.unit_of(request, event, invocation.request_id)
         keep = FOR_API
         if self._settings.key is None:
@@ -82,10 +82,12 @@ class HttpProtection:
         return self._protection(kind, keep).call(unit, invocation, arguments=(event,))
 
     def _protection(self, kind: Kind, keep: timedelta) -> Protection:
-        if (kind, keep) not in self._protections:
+        protection = self._protections.get((kind, keep))
+        if protection is None:
             plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
-            self._protections[kind, keep] = Protection(self._host, self._settings, plan, self._default_name)
-        return self._protections[kind, keep]
+            protection = Protection(self._host, self._settings, plan, self._default_name)
+            self._protections[kind, keep] = protection
+        return protection
 
     def _error_in(self, kind: Kind, response: object) -> ErrorResponse | None:
         status = self._status(response, kind)

@@ -8,7 +8,6 @@ the first failure ends its lane: what follows goes back unstarted, so that the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.lifecycle import OnLapse
@@ -27,23 +26,25 @@ if TYPE_CHECKING:
     from lambda_once.runner.settlement import Ending
 
 
-@dataclass(slots=True, eq=False)
 class Job:
     """One piece of work of a batch, and what has become of it."""
 
-    ids: list[str | None]
-    """The messageIds that stand for it."""
-    group: str | None
-    """Its message group on a FIFO queue."""
-    call: Call | None = None
-    """None: the record is bad, and `error` says why."""
-    follows: bool = False
-    """Another payload under the token of a job before it, whose end it waits for."""
-    subject: Any = None
-    admission: Admission | None = None
-    """The token, or what there was instead of it; None: not asked for yet, or the work has begun."""
-    error: BaseException | None = None
-    """Why its records go back to the queue; None: they do not."""
+    __slots__ = ("admission", "call", "error", "follows", "group", "ids", "subject")
+
+    def __init__(self, ids: list[str | None], group: str | None) -> None:
+        self.ids = ids
+        """The messageIds that stand for it."""
+        self.group = group
+        """Its message group on a FIFO queue."""
+        self.call: Call | None = None
+        """None: the record is bad, and `error` says why."""
+        self.follows = False
+        """Another payload under the token of a job before it, whose end it waits for."""
+        self.subject: Any = None
+        self.admission: Admission | None = None
+        """The token, or what there was instead of it; None: not asked for yet, or the work has begun."""
+        self.error: BaseException | None = None
+        """Why its records go back to the queue; None: they do not."""
 
 
 class Skipped(RetryLater):

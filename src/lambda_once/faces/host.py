@@ -105,6 +105,7 @@ class Host:
         if self._store is not None:
             return self._store
         from lambda_once.stores.dynamodb import DynamoDBStore
+        from lambda_once.stores.rows import configured_shards
 
         table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
         if not table:
@@ -112,14 +113,7 @@ class Host:
                 "no token table is named: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
                 "or Once(store=MemoryStore()) for a first try"
             )
-        return DynamoDBStore(table, self._client, _shards(), self._told)
+        return DynamoDBStore(table, self._client, configured_shards(), self._told)
 
     def _told(self, reason: str) -> None:
         self.reporter.log(Details(Happening.BATCH_DENIED, reason=reason))
-
-
-def _shards() -> int:
-    text = os.environ.get("LAMBDA_ONCE_STATUS_SHARDS", "1")
-    if not (text.isascii() and text.isdigit() and int(text) >= 1):
-        raise Misconfigured(f"LAMBDA_ONCE_STATUS_SHARDS is {text!r}: give a whole number, 1 or more")
-    return int(text)

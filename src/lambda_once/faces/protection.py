@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, select, select_from, token
+from lambda_once.core.values import value
+from lambda_once.core.writes import new_attempt_id
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events.unit import NOTHING
-from lambda_once.runner.attempt import new_attempt_id
 from lambda_once.runner.call import Call
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Given(NamedTuple):
     kwargs: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Protection:
     """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
 
@@ -69,15 +69,16 @@ class Protection:
         given = Given((unit.subject,), {}) if given is None else given
         if self.host.disabled:
             invocation.tally.count("disabled")
+        name = self.name
         try:
-            identity = self._identity(unit, given)
+            identity = self._identity(name, unit, given)
         except OnceError:
             if not self.host.disabled:
                 raise
             # Everything runs; and no two pieces of work may share a key for the next system.
             identity = f"disabled/{new_attempt_id()}", None
         return Call(
-            name=self.name,
+            name=name,
             token=identity[0],
             plan=self.plan,
             invocation=invocation,
@@ -88,12 +89,12 @@ class Protection:
             waits_for_own=waits_for_own,
         )
 
-    def _identity(self, unit: Unit, given: Given) -> tuple[str, str | None]:
+    def _identity(self, name: str, unit: Unit, given: Given) -> tuple[str, str | None]:
         """Return the token and the fingerprint of *unit*."""
         payload = without(unit.payload, self.settings.ignore)
         key, explicit = self._key(unit, payload, given)
         return (
-            token(self.host.service, self.name, self._scope(unit, given), key),
+            token(self.host.service, name, self._scope(unit, given), key),
             self._fingerprint(unit, payload) if explicit else None,
         )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from lambda_once.core.keys import compile_expression
+from lambda_once.core.values import replace, value
 from lambda_once.errors import Misconfigured
 from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
 from lambda_once.runner.admission import MARGIN
@@ -35,7 +35,7 @@ EVENT = POLICIES | KEYING | {"returns", "on_replay"}
 API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value(kw_only=True)
 class Settings:
     """All options with their defaults. Made by `settings_of`, which checks them."""
 
@@ -58,7 +58,7 @@ class Settings:
     raise_on_entire_batch_failure: bool = True
     methods: frozenset[str] | None = None
     without_key: Literal["hash", "reject", "run"] = "hash"
-    store_status: frozenset[int] = field(default_factory=frozenset)
+    store_status: frozenset[int] = frozenset()
     problem: Callable[[Any], Any] | None = None
 
     def plan(

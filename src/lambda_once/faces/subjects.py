@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.values import replace
 from lambda_once.errors import KeyMissing, Misconfigured
 
 if TYPE_CHECKING:

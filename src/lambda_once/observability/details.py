@@ -124,19 +124,15 @@ class Details(NamedTuple):
         Times are text as in the rows, ``2026-11-20T10:12:00.000Z``; ``name`` is ``once_name`` and
         ``created`` is ``acquired``; all other names are the attributes'.
         """
-        found = ((label, getattr(self, attribute)) for attribute, label in _LABELS)
         return {
             label: stamp(value) if isinstance(value, datetime) else value
-            for label, value in found
+            for label, value in zip(_LABELS, self[1:], strict=True)
             if value is not None
         }
 
 
-_LABELS: Final = tuple(
-    (attribute, _RENAMED.get(attribute, attribute))
-    for attribute in Details._fields
-    if attribute != "happening"
-)
+_LABELS: Final = tuple(_RENAMED.get(attribute, attribute) for attribute in Details._fields[1:])
+"""Of all fields but the first, which is the line's message."""
 
 
 class Tally:

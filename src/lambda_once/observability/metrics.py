@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OWN_NAMESPACE: Final = "LambdaOnce"
 OUTSIDE_LAMBDA: Final = "local"
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one a document
+
 
 class Namespaced(Protocol):
     """What is read of the user's Metrics: nothing else of it is touched."""
@@ -38,7 +40,7 @@ def write(counts: Mapping[str, int], metrics: Namespaced | None, service: str) -
         return
     document = embedded(counts, _namespace(metrics), service, _function(), SystemClock().now())
     # One write: `print` lets another thread's line in before the line break.
-    sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
+    sys.stdout.write(_ENCODER.encode(document) + "\n")
     sys.stdout.flush()
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
+from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
 from lambda_once.errors import InProgress, KeyReused, OnceError, RetryLater, StoreUnavailable
 from lambda_once.observability.details import Happening
-from lambda_once.runner.attempt import Attempt, new_attempt_id
+from lambda_once.runner.attempt import Attempt
 from lambda_once.runner.outcomes import Replayed
 from lambda_once.runner.probing import Probing
 from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
@@ -84,7 +84,7 @@ class Admissions:
             return attempt
         if call.invocation.deadline.remaining() > RESERVE:
             try:
-                self._settlement.extend(attempt, self._lease(call))
+                self._settlement.extend(attempt, self._lease(call, self._clock.now()))
             except StoreUnavailable:
                 self._settlement.give_back([(call, attempt.id)], told=True)
                 raise
@@ -99,8 +99,9 @@ class Admissions:
 
     def may_start(self, attempt: Attempt) -> bool:
         """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
-        covered = attempt.lease >= self._clock.now() + MARGIN or attempt.unprotected
-        return covered and attempt.call.invocation.deadline.remaining() > RESERVE
+        now = self._clock.now()
+        covered = attempt.lease >= now + MARGIN or attempt.unprotected
+        return covered and attempt.call.invocation.deadline.remaining_at(now) > RESERVE
 
     # ---------------------------------------------------------------- asking the table
 
@@ -117,19 +118,15 @@ class Admissions:
         # A single redelivery goes straight to the write that meets rows, too: no trip more if it is settled,
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
+        now = self._clock.now()
         wishes = [
-            self._wish(
-                call,
-                new_attempt_id(),
-                self._take(call),
-                known=alone and call.redelivered,
-                likely=call.redelivered,
-            )
+            self._wish(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
             for call in calls
         ]
         with self._story.segment("once.acquire") as segment:
             answers = self._store.acquire(wishes, calls[0].invocation.deadline)
-            self._acquire_known(calls, wishes, answers)
+            if len(calls) > 1:
+                self._acquire_known(calls, wishes, answers)
             segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
         admissions = [
             self._guarded(call, lambda c=call, w=wish, a=answer: self._resolve(c, w, a, may_wait=may_wait))  # type: ignore[misc]
@@ -150,7 +147,8 @@ class Admissions:
         free: list[int] = []
         for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
             if isinstance(answer, Refused) and self._decide(call, wishes[n], answer.record) is Decision.RUN:
-                wishes[n] = self._wish(call, wishes[n].attempt, self._take(call, answer.record))
+                take = self._take(call, answer.record)
+                wishes[n] = self._wish(call, wishes[n].attempt, take, self._clock.now())
                 free.append(n)
         if len(free) > 1:
             again = self._store.acquire([wishes[n] for n in free], calls[0].invocation.deadline)
@@ -182,7 +180,7 @@ class Admissions:
                 if record is not None and decision is Decision.ASK:
                     wish, answer = self._probed(call, wish, record)
                 else:
-                    wish = self._wish(call, wish.attempt, self._take(call, record))
+                    wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and self._waits(call, record, may_wait=may_wait):
                 polls += 1
@@ -228,7 +226,8 @@ class Admissions:
         """Have the probe asked, and acquire exactly the attempt and lease that it was asked about."""
         if self._probing.settles(call, record):
             return wish, Refused(self._store.read(call.token, call.invocation.deadline))
-        wish = self._wish(call, wish.attempt, AsSeen(record.attempt, record.expected_completion))
+        take = AsSeen(record.attempt, record.expected_completion)
+        wish = self._wish(call, wish.attempt, take, self._clock.now())
         (answer,) = self._store.acquire([wish], call.invocation.deadline)
         return wish, answer
 
@@ -246,30 +245,30 @@ class Admissions:
         call: Call,
         attempt: str,
         take: Unclaimed | AsSeen,
+        now: datetime,
         *,
         known: bool = True,
-        likely: bool = True,
     ) -> Acquire:
-        lease = self._lease(call)
+        lease = self._lease(call, now)
         # Guarantee 6: what may have to wait for a person never expires.
         mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
         return Acquire(
             token=call.token,
             attempt=attempt,
             locked_by=call.invocation.locked_by,
-            now=self._clock.now(),
+            now=now,
             lease=lease,
             take=take,
             ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
             fingerprint=call.fingerprint,
             delivery=call.delivery,
             known=known,
-            likely=likely,
+            likely=known or call.redelivered,
         )
 
-    def _lease(self, call: Call) -> datetime:
+    def _lease(self, call: Call, now: datetime) -> datetime:
         if call.plan.lease is not None:
-            return self._clock.now() + call.plan.lease
+            return now + call.plan.lease
         return call.invocation.deadline.at + MARGIN
 
     def _waits(self, call: Call, record: Record, *, may_wait: bool) -> bool:

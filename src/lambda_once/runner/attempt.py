@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from lambda_once.observability.details import Happening
     from lambda_once.runner.call import Call
     from lambda_once.runner.settlement import Settlement
-
-
-def new_attempt_id() -> str:
-    """Return 128 random bits in hex, from the kernel at each call: two restored snapshots never share one."""
-    return os.urandom(16).hex()
 
 
 class Attempt:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lambda_once.core.clock import Deadline
+from lambda_once.core.values import replace, value
 from lambda_once.observability.details import Tally
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ LONGEST = timedelta(seconds=900)
 """What is assumed to remain where no context says: Lambda's longest time limit on a standard function."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Invocation:
     """Who is at work, until when, and what is to be counted of it."""
 
@@ -29,7 +29,7 @@ class Invocation:
     deadline: Deadline
     owner: object
     """Whose counts *tally* holds: two `Once` in one process report by themselves."""
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally
 
     @property
     def request_id(self) -> str | None:
@@ -76,4 +76,5 @@ def invocation_of(context: object, clock: Clock, owner: object) -> Invocation:
         context=context,
         deadline=Deadline(clock, clock.now() + left),
         owner=owner,
+        tally=Tally(),
     )

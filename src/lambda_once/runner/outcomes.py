@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decision
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
+from lambda_once.core.values import value
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -34,7 +34,7 @@ SOON = 5.0
 """Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Replayed:
     """What a duplicate gets: the stored result, and the row that keeps it."""
 

@@ -58,7 +58,7 @@ class Pipeline:
         """Have *ending* written soon; *concluded* is called from another thread."""
         with self._changed:
             self._expected -= 1
-            self._waiting.append((self._clock.now(), ending, concluded))
+            self._waiting.append((ending.write.now, ending, concluded))
             if self._thread is None:
                 # Its own copy of the context: log keys and the like are the invocation's there, too.
                 self._thread = threading.Thread(target=copy_context().run, args=(self._write,), daemon=True)

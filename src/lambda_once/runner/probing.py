@@ -6,11 +6,10 @@ import inspect
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision
-from lambda_once.core.writes import Complete, Finish, Onlooker
+from lambda_once.core.writes import Complete, Finish, Onlooker, new_attempt_id
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import NOT_DONE, Done, Lapsed
-from lambda_once.runner.attempt import new_attempt_id
 from lambda_once.runner.keeping import kept, ttl_after
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 

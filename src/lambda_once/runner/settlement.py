@@ -79,16 +79,18 @@ class Settlement:
         if response is not None and self._policy(attempt, response) is not STORE:
             return self.of_error(attempt, response, value)
         result, value = self._serialised(attempt, value)
-        self._tell_end(Happening.DONE, attempt)
-        return Ending(attempt, self._write(attempt, Complete(result)), Happening.COMPLETED, value)
+        now = self.clock.now()
+        self._tell_end(Happening.DONE, attempt, now)
+        return Ending(attempt, _write(attempt, Complete(result), now), Happening.COMPLETED, value)
 
     def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
         """Prepare what the policy says of *error*, which the work raised or answered."""
         policy = self._policy(attempt, error)
+        now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
-            self._tell_end(Happening.FAILED, attempt, error)
+            self._tell_end(Happening.FAILED, attempt, now, error)
         change, happening = _by_policy(policy, Failure.of(error))
-        return Ending(attempt, self._write(attempt, change), happening, value, error)
+        return Ending(attempt, _write(attempt, change, now), happening, value, error)
 
     def conclude(self, ending: Ending, answer: Finished) -> Any:
         """
@@ -150,11 +152,12 @@ class Settlement:
     def transact(self, attempt: Attempt, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
         stored, value = self._serialised(attempt, result)
-        ending = Ending(attempt, self._write(attempt, Complete(stored)), Happening.COMPLETED, value)
+        write = _write(attempt, Complete(stored), self.clock.now())
+        ending = Ending(attempt, write, Happening.COMPLETED, value)
         match self.store.transact(ending.write, items, attempt.call.invocation.deadline):
             case Written():
                 attempt.settled = (value,)
-                self._tell_end(Happening.DONE, attempt)
+                self._tell_end(Happening.DONE, attempt, self.clock.now())
                 return self.conclude(ending, Written())
             case Refused(record):
                 raise self._lost(attempt, record)
@@ -218,16 +221,15 @@ class Settlement:
         self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
-    def _tell_end(self, happening: Happening, attempt: Attempt, error: BaseException | None = None) -> None:
-        seconds = (self.clock.now() - attempt.created).total_seconds()
+    def _tell_end(
+        self, happening: Happening, attempt: Attempt, now: datetime, error: BaseException | None = None
+    ) -> None:
+        seconds = (now - attempt.created).total_seconds()
         self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
 
-    def _write(self, attempt: Attempt, change: Change) -> Finish:
-        now = self.clock.now()
-        return Finish(attempt.token, Holder(attempt.id), change, now, ttl_after(change, attempt.call, now))
-
     def _finish(self, attempt: Attempt, change: Change) -> Finished:
-        (answer,) = self.store.finish([self._write(attempt, change)], attempt.call.invocation.deadline)
+        write = _write(attempt, change, self.clock.now())
+        (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
         return answer
 
     def _remember(self, ending: Ending) -> None:
@@ -260,6 +262,10 @@ class Settlement:
         return Fenced(
             message, token=attempt.token, state=state, locked_by=record.locked_by if record else None
         )
+
+
+def _write(attempt: Attempt, change: Change, now: datetime) -> Finish:
+    return Finish(attempt.token, Holder(attempt.id), change, now, ttl_after(change, attempt.call, now))
 
 
 def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:

@@ -8,8 +8,9 @@ stands in the way, never that our first try had succeeded and only its response 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from lambda_once.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ class Won(NamedTuple):
         return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Written:
     """The row is as the write makes it."""
 
@@ -76,6 +77,8 @@ class Unfinished(NamedTuple):
     locked_by: str
     created: datetime
     expected_completion: datetime
+    shard: int | None = None
+    """The suffix of its status; None: it has none."""
 
 
 class Store(Protocol):
@@ -112,6 +115,12 @@ class Store(Protocol):
         """
         ...
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
-        """List what is in progress or held, of each shard the earliest lease first. Raises as `read`."""
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        """
+        List what is in progress or held, the earliest lease first, from all shards. Raises as `read`.
+
+        With *before* only what had its lease end before then: what is overdue at that time.
+        """
         ...

@@ -13,12 +13,13 @@ from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unanswered, Unfinished, Written
 from lambda_once.stores.failures import CANCELED, Caught, code_of, is_transient, reasons_of
-from lambda_once.stores.rows import record_of, text, unfinished_of
+from lambda_once.stores.rows import record_of, sound_shards
 from lambda_once.stores.singles import Singles
 from lambda_once.stores.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from lambda_once.core.clock import Deadline
 
@@ -28,15 +29,16 @@ class DynamoDBStore:
     Keeps the store contract on one DynamoDB table.
 
     *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use,
-    with time limits that leave an invocation time to act on them. *told* hears in a fixed text, once, that
-    batches are not permitted. Safe from several threads.
+    with time limits that leave an invocation time to act on them. *shards* is 1 to 100, or it raises
+    `Misconfigured`. *told* hears in a fixed text, once, that batches are not permitted. Safe from several
+    threads.
     """
 
     def __init__(
         self, table: str, client: Any = None, shards: int = 1, told: Callable[[str], object] = str
     ) -> None:
         self.table = table
-        self.shards = shards
+        self.shards = sound_shards(shards)
         self._wire = Wire(table, client)
         self._singles = Singles(self._wire, shards)
         self._batches = Batches(self._wire, shards, told)
@@ -82,22 +84,12 @@ class DynamoDBStore:
             return self._wire.failed(error, "TransactWriteItems", finish.token if finish else None)
         return Written()
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
-        values = [state.value, *(f"{state.value}_{n}" for n in range(self.shards) if self.shards > 1)]
-        for value in values:
-            request = {
-                "TableName": self.table,
-                "IndexName": "byStatus",
-                "KeyConditionExpression": "#status = :status",
-                "ExpressionAttributeNames": {"#status": "status"},
-                "ExpressionAttributeValues": {":status": text(value)},
-            }
-            while True:
-                page = self._wire.asked("query", request, deadline, None)
-                yield from map(unfinished_of, page["Items"])
-                if "LastEvaluatedKey" not in page:
-                    break
-                request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        from lambda_once.stores.index import StatusIndex  # for operators alone: no cold start needs it
+
+        return StatusIndex(self._wire).unfinished(state, deadline, before)
 
     def _batched(self, values: Sequence[object]) -> bool:
         return len(values) > 1 and self._batches.usable

@@ -19,6 +19,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
+from lambda_once.core.transient import passes
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.origin import NotDynamoDB
 
@@ -29,18 +30,6 @@ CONDITION = "ConditionalCheckFailedException"
 CONFLICT = "TransactionConflictException"
 CANCELED = "TransactionCanceledException"
 
-_AGAIN = frozenset(
-    {
-        CONFLICT,
-        "InternalServerError",
-        "ProvisionedThroughputExceededException",
-        "ReplicatedWriteConflictException",
-        "RequestLimitExceeded",
-        "ServiceUnavailable",
-        "ThrottlingException",
-        "TransactionInProgressException",
-    }
-)
 _AGAIN_IN_TRANSACTION = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _NOT_ALLOWED = frozenset(
     {
@@ -57,7 +46,6 @@ _WRONG_CLOCK = ("Signature expired", "Signature not yet current")
 """How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
 _KEY = "its partition key must be lockToken (S), with no sort key"
 _INDEX = "its index byStatus must have the keys status (S) and expectedCompletion (S)"
-_SERVER_ERROR = 500
 
 Caught = (BotoCoreError, ClientError)
 
@@ -77,7 +65,7 @@ def is_transient(error: Exception) -> bool:
         codes = {reason.get("Code") for reason in reasons_of(error)} - {"None"}
         return bool(codes) and codes <= _AGAIN_IN_TRANSACTION
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return code_of(error) in _AGAIN or status >= _SERVER_ERROR
+    return passes(code_of(error), status)
 
 
 def is_denied(error: Exception) -> bool:

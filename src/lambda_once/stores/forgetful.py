@@ -8,6 +8,7 @@ from lambda_once.stores.contract import Acquired, Finished, Won, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from lambda_once.core.clock import Deadline
     from lambda_once.core.record import Record, State
@@ -47,6 +48,8 @@ class ForgetfulStore:
         del finish
         return self._real().transact(None, items, deadline)
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
-        del state, deadline
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        del state, deadline, before
         return iter(())

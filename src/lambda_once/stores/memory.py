@@ -12,6 +12,7 @@ from lambda_once.stores.contract import Acquired, Finished, Refused, Unfinished,
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from lambda_once.core.clock import Deadline
 
@@ -55,11 +56,15 @@ class MemoryStore:
             self.items.extend(items)
         return answer
 
-    def unfinished(self, state: State, deadline: Deadline) -> Iterator[Unfinished]:
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
         del deadline
         with self._lock:
             found = [record for record in self.records.values() if record.state is state]
         for row in sorted(found, key=lambda record: record.expected_completion):
+            if before is not None and row.expected_completion >= before:
+                return
             yield Unfinished(
                 row.token, state, row.attempt, row.locked_by, row.created, row.expected_completion
             )

@@ -7,6 +7,7 @@ The functions are pure: a wish or a write becomes the arguments of ``UpdateItem`
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
@@ -25,7 +26,7 @@ from lambda_once.core.writes import (
     Release,
     Unclaimed,
 )
-from lambda_once.stores.rows import Item, error_map, number, part_key, status, text
+from lambda_once.stores.rows import Item, error_map, number, part_key, resolution_map, status, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,14 @@ RELEASED_AS_SEEN = (
 
 # The attempt and the lease that the probe was asked about, or two askers would both run.
 LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
+
+# The same for who settles what a person was called for, or what is over: exactly what was looked at.
+HELD_AS_SEEN = "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease"
+FINISHED_AS_SEEN = (
+    "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
+    "AND expectedCompletion = :lease"
+)
+GIVEN_BACK_AS_SEEN = f"{RELEASED_AS_SEEN} AND expectedCompletion = :lease"
 
 # Guarantee 2: every write after the acquisition asks that the token is still ours and still in progress.
 OURS = "attempt = :a AND begins_with(#status, :in_progress)"
@@ -153,21 +162,40 @@ def finish(table: str, write: Finish, shards: int) -> Arguments:
 def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     """Return what *write* sets and what it removes, whoever writes it."""
     sets, removed = _changed(write, shards)
+    if isinstance(write.by, Onlooker) and write.by.state is not State.IN_PROGRESS:
+        removed = [name for name in (*OUTCOME, "status") if name not in sets]
+    if write.note is not None:
+        sets["resolution"] = resolution_map(write.note)
     if write.ttl is None:
         return sets, [*removed, "ttl"]
     return sets | {"ttl": number(write.ttl)}, removed
 
 
 def _owner(write: Finish) -> tuple[str, Item]:
-    in_progress = {":in_progress": text(State.IN_PROGRESS.value)}
     match write.by:
         case Holder(attempt):
-            values = {":a": text(attempt)} | in_progress
+            values = {":a": text(attempt), ":in_progress": text(State.IN_PROGRESS.value)}
             if isinstance(write.change, Extend):
                 return OURS + LONGER, values | {":new": text(stamp(write.change.lease))}
             return OURS, values
-        case Onlooker(seen, lease):
-            return LAPSED_AS_SEEN, {":seen": text(seen), ":lease": text(stamp(lease))} | in_progress
+        case Onlooker(seen, lease, state=state):
+            condition, values = _as_seen(state)
+            return condition, {":seen": text(seen), ":lease": text(stamp(lease))} | values
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _as_seen(state: State) -> tuple[str, Item]:
+    """Return the condition that the row still is what an onlooker saw, and what it names besides."""
+    match state:
+        case State.IN_PROGRESS:
+            return LAPSED_AS_SEEN, {":in_progress": text(state.value)}
+        case State.HELD:
+            return HELD_AS_SEEN, {":held": text(state.value)}
+        case State.COMPLETE:
+            return FINISHED_AS_SEEN, {}
+        case State.RELEASED:
+            return GIVEN_BACK_AS_SEEN, {}
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -232,17 +260,26 @@ def part_keys(record: Record, count: int) -> list[Item]:
 def _update(
     table: str, token: str, sets: Item, removed: list[str], condition: str, values: Item, *, extra: str = ""
 ) -> Arguments:
-    assignments = [f"#{name} = :{name}_" for name in sets] + ([extra] if extra else [])
-    expression = f"SET {', '.join(assignments)}" if assignments else ""
-    if removed:
-        expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
-    named = {*sets, *removed} | {name for name in ("status", "ttl") if f"#{name}" in condition}
+    expression, names = _wording(tuple(sets), tuple(removed), condition, extra)
     return {
         "TableName": table,
         "Key": {"lockToken": text(token)},
         "UpdateExpression": expression,
         "ConditionExpression": condition,
-        "ExpressionAttributeNames": {f"#{name}": name for name in sorted(named)},
+        "ExpressionAttributeNames": dict(names),
         "ExpressionAttributeValues": {f":{name}_": value for name, value in sets.items()} | values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+
+
+@lru_cache(maxsize=64)  # a function sends the same few forms again and again
+def _wording(
+    sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the update's expression, and what its names and those of *condition* stand for."""
+    assignments = [f"#{name} = :{name}_" for name in sets] + ([extra] if extra else [])
+    expression = f"SET {', '.join(assignments)}" if assignments else ""
+    if removed:
+        expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
+    named = {*sets, *removed} | {name for name in ("status", "ttl") if f"#{name}" in condition}
+    return expression, tuple((f"#{name}", name) for name in sorted(named))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from lambda_once.core.clock import parse_stamp
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.clock import parse_stamp, stamp
+from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 Item = dict[str, dict[str, Any]]
 """An item as the low-level client takes and gives it: ``{"lockToken": {"S": "…"}}``."""
+
+
+MOST_SHARDS = 100
+"""One partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
 
 
 def text(value: str) -> dict[str, str]:
@@ -28,6 +33,36 @@ def number(value: int) -> dict[str, str]:
 
 def error_map(error: Failure) -> dict[str, dict[str, dict[str, str]]]:
     return {"M": {"kind": text(error.kind), "message": text(error.message)}}
+
+
+def resolution_map(note: Resolution) -> dict[str, Item]:
+    return {
+        "M": {
+            "by": text(note.by),
+            "because": text(note.because),
+            "at": text(stamp(note.at)),
+            "times": number(note.times),
+        }
+    }
+
+
+def configured_shards() -> int:
+    """Return LAMBDA_ONCE_STATUS_SHARDS, 1 where it is not set. Raises `Misconfigured`."""
+    given = os.environ.get("LAMBDA_ONCE_STATUS_SHARDS", "1")
+    if not (given.isascii() and given.isdigit()):
+        raise _unsound(repr(given))
+    return sound_shards(int(given))
+
+
+def sound_shards(shards: int) -> int:
+    """Return *shards*. Raises `Misconfigured` for a number at which readers would miss some."""
+    if not 1 <= shards <= MOST_SHARDS:
+        raise _unsound(str(shards))
+    return shards
+
+
+def _unsound(shards: str) -> Misconfigured:
+    return Misconfigured(f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to {MOST_SHARDS}")
 
 
 def status(state: State, token: str, shards: int) -> str:
@@ -70,6 +105,7 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             ttl=int(item["ttl"]["N"]) if "ttl" in item else None,
             stored=_stored(item),
             error=_failure(item),
+            resolution=_resolution(item),
         )
     except (KeyError, ValueError) as unreadable:
         token = item.get("lockToken", {}).get("S")
@@ -90,6 +126,7 @@ def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
             locked_by=item["lockedBy"]["S"],
             created=parse_stamp(item["created"]["S"]),
             expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
+            shard=_shard(item["status"]["S"]),
         )
     except (KeyError, ValueError) as unreadable:
         token = item.get("lockToken", {}).get("S")
@@ -106,6 +143,11 @@ def _state(item: Mapping[str, Mapping[str, Any]]) -> State:
     return State.COMPLETE if "actualCompletion" in item else State.RELEASED
 
 
+def _shard(status: str) -> int | None:
+    suffix = status.partition("_")[2]
+    return int(suffix) if suffix else None
+
+
 def _stored(item: Mapping[str, Mapping[str, Any]]) -> Stored:
     if "result" in item:
         (data,) = item["result"].values()
@@ -120,3 +162,15 @@ def _failure(item: Mapping[str, Mapping[str, Any]]) -> Failure | None:
         return None
     error = item["error"]["M"]
     return Failure(error["kind"]["S"], error["message"]["S"])
+
+
+def _resolution(item: Mapping[str, Mapping[str, Any]]) -> Resolution | None:
+    if "resolution" not in item:
+        return None
+    note = item["resolution"]["M"]
+    return Resolution(
+        by=note["by"]["S"],
+        because=note["because"]["S"],
+        at=parse_stamp(note["at"]["S"]),
+        times=int(note["times"]["N"]),
+    )

@@ -7,6 +7,7 @@ of a finish carries the same conditions as the single write (guarantee 2).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.record import State
@@ -33,8 +34,7 @@ def insert(table: str, wish: Acquire, shards: int) -> Statement:
         "fence": number(requests.first_fence(wish)),
         **requests.acquired_attributes(wish, shards),
     }
-    names = ", ".join(f"'{name}': ?" for name in row)
-    return {"Statement": f'INSERT INTO "{table}" VALUE {{{names}}}', "Parameters": list(row.values())}
+    return {"Statement": _inserting(table, tuple(row)), "Parameters": list(row.values())}
 
 
 def can_update(write: Finish) -> bool:
@@ -45,9 +45,8 @@ def can_update(write: Finish) -> bool:
 def update(table: str, write: Finish, shards: int) -> Statement:
     """Write the end of an attempt. Refused (``ConditionalCheckFailed``) once another one has the token."""
     sets, removed = requests.changed_attributes(write, shards)
-    changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
     return {
-        "Statement": f'UPDATE "{table}" {" ".join(changes)} WHERE "lockToken" = ? AND {OURS}',
+        "Statement": f'{_updating(table, tuple(sets), tuple(removed))} WHERE "lockToken" = ? AND {OURS}',
         "Parameters": [
             *sets.values(),
             text(write.token),
@@ -55,3 +54,18 @@ def update(table: str, write: Finish, shards: int) -> Statement:
             text(State.IN_PROGRESS.value),
         ],
     }
+
+
+# The statements of a batch differ in their parameters: their texts are few, and each is made once.
+
+
+@lru_cache(maxsize=64)
+def _inserting(table: str, names: tuple[str, ...]) -> str:
+    values = ", ".join(f"'{name}': ?" for name in names)
+    return f'INSERT INTO "{table}" VALUE {{{values}}}'
+
+
+@lru_cache(maxsize=64)
+def _updating(table: str, sets: tuple[str, ...], removed: tuple[str, ...]) -> str:
+    changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
+    return f'UPDATE "{table}" {" ".join(changes)}'

@@ -1,0 +1,111 @@
+"""
+The sparse index ``byStatus``: what is in progress or held, in every shard that there may be.
+
+A reader asks for the bare status and for all suffixes up to `MOST_SHARDS`, whatever the configured number:
+so nobody is lost while that number grows, and what an older or newer configuration wrote is found too.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lambda_once.core.clock import stamp
+from lambda_once.stores.rows import MOST_SHARDS, Item, text, unfinished_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+    from lambda_once.core.record import State
+    from lambda_once.stores.contract import Unfinished
+    from lambda_once.stores.wire import Wire
+
+INDEX = "byStatus"
+
+
+class Page(NamedTuple):
+    """Entries of one partition, the earliest lease first, and where the next page begins; None: no more."""
+
+    entries: tuple[Unfinished, ...]
+    cursor: Item | None
+
+
+def partitions(state: State) -> tuple[str, ...]:
+    """Return every value that ``status`` may have in *state*: the bare one, and one for each shard."""
+    return (state.value, *(f"{state.value}_{shard}" for shard in range(MOST_SHARDS)))
+
+
+class StatusIndex:
+    """Reads the index. It is eventually consistent: who acts on an entry reads the row first."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Unfinished]:
+        """List what is in *state*, the earliest lease first; only leases that ended before *before*."""
+
+        def first(partition: str) -> Page:
+            return self.page(partition, deadline, before)
+
+        pages = self._wire.each(partitions(state), first)
+        entries = [
+            self._all_of(partition, page, deadline, before)
+            for partition, page in zip(partitions(state), pages, strict=True)
+            if page.entries
+        ]
+        yield from merge(*entries, key=lambda entry: entry.expected_completion)
+
+    def count(self, state: State, deadline: Deadline, before: datetime | None = None) -> dict[str, int]:
+        """Count what is in *state* by partition, empty ones left out."""
+
+        def of(partition: str) -> int:
+            request = _query(self._wire.table, partition, before) | {"Select": "COUNT"}
+            return sum(page["Count"] for page in self._pages(request, deadline))
+
+        counts = zip(partitions(state), self._wire.each(partitions(state), of), strict=True)
+        return {partition: count for partition, count in counts if count}
+
+    def page(
+        self,
+        partition: str,
+        deadline: Deadline,
+        before: datetime | None = None,
+        cursor: Item | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """Return the entries of *partition* after *cursor*, at most *limit* or 1 MB of them."""
+        request = _query(self._wire.table, partition, before)
+        request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
+        request |= {} if limit is None else {"Limit": limit}
+        answer = self._wire.asked("query", request, deadline, None)
+        return Page(tuple(map(unfinished_of, answer["Items"])), answer.get("LastEvaluatedKey"))
+
+    def _all_of(
+        self, partition: str, page: Page, deadline: Deadline, before: datetime | None
+    ) -> Iterator[Unfinished]:
+        yield from page.entries
+        while page.cursor is not None:
+            page = self.page(partition, deadline, before, page.cursor)
+            yield from page.entries
+
+    def _pages(self, request: dict[str, Any], deadline: Deadline) -> Iterator[Any]:
+        while True:
+            page = self._wire.asked("query", request, deadline, None)
+            yield page
+            if "LastEvaluatedKey" not in page:
+                return
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def _query(table: str, partition: str, before: datetime | None) -> dict[str, Any]:
+    ended = "" if before is None else " AND expectedCompletion < :before"
+    return {
+        "TableName": table,
+        "IndexName": INDEX,
+        "KeyConditionExpression": f"#status = :status{ended}",
+        "ExpressionAttributeNames": {"#status": "status"},
+        "ExpressionAttributeValues": {":status": text(partition)}
+        | ({} if before is None else {":before": text(stamp(before))}),
+    }
