@@ -1,0 +1,1 @@
+"""What is stuck, and how it is settled: for those who look after the token table."""

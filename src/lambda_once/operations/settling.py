@@ -1,0 +1,73 @@
+"""What somebody other than its attempts decides about a token, as the one write that says so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, assert_never
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.record import Failure, Resolution
+from lambda_once.core.results import Chunks, Inline, pack
+from lambda_once.core.writes import Complete, Finish, Hold, Onlooker, Release, new_attempt_id
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.record import Record
+
+KEEP = timedelta(days=14)
+"""How long a settled outcome is replayed: SQS' longest retention, so that no message outlives it."""
+
+WATCHDOG = "watchdog"
+LONGEST_REASON = 1_024
+LONGEST_NAME = 256
+
+
+class Verdict(Enum):
+    """What is to become of a token."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    HOLD = "hold"
+
+
+def settlement(
+    record: Record,
+    verdict: Verdict,
+    *,
+    by: str,
+    because: str,
+    now: datetime,
+    result: str | None = None,
+    keep: timedelta = KEEP,
+) -> Finish:
+    """
+    Return the write that gives *record* its *verdict*; refused unless the row still is as *record* says.
+
+    It bears a fresh attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
+    for its own. *result* is the JSON text that duplicates of done work get; None: they get None. *because*
+    and *by* are kept on the row, cut to 1,024 and 256 characters.
+    """
+    note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, _times(record, by))
+    writer = Onlooker(record.attempt, record.expected_completion, new_attempt_id(), record.state)
+    ttl = None if verdict is Verdict.HOLD else epoch_seconds(now + keep)
+    return Finish(record.token, writer, _change(record, verdict, because, result), now, ttl, note)
+
+
+def _times(record: Record, by: str) -> int:
+    before = record.resolution
+    return before.times + 1 if before is not None and before.by == by else 1
+
+
+def _change(record: Record, verdict: Verdict, because: str, result: str | None) -> Complete | Hold | Release:
+    match verdict:
+        case Verdict.DONE:
+            packed: Inline | Chunks | None = None if result is None else pack(result)
+            return Complete(packed)
+        case Verdict.NOT_DONE:
+            return Release(record.error)
+        case Verdict.HOLD:
+            return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
+        case _ as unreachable:
+            assert_never(unreachable)

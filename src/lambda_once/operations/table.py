@@ -1,0 +1,65 @@
+"""The token table as its operators see it: the store, the index, and a client that can wait longer."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.index import StatusIndex
+from lambda_once.stores.rows import configured_shards
+from lambda_once.stores.wire import Wire
+
+if TYPE_CHECKING:
+    from lambda_once.core.record import Record
+    from lambda_once.core.writes import Finish
+    from lambda_once.stores.contract import Finished, Unfinished
+
+PATIENCE = 30.0
+"""Seconds that a person or the watchdog waits for one answer."""
+
+
+class TokenTable:
+    """One token table. Nothing is connected before first use."""
+
+    def __init__(
+        self,
+        table: str | None = None,
+        client: Any = None,
+        clock: Clock | None = None,
+        shards: int | None = None,
+    ) -> None:
+        """Left out: LAMBDA_ONCE_TABLE and LAMBDA_ONCE_STATUS_SHARDS. Raises `Misconfigured`."""
+        self.name = table or os.environ.get("LAMBDA_ONCE_TABLE") or _no_table()
+        self.shards = configured_shards() if shards is None else shards
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.wire = Wire(self.name, client)
+        self.index = StatusIndex(self.wire)
+        self.store = DynamoDBStore(self.name, client, self.shards)
+
+    def deadline(self, seconds: float = PATIENCE) -> Deadline:
+        return Deadline(self.clock, self.clock.now() + timedelta(seconds=seconds))
+
+    def read(self, token: str) -> Record | None:
+        """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
+        return self.store.read(token, self.deadline())
+
+    def settle(self, write: Finish) -> Finished:
+        """Write *write*; `Refused` with the row where it is not any more as it was seen."""
+        (answer,) = self.store.finish([write], self.deadline())
+        return answer
+
+    def is_beyond(self, entry: Unfinished) -> bool:
+        """
+        Tell whether *entry* stands in a shard that the configured number does not have.
+
+        Somebody writes with a larger number than this reader was told, or the number was made smaller.
+        """
+        return entry.shard is not None and entry.shard >= self.shards
+
+
+def _no_table() -> str:
+    raise Misconfigured("no token table is named: give --table, table=, or set LAMBDA_ONCE_TABLE")

@@ -1,0 +1,70 @@
+"""Python values as DynamoDB's typed attributes, and back: ``{"id": "5"}`` and ``{"id": {"S": "5"}}``."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Item = dict[str, dict[str, Any]]
+"""An item as the low-level client takes and gives it."""
+
+Values = dict[str, Any]
+"""An item in Python values: str, int, Decimal, bytes, bool, None, list, dict and set."""
+
+
+def typed(value: object) -> dict[str, Any]:
+    """
+    Return *value* as an attribute.
+
+    Raises `Misconfigured` for what DynamoDB cannot store: a float (it would come back changed; use Decimal),
+    an empty set, a class of the caller's own.
+    """
+    serializer, _ = _converters()
+    try:
+        attribute: dict[str, Any] = serializer.serialize(value)
+    except (TypeError, ArithmeticError) as error:
+        message = f"a value of type {type(value).__name__} cannot be stored: {error}"
+        raise Misconfigured(message) from None
+    return attribute
+
+
+def typed_item(values: Mapping[str, object]) -> Item:
+    """Return *values* as an item. Raises `Misconfigured`, which names the attribute."""
+    item: Item = {}
+    for name, value in values.items():
+        try:
+            item[name] = typed(value)
+        except Misconfigured as error:
+            raise Misconfigured(f"attribute {name!r}: {error}") from None
+    return item
+
+
+def plain_item(item: Mapping[str, Mapping[str, Any]]) -> Values:
+    """Return *item* in Python values; whole numbers are int, others Decimal, binary is bytes."""
+    _, deserializer = _converters()
+    return {name: _plain(deserializer.deserialize(attribute)) for name, attribute in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else value
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, set):
+        return {_plain(each) for each in value}
+    return bytes(value) if hasattr(value, "value") and isinstance(value.value, bytes | bytearray) else value
+
+
+@lru_cache(maxsize=1)
+def _converters() -> tuple[Any, Any]:
+    from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+    return TypeSerializer(), TypeDeserializer()

@@ -1,0 +1,109 @@
+"""
+One table and its client: requests that are sent again where that can help.
+
+A request may have been done although its answer was lost, so whatever is sent here must be safe to send
+twice. That is what each pattern is for.
+"""
+
+from __future__ import annotations
+
+import threading
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.transient import passes
+from lambda_once.errors import Misconfigured, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRIES: Final = 6
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
+
+REFUSED: Final = "ConditionalCheckFailedException"
+
+
+class ConditionRefused(Exception):
+    """The condition did not hold; *item* is what stands there, where it was asked for."""
+
+    def __init__(self, item: Mapping[str, Mapping[str, Any]] | None) -> None:
+        super().__init__("the condition did not hold")
+        self.item = item
+
+
+class Wire:
+    """Sends requests for one pattern. Safe from several threads; connects at first use."""
+
+    def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self._client = client
+        self._lock = threading.Lock()
+
+    def send(self, operation: str, request: Mapping[str, Any]) -> Any:
+        """
+        Send *request*, up to six times with full jitter between.
+
+        Raises `ConditionRefused`; `StoreUnavailable` without an answer, when it may have been done or not;
+        `Misconfigured` for what DynamoDB will never take.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        for tries in range(1, TRIES + 1):
+            try:
+                return getattr(self._connected(), operation)(**request)
+            except (BotoCoreError, ClientError) as error:
+                if code_of(error) == REFUSED:
+                    raise ConditionRefused(_standing(error)) from None
+                if not _is_transient(error):
+                    table = request.get("TableName", "")
+                    raise Misconfigured(f"{operation} on table {table!r} was refused: {error}") from error
+                if tries == TRIES:
+                    message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
+                    raise StoreUnavailable(message) from error
+            self.clock.sleep(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+        raise AssertionError  # pragma: no cover  (the last try returns or raises)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = _new_client()
+            return self._client
+
+
+def code_of(error: Exception) -> str:
+    """Return DynamoDB's name for *error*; for an error of the wire, its class."""
+    response = getattr(error, "response", None)
+    return str(response["Error"]["Code"]) if response else type(error).__name__
+
+
+def _standing(error: Exception) -> Mapping[str, Mapping[str, Any]] | None:
+    item: Mapping[str, Mapping[str, Any]] | None = getattr(error, "response", {}).get("Item")
+    return item
+
+
+def _is_transient(error: Exception) -> bool:
+    from botocore.exceptions import (
+        ClientError,
+        ConnectionError,  # noqa: A004  (botocore's own)
+        HTTPClientError,
+        ResponseStreamingError,
+    )
+
+    if isinstance(error, ConnectionError | HTTPClientError | ResponseStreamingError):
+        return True
+    if not isinstance(error, ClientError):
+        return False
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return passes(code_of(error), status)
+
+
+def _new_client() -> Any:
+    import boto3
+    from botocore.config import Config
+
+    settings = Config(
+        connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}, tcp_keepalive=True
+    )
+    return boto3.client("dynamodb", config=settings)

@@ -1,0 +1,69 @@
+"""The engines that patterns are judged by: moto, where it is right, and a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from tests.engine import tables
+
+ENGINES = ["moto", pytest.param("engine", marks=pytest.mark.engine)]
+
+
+@dataclass
+class Ground:
+    """An engine to make tables on; they are gone with the test."""
+
+    client: Any
+    _stack: ExitStack
+
+    def table(self, key: str = "pk", sort: str | None = None, *, stream: bool = False) -> str:
+        """Create a table of this key and return its name; keys are text."""
+        names = [key] if sort is None else [key, sort]
+
+        def create(client: Any, name: str) -> None:
+            client.create_table(
+                TableName=name,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in names],
+                KeySchema=[
+                    {"AttributeName": each, "KeyType": kind}
+                    for each, kind in zip(names, ("HASH", "RANGE"), strict=False)
+                ],
+                **(
+                    {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}}
+                    if stream
+                    else {}
+                ),
+            )
+            client.get_waiter("table_exists").wait(TableName=name)
+
+        return self._stack.enter_context(tables.fresh(self.client, create))
+
+
+@pytest.fixture
+def moto() -> Iterator[Ground]:
+    """Tables of moto's."""
+    with mock_aws(), ExitStack() as stack:
+        yield Ground(tables.client(), stack)
+
+
+@pytest.fixture
+def engine(dynamodb_local: str) -> Iterator[Ground]:
+    """Tables of a real engine."""
+    client = tables.client(dynamodb_local, max_pool_connections=50)
+    with ExitStack() as stack:
+        yield Ground(client, stack)
+    client.close()
+
+
+@pytest.fixture(params=ENGINES)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    """Both in turn: the real one where tests of the marker ``engine`` are run."""
+    found: Callable[[str], Ground] = request.getfixturevalue
+    return found(request.param)
