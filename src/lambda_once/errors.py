@@ -82,7 +82,16 @@ class KeyMissing(GiveUp):
 
 
 class KeyReused(GiveUp):
-    """The key was used before, for another payload. Nothing ran."""
+    """
+    The key was used before, for another payload. Nothing ran.
+
+    ``fields``: the names of up to 5 fields that differ from the first payload or are new, as this payload
+    writes them, each cut to 64 characters. Empty where nothing tells them.
+    """
+
+    def __init__(self, message: str, *, fields: tuple[str, ...] = (), **known: Any) -> None:
+        super().__init__(message, **known)
+        self.fields = fields
 
 
 class Held(GiveUp):

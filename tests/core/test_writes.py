@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Record, State
+from lambda_once.core.record import Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Parts, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -44,7 +44,9 @@ CHANGES: list[Change] = [
 
 
 def _wish(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None = None) -> Acquire:
-    return Acquire("t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2")
+    return Acquire(
+        "t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2", fields=b"ab"
+    )
 
 
 def _write(change: Change, by: Holder | Onlooker | None = None) -> Finish:
@@ -95,6 +97,7 @@ def test_an_acquisition_makes_a_row() -> None:
         expected_completion=ALIVE,
         delivery="m-2",
         fingerprint="f",
+        fields=b"ab",
         ttl=SECONDS + 100,
     )
 
@@ -149,6 +152,57 @@ def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
     assert (after.attempt, after.fence) == ("probe", before.fence + 1)
     assert finished(before, _write(change, Onlooker("a0", ALIVE, "probe"))) is None
     assert finished(before, _write(change, Onlooker("a1", LAPSED, "probe"))) is None
+
+
+VERDICTS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
+NOTE = Resolution("ann", "seen at the provider", NOW, 2)
+
+
+@pytest.mark.parametrize("change", VERDICTS)
+@pytest.mark.parametrize("state", State)
+def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: State) -> None:
+    """What an earlier outcome left is gone; in another state than was seen it writes nothing."""
+    before = row(state, stored=Inline("0"), error=BROKEN, actual_completion=LAPSED)
+    for seen in State:
+        after = finished(before, _write(change, Onlooker("a1", ALIVE, "ann", seen)))
+        assert (after is not None) is (seen is state)
+    after = finished(before, _write(change, Onlooker("a1", ALIVE, "ann", state)))
+    assert after is not None
+    assert (after.attempt, after.fence) == ("ann", before.fence + 1)
+    if state is not State.IN_PROGRESS:
+        assert after.stored == (Inline("1") if isinstance(change, Complete) else None)
+        assert after.error == getattr(change, "error", None)
+        assert (after.actual_completion is None) is isinstance(change, Release)
+
+
+@pytest.mark.parametrize("change", VERDICTS)
+@pytest.mark.parametrize("state", State)
+def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
+    """After a lost answer; the attempt that was seen does not take it for a write of its own."""
+    verdict = _write(change, Onlooker("a1", ALIVE, "ann", state))
+    made = finished(row(state), verdict)
+    assert made_by(made, verdict)
+    assert not made_by(made, _write(change))
+
+
+def test_a_note_stays_until_there_is_another() -> None:
+    """Over writes of attempts, and over their acquisitions."""
+    noted = finished(
+        row(State.HELD), replace(_write(Release(), Onlooker("a1", ALIVE, "ann", State.HELD)), note=NOTE)
+    )
+    assert noted is not None
+    assert noted.resolution == NOTE
+    again = acquired(noted, _wish(Unclaimed(take_over=True)))
+    assert again is not None
+    assert again.resolution == NOTE
+    done = finished(again, _write(Complete(None), Holder("a2")))
+    assert done is not None
+    assert done.resolution == NOTE
+    later = NOTE._replace(by="bob", times=1)
+    by_another = replace(_write(Hold(BROKEN), Onlooker("a2", ALIVE, "bob", State.COMPLETE)), note=later)
+    settled = finished(done, by_another)
+    assert settled is not None
+    assert settled.resolution == later
 
 
 @pytest.mark.parametrize("lease", [ALIVE, LAPSED])

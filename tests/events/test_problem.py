@@ -49,6 +49,12 @@ def test_a_bad_request_says_what_is_wrong() -> None:
     assert problem.detail == "Nothing was done. The header Idempotency-Key is empty."
 
 
+def test_a_reused_key_says_which_fields() -> None:
+    """The names that the error has follow the fixed text; without any it stands alone."""
+    bare, told = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
+    assert told == f"{bare} What differs: a, b."
+
+
 def test_other_exceptions_say_nothing() -> None:
     """An exception that is not ours is a 500 without its message."""
     problem = problem_for(RuntimeError("secret"))

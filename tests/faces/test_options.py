@@ -128,11 +128,13 @@ def test_no_table_is_named() -> None:
         once.run("k", len, [1])
 
 
-@pytest.mark.parametrize("shards", ["0", "-1", "two", "", "1.5"])
+@pytest.mark.parametrize("shards", ["0", "101", "-1", "x", "two", "", "1.5"])
 def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> None:
-    """LAMBDA_ONCE_STATUS_SHARDS that is no number of 1 or more is refused."""
+    """LAMBDA_ONCE_STATUS_SHARDS that is no number from 1 to 100 is refused, and told as it was given."""
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", shards)
-    with pytest.raises(Misconfigured, match="LAMBDA_ONCE_STATUS_SHARDS"):
+    with pytest.raises(
+        Misconfigured, match=f"LAMBDA_ONCE_STATUS_SHARDS is '?{re.escape(shards)}'?: .* 1 to 100"
+    ):
         Once(table="tokens").run("k", len, [1])
 
 

@@ -27,7 +27,7 @@ def _refused(world: World, attempt: str = "a2", **options: object) -> Record:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_new_token_is_won(world: World, rule: OnLapse) -> None:
     """Nothing is stored: the token is ours, with all that was asked for."""
-    answer = world.won(rule=rule, fingerprint="f", delivery="m-1")
+    answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
     assert answer == Won(answer.fence, took_over=False)
     assert world.row() == Record(
         token=world.token,
@@ -39,6 +39,7 @@ def test_a_new_token_is_won(world: World, rule: OnLapse) -> None:
         expected_completion=world.ends(),
         delivery="m-1",
         fingerprint="f",
+        fields=b"\0\1ab",
         ttl=int((world.ends() + KEEP).timestamp()) if rule is OnLapse.TAKE_OVER else None,
     )
 

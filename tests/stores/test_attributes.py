@@ -20,7 +20,7 @@ IN_TWO_WEEKS = {"N": "1796379120"}  # 2026-12-04T10:12:00Z
 
 
 def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, object]:
-    answer = world.won(rule=rule, fingerprint="f", delivery="m-1")
+    answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
     return {
         "lockToken": {"S": world.token},
         "lockedBy": {"S": "orders/request-of-a1"},
@@ -28,6 +28,7 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
         "fence": {"N": str(answer.fence)},
         "delivery": {"S": "m-1"},
         "fingerprint": {"S": "f"},
+        "fields": {"B": b"\0\1ab"},
         "created": {"S": AT},
         "expectedCompletion": {"S": LEASE_ENDS},
     }

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record
+from lambda_once.core.record import Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Acquire, AsSeen, Change, Complete, Extend, Finish, Holder, Onlooker, Pin
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World
@@ -41,12 +41,18 @@ class Want:
 
 @dataclass(frozen=True)
 class Write:
-    """A finish, by the holder or an onlooker; *lease* makes it an extension by so much."""
+    """
+    A finish, by the holder or an onlooker; *lease* makes it an extension by so much.
+
+    *seen* is the state that an onlooker saw, None: the one that there is; *because* its reason.
+    """
 
     attempt: str
     change: Change | None
     lease: timedelta
     onlooker: bool
+    seen: State | None = None
+    because: str | None = None
 
 
 Step = Pass | Want | Write
@@ -75,7 +81,9 @@ passes = st.builds(Pass, pauses)
 wants = st.builds(
     Want, attempts, st.sampled_from(OnLapse), st.booleans(), st.sampled_from([None, None, "f", "g"])
 )
-writes = st.builds(Write, attempts, changes, lengths, st.sampled_from([False, False, True]))
+seen = st.sampled_from([None, None, None, *State])
+reasons = st.sampled_from([None, "seen at the provider", "told by phone"])
+writes = st.builds(Write, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons)
 steps: st.SearchStrategy[Step] = st.one_of(passes, wants, writes)
 sequences = st.lists(steps, min_size=2, max_size=12)
 rounds: st.SearchStrategy[list[Round]] = st.lists(
@@ -118,8 +126,12 @@ def _write(world: World, write: Write, row: Record | None, token: str) -> Finish
     then = Extend(world.ends(write.lease)) if write.change is None else write.change
     by: Holder | Onlooker = Holder(write.attempt)
     if write.onlooker and row is not None and not isinstance(then, Extend | Pin):
-        by = Onlooker(row.attempt, row.expected_completion, ONLOOKER)
-    return world.write(then, by, token)
+        state = row.state if write.seen is None else write.seen
+        by = Onlooker(row.attempt, row.expected_completion, ONLOOKER, state)
+    made = world.write(then, by, token)
+    if write.because is None:
+        return made
+    return replace(made, note=Resolution("ann", write.because, world.clock.now(), 1))
 
 
 def _play(left: World, right: World, sequence: list[Step]) -> None:

@@ -167,14 +167,14 @@ def test_pin_takes_the_ttl_away(world: World) -> None:
 
 
 def test_a_token_acquired_again_has_nothing_of_before(world: World) -> None:
-    """Result, error, completion, delivery, fingerprint and ttl of the attempt before are gone."""
-    world.won(fingerprint="f", delivery="m-1")
+    """Result, error, completion, delivery, fingerprint, fields and ttl of the attempt before are gone."""
+    world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
     world.finish(Complete(Unavailable(), BROKEN))
     world.clock.advance(KEEP.total_seconds() + 1)
     world.won("a2", rule=OnLapse.HOLD)
     row = world.row()
     assert (row.state, row.stored, row.error, row.actual_completion) == (State.IN_PROGRESS, None, None, None)
-    assert (row.delivery, row.fingerprint, row.ttl) == (None, None, None)
+    assert (row.delivery, row.fingerprint, row.fields, row.ttl) == (None, None, None, None)
 
 
 def test_many_endings_are_answered_each_by_itself(world: World) -> None:

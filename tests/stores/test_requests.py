@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import Failure
+from lambda_once.core.record import Failure, Resolution, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import (
     Acquire,
@@ -29,7 +29,9 @@ from lambda_once.stores import requests
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
-WISH = Acquire("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1")
+WISH = Acquire(
+    "t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1", fields=b"ab"
+)
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 IN_PROGRESS = {":in_progress": {"S": "inProgress"}}
 
@@ -56,7 +58,7 @@ FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
 TOUCHED = (
     *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
     *("actualCompletion", "result", "error", "parts", "resultUnavailable"),
-    *("fingerprint", "delivery", "ttl"),
+    *("fingerprint", "fields", "delivery", "ttl"),
 )
 
 
@@ -66,7 +68,8 @@ def test_acquire_under_take_over() -> None:
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
-            f"{SETS}, #fingerprint = :fingerprint_, #delivery = :delivery_, #ttl = :ttl_, {FENCE} "
+            f"{SETS}, #fingerprint = :fingerprint_, #fields = :fields_, #delivery = :delivery_, "
+            f"#ttl = :ttl_, {FENCE} "
             f"REMOVE {CLEARED}"
         ),
         "ConditionExpression": (
@@ -80,6 +83,7 @@ def test_acquire_under_take_over() -> None:
             **TAKEN,
             **IN_PROGRESS,
             ":fingerprint_": {"S": "f"},
+            ":fields_": {"B": b"ab"},
             ":delivery_": {"S": "m-1"},
             ":ttl_": {"N": "1796379150"},
             ":now_s": {"N": "1795169520"},
@@ -94,12 +98,12 @@ def test_acquire_under_take_over() -> None:
 
 def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
     """Without payload, delivery and ttl these are removed, and each of *asks* is among the names."""
-    wish = replace(WISH, take=take, ttl=None, fingerprint=None, delivery=None)
+    wish = replace(WISH, take=take, ttl=None, fingerprint=None, fields=None, delivery=None)
     built = requests.acquire("tokens", wish, 1)
     assert built == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
-        "UpdateExpression": f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #delivery, #ttl",
+        "UpdateExpression": f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #fields, #delivery, #ttl",
         "ConditionExpression": condition,
         "ExpressionAttributeNames": _names(*TOUCHED),
         "ExpressionAttributeValues": TAKEN | values,
@@ -240,6 +244,74 @@ def test_finish_by_an_onlooker() -> None:
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
+
+
+RELEASED = "attempt = :seen AND attribute_not_exists(#status) AND attribute_not_exists(actualCompletion)"
+SEEN: dict[State, tuple[str, dict[str, Any]]] = {
+    State.IN_PROGRESS: (
+        "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease",
+        IN_PROGRESS,
+    ),
+    State.HELD: (
+        "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease",
+        {":held": {"S": "error"}},
+    ),
+    State.COMPLETE: (
+        (
+            "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
+            "AND expectedCompletion = :lease"
+        ),
+        {},
+    ),
+    State.RELEASED: (f"{RELEASED} AND expectedCompletion = :lease", {}),
+}
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
+    """Attempt, state and lease; what an earlier outcome left is removed, and the reason is set."""
+    condition, values = SEEN[seen]
+    note = Resolution("ann", "seen at the provider", NOW, 2)
+    by = Onlooker("a1", LEASE, "fresh", seen)
+    cleared = ["#status", "#error"]
+    if seen is not State.IN_PROGRESS:
+        cleared = ["#actualCompletion", "#result", "#error", "#parts", "#resultUnavailable", "#status"]
+    touched = {name.removeprefix("#") for name in cleared} | {"status", "resolution", "ttl", "attempt"}
+    assert requests.finish("tokens", Finish("t", by, Release(), NOW, 9, note), 1) == {
+        "TableName": "tokens",
+        "Key": {"lockToken": {"S": "t"}},
+        "UpdateExpression": (
+            "SET #resolution = :resolution_, #ttl = :ttl_, #attempt = :attempt_, fence = fence + :one "
+            f"REMOVE {', '.join(cleared)}"
+        ),
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": _names(*touched),
+        "ExpressionAttributeValues": {
+            ":resolution_": {
+                "M": {
+                    "by": {"S": "ann"},
+                    "because": {"S": "seen at the provider"},
+                    "at": {"S": AT},
+                    "times": {"N": "2"},
+                }
+            },
+            ":attempt_": {"S": "fresh"},
+            ":ttl_": {"N": "9"},
+            ":one": {"N": "1"},
+            ":seen": {"S": "a1"},
+            ":lease": {"S": ENDS},
+            **values,
+        },
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def test_a_verdict_that_holds_leaves_its_status() -> None:
+    """It sets status, completion and error, and removes the rest of an earlier outcome, and the ttl."""
+    by = Onlooker("a1", LEASE, "fresh", State.COMPLETE)
+    built = requests.finish("tokens", Finish("t", by, Hold(FAILURE), NOW, None), 1)
+    _, removed = built["UpdateExpression"].split(" REMOVE ")
+    assert removed == "#result, #parts, #resultUnavailable, #ttl"
 
 
 def test_a_status_is_sharded_by_its_token() -> None:

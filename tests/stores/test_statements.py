@@ -29,7 +29,9 @@ from lambda_once.stores import requests, statements
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
-WISH = Acquire("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1")
+WISH = Acquire(
+    "t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1", fields=b"ab"
+)
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 FAILURE = Failure("ValueError", "no")
 OURS = ' WHERE "lockToken" = ? AND "attempt" = ? AND begins_with("status", ?)'
@@ -41,7 +43,8 @@ def test_insert() -> None:
     assert statements.insert("tokens", WISH, 1) == {
         "Statement": (
             "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'lockedBy': ?, 'attempt': ?, "
-            "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'delivery': ?, 'ttl': ?}"
+            "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'fields': ?, "
+            "'delivery': ?, 'ttl': ?}"
         ),
         "Parameters": [
             {"S": "t"},
@@ -52,6 +55,7 @@ def test_insert() -> None:
             {"S": ENDS},
             {"S": "inProgress"},
             {"S": "f"},
+            {"B": b"ab"},
             {"S": "m-1"},
             {"N": "1796379150"},
         ],
@@ -60,7 +64,9 @@ def test_insert() -> None:
 
 def test_insert_of_the_bare_row() -> None:
     """Under hold there is no ttl, and what the source does not give is left out."""
-    wish = replace(WISH, take=Unclaimed(take_over=False), ttl=None, fingerprint=None, delivery=None)
+    wish = replace(
+        WISH, take=Unclaimed(take_over=False), ttl=None, fingerprint=None, fields=None, delivery=None
+    )
     built = statements.insert("tokens", wish, 1)
     assert built["Statement"].endswith("'created': ?, 'expectedCompletion': ?, 'status': ?}")
     assert len(built["Parameters"]) == built["Statement"].count("?") == 7

@@ -106,6 +106,7 @@ class World:
         rule: OnLapse = OnLapse.TAKE_OVER,
         seen: AsSeen | None = None,
         fingerprint: str | None = None,
+        fields: bytes | None = None,
         delivery: str | None = None,
     ) -> Acquire:
         """A wish as the runner makes it under *rule*; *seen* makes it one for exactly that row."""
@@ -121,6 +122,7 @@ class World:
             ttl=epoch_seconds(lease + KEEP) if mortal else None,
             fingerprint=fingerprint,
             delivery=delivery,
+            fields=fields,
         )
 
     def acquire(self, wish: Acquire) -> Acquired:

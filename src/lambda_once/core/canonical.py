@@ -26,7 +26,8 @@ __all__ = ["NotCanonical", "canonical", "digest", "fingerprint", "plain", "witho
 VERSION = "1"
 """The version of the canonical form: fingerprints of two versions never match by accident."""
 
-_MARK = "\0"
+MARK = "\0"
+"""What the name of a tagged form begins with."""
 _WRITTEN_MARK = '"\\u0000'
 _WHOLE_FLOAT = re.compile(r"\.0[,\]}]")  # as repr writes it, or with "e+"; within a string it only costs time
 
@@ -46,7 +47,7 @@ def canonical(value: object) -> bytes:
     Raises NotCanonical, with type and path, for all else, for cycles and for too deep a nesting.
     """
     try:
-        return _written(value).encode("utf-8", "surrogatepass")
+        return written(value).encode("utf-8", "surrogatepass")
     except RecursionError:
         raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
     except (ValueError, OverflowError) as error:
@@ -75,8 +76,12 @@ def without(payload: object, ignore: Sequence[str]) -> object:
 # -- writing
 
 
-def _written(value: object) -> str:
-    """Let the C encoder write what is JSON already, and walk through only what it cannot."""
+def written(value: object) -> str:
+    """
+    Return the canonical text, for who turns its RecursionError and ValueError into NotCanonical.
+
+    The C encoder writes what is JSON already; only what it cannot is walked through.
+    """
     try:
         text = _SORTED.encode(value)
     except TypeError:  # another type, or names that cannot be sorted
@@ -119,7 +124,7 @@ def _tagged(value: object, path: Path) -> object:
 
 
 def _tag(kind: str, form: object) -> dict[str, object]:
-    return {_MARK + kind: form}
+    return {MARK + kind: form}
 
 
 def _digits(value: Decimal, path: Path) -> str:
@@ -149,8 +154,8 @@ def _names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
 def _name(name: object) -> str:
     form = formed(name, _tagged, _names)
     if isinstance(form, str):
-        return _MARK + form if form.startswith(_MARK) else form
-    return _MARK + _SORTED.encode(form)
+        return MARK + form if form.startswith(MARK) else form
+    return MARK + _SORTED.encode(form)
 
 
 # -- leaving out

@@ -24,7 +24,8 @@ Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 EXPANDED_DIGITS = 4_300
 """Digits of the longest whole number that is written out: Python reads no longer one (sys.int_info)."""
 
-_NEVER_WRAPS = frozenset({dict, list, tuple, float})
+NEVER_WRAPS = frozenset({dict, list, tuple, float})
+"""What wraps nothing, told by its type alone: the rest must be looked at (`opened`)."""
 
 
 class NotCanonical(TypeError):
@@ -61,7 +62,7 @@ def formed(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value
-    unwrapped = value if kind in _NEVER_WRAPS else opened(value)
+    unwrapped = value if kind in NEVER_WRAPS else opened(value)
     if unwrapped is not value:
         return formed(unwrapped, leaf, names, path)
     if isinstance(value, Mapping):

@@ -69,6 +69,8 @@ class Record:
     stored: Stored = None
     error: Failure | None = None
     resolution: Resolution | None = None
+    fields: bytes | None = None
+    """Checksums of the payload's fields (`core.fields`): they name what differs, and decide nothing."""
 
     def expired(self, now: datetime) -> bool:
         """

@@ -58,6 +58,8 @@ class Acquire:
     """Whether a row was seen: the store may save a try that asks for none. No condition."""
     likely: bool = False
     """Whether there is a row, most likely: the store may read it while it tries. No condition."""
+    fields: bytes | None = None
+    """What a later payload is compared with in messages (`core.fields`). No condition."""
 
 
 class Holder(NamedTuple):
@@ -153,6 +155,7 @@ def acquired(record: Record | None, wish: Acquire) -> Record | None:
         fingerprint=wish.fingerprint,
         ttl=wish.ttl,
         resolution=None if record is None else record.resolution,
+        fields=wish.fields,
     )
 
 

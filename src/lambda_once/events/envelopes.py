@@ -12,7 +12,7 @@ from lambda_once.events.unit import NOTHING, itself
 
 # EventBridge → SNS → SQS is the longest chain that AWS builds by itself; the rest is room for topics that
 # are fed from topics. What lies deeper is payload.
-_MOST_ENVELOPES: Final = 4
+MOST: Final = 4
 
 _MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
 
@@ -26,7 +26,7 @@ class Opened:
     key: object = NOTHING
 
 
-def opened(text: str, most: int = _MOST_ENVELOPES) -> Opened:
+def opened(text: str, most: int = MOST) -> Opened:
     """
     Open *text*, the body of a message.
 

@@ -26,7 +26,12 @@ _TYPE: Final = "urn:lambda-once:"
 
 @value
 class Problem:
-    """A problem of RFC 9457. Its texts are fixed and hold nothing of request, token or result."""
+    """
+    A problem of RFC 9457.
+
+    Its texts are fixed and hold nothing of request, token or result, but the names of fields that the
+    client itself has sent (`KeyReused`).
+    """
 
     status: int
     title: str
@@ -131,12 +136,15 @@ def problem_for(error: Exception) -> Problem:
     """
     Return what the client is told about *error*.
 
-    Of a `BadRequest` that is its own message; every other text is fixed. What may be sent
-    again carries `Retry-After`: what the error knows, rounded up, else one second.
+    Of a `BadRequest` that is its own message, of a `KeyReused` a fixed text and the names of the fields that
+    differ; every other text is fixed. What may be sent again carries `Retry-After`: what the error knows,
+    rounded up, else one second.
     """
     row = next((row for row in _TABLE if isinstance(error, row.error)), None)
     if row is None:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
+    if isinstance(error, KeyReused) and error.fields:
+        detail = f"{detail} What differs: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)

@@ -13,7 +13,7 @@ from lambda_once.events.api_response import replayed, respond, status_of
 from lambda_once.events.header_key import header_key
 from lambda_once.events.problem import problem_for
 from lambda_once.faces.events import dressed
-from lambda_once.faces.handlers import called, executed, handler_like, with_context
+from lambda_once.faces.handlers import called, executed, explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.settings import FOR_API, FOR_HASHED_API
 from lambda_once.policies import ErrorResponse
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from lambda_once.events.api_gateway import Kind
     from lambda_once.events.problem import Problem
+    from lambda_once.events.unit import Unit
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
     from lambda_once.runner.call import Call
@@ -65,23 +67,32 @@ class HttpProtection:
 
         Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
         """
-        request = source.request_of(event, kind)
-        unit = source.unit_of(request, event, invocation.request_id)
-        keep = FOR_API
-        if self._settings.key is None:
-            key = header_key(request)
-            if key is not None:
-                # Every try of a client is a request of its own: its id tells no delivery.
-                unit = replace(unit, key=key, delivery=None)
-            elif self._settings.without_key == "run":
-                return None
-            elif self._settings.without_key == "reject":
-                raise KeyMissing("the request has no Idempotency-Key header: send one")
-            else:
-                keep = FOR_HASHED_API
-        return self._protection(kind, keep).call(unit, invocation, arguments=(event,))
+        found = self.unit(event, kind, invocation.request_id)
+        if found is None:
+            return None
+        unit, keep = found
+        return self.of_kind(kind, keep).call(unit, invocation, arguments=(event,))
 
-    def _protection(self, kind: Kind, keep: timedelta) -> Protection:
+    def unit(
+        self, event: Mapping[str, Any], kind: Kind, request_id: str | None
+    ) -> tuple[Unit, timedelta] | None:
+        """Return the unit of *event*, and how long its outcome is kept. None and errors as in `call`."""
+        request = source.request_of(event, kind)
+        unit = source.unit_of(request, event, request_id)
+        if self._settings.key is not None:
+            return unit, FOR_API
+        key = header_key(request)
+        if key is not None:
+            # Every try of a client is a request of its own: its id tells no delivery.
+            return replace(unit, key=key, delivery=None), FOR_API
+        if self._settings.without_key == "run":
+            return None
+        if self._settings.without_key == "reject":
+            raise KeyMissing("the request has no Idempotency-Key header: send one")
+        return unit, FOR_HASHED_API
+
+    def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Protection:
+        """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""
         protection = self._protections.get((kind, keep))
         if protection is None:
             plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
@@ -119,7 +130,12 @@ def api_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
             return replayed(dressed(settings, outcome), kind)
         return outcome
 
-    return handler_like(function, handle)
+    def explain(event: Any) -> list[Explanation]:
+        from lambda_once.faces.explaining import of_request
+
+        return of_request(protection, "once.api_gateway", event)
+
+    return explained_by(handler_like(function, handle), explain)
 
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:

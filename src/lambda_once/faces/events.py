@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.typed import codec_for
 from lambda_once.events import event as source
-from lambda_once.faces.handlers import executed, handler_like, with_context
+from lambda_once.faces.handlers import executed, explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of, return_annotation
 from lambda_once.runner.outcomes import Replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
 
@@ -38,7 +39,12 @@ def event_handler(host: Host, function: Callable[..., Any], settings: Settings) 
             raise failures[0]
         return results[0] if len(results) == 1 else results
 
-    return handler_like(function, handle)
+    def explain(event: Any) -> list[Explanation]:
+        from lambda_once.faces.explaining import of_event
+
+        return of_event(protection, event)
+
+    return explained_by(handler_like(function, handle), explain)
 
 
 def dressed(settings: Settings, outcome: Any) -> Any:

@@ -12,6 +12,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.events.payload import payload_of
 from lambda_once.events.unit import Unit, itself
 from lambda_once.faces.events import dressed
+from lambda_once.faces.handlers import explained_by
 from lambda_once.faces.protection import Given, Protection, name_of, return_annotation
 from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.engine import off_loop
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
     from lambda_once.runner.call import Call
@@ -33,6 +35,11 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
     protection = Protection(host, settings, settings.plan(codec_for(returns)), name_of(function))
     bind = functools.partial(_unit, inspect.signature(function), is_method(function))
 
+    def explain(given: Any) -> list[Explanation]:
+        from lambda_once.faces.explaining import of_call
+
+        return of_call(protection, bind, given, method=is_method(function))
+
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
@@ -43,7 +50,7 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
                 outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return dressed(settings, outcome)
 
-        return protected_async
+        return explained_by(protected_async, explain)
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
@@ -52,7 +59,7 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
             call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
             return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
 
-    return protected
+    return explained_by(protected, explain)
 
 
 def is_method(function: Callable[..., Any]) -> bool:

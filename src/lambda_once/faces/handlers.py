@@ -12,6 +12,7 @@ from lambda_once.faces import loops
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.runner.call import Call
 
@@ -21,6 +22,28 @@ _SIGNATURE = inspect.Signature(
         inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
     ]
 )
+
+
+class Explainer:
+    """
+    Stands on what a decorator returns, as ``__once__``.
+
+    It tells which token an event would get, and why; nothing runs and nothing is stored.
+    """
+
+    __slots__ = ("explain",)
+
+    def __init__(self, explain: Callable[[Any], list[Explanation]]) -> None:
+        self.explain = explain
+        """Returns an explanation of each unit of an event; raises `Misconfigured` for a foreign one."""
+
+
+def explained_by(
+    handler: Callable[..., Any], explain: Callable[[Any], list[Explanation]]
+) -> Callable[..., Any]:
+    """Return *handler*, which *explain* explains."""
+    handler.__dict__["__once__"] = Explainer(explain)
+    return handler
 
 
 def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.details import Details, Happening
 from lambda_once.observability.powertools import Reporter
@@ -16,27 +17,54 @@ from lambda_once.runner.invocation import Invocation, current_invocation, invoca
 from lambda_once.stores.forgetful import ForgetfulStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lambda_once.stores.contract import Store
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+@value
+class Stage:
+    """What every `Host` of the process works with while a test runs, unless it was given its own."""
+
+    store: Store | None = None
+    clock: Clock | None = None
+    engine: Callable[[Store, Clock, Reporter], Engine] = Engine
 
 
 class Host:
     """Makes the engine at first use: nothing is looked up or connected before."""
 
+    stage: ClassVar[Stage | None] = None
+    """Set by `lambda_once.testing` alone. An engine is of one stage: what it remembers ends with it."""
+
     def __init__(self, table: str | None, client: Any, store: Store | None, reporter: Reporter) -> None:
         self.reporter = reporter
-        self.clock: Clock = SystemClock()
+        self._clock: Clock | None = None
         self._table = table
         self._client = client
         self._store = store
         self._engines: dict[bool, Engine] = {}
+        self._stage: Stage | None = None
+        """The stage that the engines were made on."""
         self._lock = threading.Lock()
         self._warned = False
 
     @property
     def service(self) -> str:
         return self.reporter.service
+
+    @property
+    def clock(self) -> Clock:
+        if self._clock is not None:
+            return self._clock
+        stage = Host.stage
+        return _SYSTEM_CLOCK if stage is None or stage.clock is None else stage.clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        self._clock = clock
 
     @property
     def disabled(self) -> bool:
@@ -47,6 +75,8 @@ class Host:
     def engine(self) -> Engine:
         disabled = self.disabled
         with self._lock:
+            if self._stage is not Host.stage:
+                self._stage, self._engines = Host.stage, {}
             if disabled not in self._engines:
                 self._engines[disabled] = self._new_engine(disabled=disabled)
             return self._engines[disabled]
@@ -79,14 +109,14 @@ class Host:
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
         """Work with *store* and *clock* in the block, and as before after it: for tests."""
-        before = self._store, self.clock, self._engines
+        before = self._store, self._clock, self._engines, self._stage
         self._store = self._store if store is None else store
-        self.clock = self.clock if clock is None else clock
+        self._clock = self._clock if clock is None else clock
         self._engines = {}
         try:
             yield
         finally:
-            self._store, self.clock, self._engines = before
+            self._store, self._clock, self._engines, self._stage = before
 
     def _warn_of_time(self) -> None:
         if not self._warned:
@@ -95,15 +125,18 @@ class Host:
             self.reporter.log(Details(Happening.NO_INVOCATION, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:
+        make = Engine if self._stage is None else self._stage.engine
         if not disabled:
-            return Engine(self._real_store(), self.clock, self.reporter)
+            return make(self._real_store(), self.clock, self.reporter)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
         self.reporter.log(Details(Happening.DISABLED, reason=reason))
-        return Engine(ForgetfulStore(self._real_store), self.clock, self.reporter)
+        return make(ForgetfulStore(self._real_store), self.clock, self.reporter)
 
     def _real_store(self) -> Store:
         if self._store is not None:
             return self._store
+        if self._stage is not None and self._stage.store is not None:
+            return self._stage.store
         from lambda_once.stores.dynamodb import DynamoDBStore
         from lambda_once.stores.rows import configured_shards
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
-from lambda_once.core.canonical import NotCanonical, fingerprint, without
+from lambda_once.core.canonical import NotCanonical, without
+from lambda_once.core.fields import fields_of, printed
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, select, select_from, token
 from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.events.unit import NOTHING
+from lambda_once.events.unit import NOTHING, itself
 from lambda_once.runner.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lambda_once.core.fields import Fields, Printed
     from lambda_once.events.unit import Unit
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
@@ -29,6 +31,14 @@ class Given(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+
+
+class Identity(NamedTuple):
+    """What tells a unit of work from every other one."""
+
+    token: str
+    fingerprint: str | None = None
+    fields: Fields | None = None
 
 
 @value
@@ -76,29 +86,30 @@ class Protection:
             if not self.host.disabled:
                 raise
             # Everything runs; and no two pieces of work may share a key for the next system.
-            identity = f"disabled/{new_attempt_id()}", None
+            identity = Identity(f"disabled/{new_attempt_id()}")
         return Call(
             name=name,
-            token=identity[0],
+            token=identity.token,
             plan=self.plan,
             invocation=invocation,
-            fingerprint=identity[1],
+            fingerprint=identity.fingerprint,
+            fields=identity.fields,
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=redelivered,
             waits_for_own=waits_for_own,
         )
 
-    def _identity(self, name: str, unit: Unit, given: Given) -> tuple[str, str | None]:
-        """Return the token and the fingerprint of *unit*."""
+    def _identity(self, name: str, unit: Unit, given: Given) -> Identity:
         payload = without(unit.payload, self.settings.ignore)
-        key, explicit = self._key(unit, payload, given)
-        return (
-            token(self.host.service, name, self._scope(unit, given), key),
-            self._fingerprint(unit, payload) if explicit else None,
-        )
+        key, explicit = self.key(unit, payload, given)
+        found = token(self.host.service, name, self.scope(unit, given), key)
+        counted = self.counted(unit, payload) if explicit else None
+        if counted is None:
+            return Identity(found)
+        return Identity(found, counted.fingerprint, fields_of(counted, found))
 
-    def _key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
+    def key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
         """Return the key, and whether it is one that another payload could come with."""
         selector = self.settings.key
         if isinstance(selector, str):
@@ -116,7 +127,7 @@ class Protection:
         # Tagged, so that it is digested even where the whole payload is a readable text.
         return {"payload": substance}, False
 
-    def _scope(self, unit: Unit, given: Given) -> object:
+    def scope(self, unit: Unit, given: Given) -> object:
         selector = self.settings.scope
         if selector is None:
             return unit.scope or None
@@ -126,16 +137,22 @@ class Protection:
             scope = select_from(selector, given.args, given.kwargs, "scope")
         return (scope, *unit.scope) if unit.scope else scope
 
-    def _fingerprint(self, unit: Unit, payload: object) -> str | None:
+    def counted(self, unit: Unit, payload: object) -> Printed | None:
+        """Return what the fingerprint of *unit* is made from; None where there is to be none."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
         try:
             if narrowed is not None:
-                return fingerprint(select(narrowed, seen(unit, payload), "fingerprint"))
-            return fingerprint(unit.substance(payload))
+                return printed(select(narrowed, seen(unit, payload), "fingerprint"))
+            return self.substance(unit, payload)
         except NotCanonical:
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
+
+    def substance(self, unit: Unit, payload: object) -> Printed:
+        """Return what is hashed of *payload*, which is *unit*'s without what is ignored."""
+        assembled = unit.substance is not itself or not unit.parsed
+        return printed(unit.substance(payload), payload, assembled=assembled)
 
 
 def seen(unit: Unit, value: object) -> object:

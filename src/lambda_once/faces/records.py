@@ -11,7 +11,7 @@ from lambda_once.events import sns, sqs
 from lambda_once.events.unit import Malformed
 from lambda_once.faces import loops
 from lambda_once.faces.batch import Batch, Job, Left
-from lambda_once.faces.handlers import handler_like, with_context
+from lambda_once.faces.handlers import explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.subjects import BadRecord, Subjects
 from lambda_once.observability.details import Details, Happening
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.events.unit import Unit
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
     from lambda_once.runner.call import Call
@@ -40,14 +41,14 @@ class Records:
         self._concurrency = settings.concurrency
         self._function = with_context(function)
         self._retried = retried
-        self._subjects = Subjects(settings.model)
-        self._protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))
+        self.subjects = Subjects(settings.model)
+        self.protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))
 
     def call(self, unit: Unit | Malformed, invocation: Invocation) -> tuple[Call, Any]:
         """Return the call of a record and what the function gets. Has logged what it raises."""
         try:
-            unit = self._subjects.of(_workable(unit))
-            call = self._protection.call(
+            unit = self.subjects.of(_workable(unit))
+            call = self.protection.call(
                 unit,
                 invocation,
                 arguments=(unit.subject,),
@@ -57,7 +58,7 @@ class Records:
         except Exception as error:
             details = Details(
                 Happening.BAD_RECORD,
-                name=self._protection.name,
+                name=self.protection.name,
                 delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
                 error=type(error).__name__,
                 reason=str(error) if isinstance(error, OnceError) else "its model, key or scope raised",
@@ -94,7 +95,12 @@ def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
             records.work_on(jobs, context)
             return _answer(jobs, raises=settings.raise_on_entire_batch_failure)
 
-    return handler_like(function, handle)
+    def explain(event: Any) -> list[Explanation]:
+        from lambda_once.faces.explaining import of_messages
+
+        return of_messages(records, "once.sqs", sqs.records(event))
+
+    return explained_by(handler_like(function, handle), explain)
 
 
 def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocation) -> list[Job]:
@@ -142,11 +148,19 @@ def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
 
     def handle(event: Any, context: Any) -> None:
         with host.invocation(context) as invocation:
-            messages = [sqs.Message(None, None, unit) for unit in sns.records(event)]
-            jobs = jobs_of(messages, records, invocation)
+            jobs = jobs_of(_notifications(event), records, invocation)
             records.work_on(jobs, context)
         for job in jobs:
             if job.error is not None:
                 raise job.error
 
-    return handler_like(function, handle)
+    def explain(event: Any) -> list[Explanation]:
+        from lambda_once.faces.explaining import of_messages
+
+        return of_messages(records, "once.sns", _notifications(event))
+
+    return explained_by(handler_like(function, handle), explain)
+
+
+def _notifications(event: Any) -> list[sqs.Message]:
+    return [sqs.Message(None, None, unit) for unit in sns.records(event)]

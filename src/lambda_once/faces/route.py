@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler import Response
     from aws_lambda_powertools.event_handler.exceptions import ServiceError
 
+    from lambda_once.faces.explaining import Explanation
     from lambda_once.faces.host import Host
     from lambda_once.faces.settings import Settings
     from lambda_once.runner.call import Call
@@ -64,6 +65,12 @@ class Route:
             except (OnceError, ErrorResponse) as error:
                 return self._refused(error)
         return self._answer(outcome)
+
+    def explain(self, event: Any) -> list[Explanation]:
+        """Tell which token *event* would get, and why; nothing runs and nothing is stored."""
+        from lambda_once.faces.explaining import of_request
+
+        return of_request(self._protection, "once.route", event)
 
     def _call(self, event: Any, invocation: Any) -> Call | None:
         kind = source.kind_of(event)

@@ -164,7 +164,8 @@ class Admissions:
             return admit()
         except OnceError as error:
             error.token = error.token or call.token
-            self._story.of_call(_refusal(error), call, error=type(error).__name__)
+            differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
+            self._story.of_call(_refusal(error), call, error=type(error).__name__, differing=differing)
             return error
 
     def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Admitted:
@@ -264,6 +265,7 @@ class Admissions:
             delivery=call.delivery,
             known=known,
             likely=known or call.redelivered,
+            fields=None if call.fields is None else call.fields.stored,
         )
 
     def _lease(self, call: Call, now: datetime) -> datetime:

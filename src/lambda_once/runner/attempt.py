@@ -70,6 +70,7 @@ class Attempt:
             expected_completion=self.lease,
             delivery=self.call.delivery,
             fingerprint=self.call.fingerprint,
+            fields=None if self.call.fields is None else self.call.fields.stored,
         )
 
     def downstream_key(self, label: str = "") -> str:

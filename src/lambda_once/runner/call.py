@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import OnLapse
     from lambda_once.core.typed import Codec
     from lambda_once.policies import ErrorResponse, OnError, Probe
@@ -45,6 +46,8 @@ class Call(NamedTuple):
     plan: Plan
     invocation: Invocation
     fingerprint: str | None = None
+    fields: Fields | None = None
+    """The fields of what the fingerprint is made from; None: there is no fingerprint, or there are none."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """What a probe gets after the lapsed attempt."""

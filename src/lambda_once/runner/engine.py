@@ -20,18 +20,23 @@ if TYPE_CHECKING:
     from lambda_once.runner.call import Call
     from lambda_once.stores.contract import Store
 
+    Settling = Callable[[Store, Clock, Story, Outcomes], Settlement]
+
 T = TypeVar("T")
 
 
 class Engine:
     """What one `Once` works with. Made once; what a call needs travels in its `Call`."""
 
-    def __init__(self, store: Store, clock: Clock, reporter: Reporter) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, reporter: Reporter, settling: Settling = Settlement
+    ) -> None:
+        """*settling*: another way to settle attempts, such as dying instead (`lambda_once.testing`)."""
         self.store = store
         self.clock = clock
         self.story = Story(reporter)
         outcomes = Outcomes(store, clock, self.story)
-        self.settlement = Settlement(store, clock, self.story, outcomes)
+        self.settlement = settling(store, clock, self.story, outcomes)
         self.admissions = Admissions(self.settlement, outcomes, self.story)
 
     def execute(self, call: Call, work: Callable[[], Any]) -> Any | Replayed:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lambda_once.core.clock import stamp
+from lambda_once.core.fields import difference
 from lambda_once.core.lifecycle import Decision
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
@@ -23,6 +25,7 @@ from lambda_once.errors import (
 from lambda_once.observability.details import Happening
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from lambda_once.core.clock import Clock
@@ -105,9 +108,12 @@ class Outcomes:
         by = f"attempt {record.attempt} of {record.locked_by}"
         match decision:
             case Decision.KEY_REUSED:
-                kind: type[OnceError] = KeyReused
+                found = difference(record.fields, call.fields)
+                kind: Callable[..., OnceError] = partial(KeyReused, fields=found.named)
+                told = f" ({found})" if str(found) else ""
                 message = (
-                    f"{at} stands for another payload: use a new key, or let ignore= name what may differ"
+                    f"{at} stands for another payload{told}: "
+                    "use a new key, or let ignore= name what may differ"
                 )
             case Decision.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable

@@ -63,7 +63,13 @@ class Story:
         self._reporter.report(details, attempt.call.invocation.tally, error)
 
     def of_call(
-        self, happening: Happening, call: Call, *, error: str | None = None, reason: str | None = None
+        self,
+        happening: Happening,
+        call: Call,
+        *,
+        error: str | None = None,
+        reason: str | None = None,
+        differing: str | None = None,
     ) -> None:
         """Tell what became of a call that has no attempt."""
         details = Details(
@@ -73,6 +79,7 @@ class Story:
             delivery=call.delivery,
             error=error,
             reason=reason,
+            differing=differing,
         )
         self._reporter.report(details, call.invocation.tally)
 

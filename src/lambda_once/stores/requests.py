@@ -82,7 +82,7 @@ LONGER = " AND expectedCompletion < :new"
 # ------------------------------------------------------------------ acquire
 
 OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable")
-OPTIONAL = ("fingerprint", "delivery", "ttl")
+OPTIONAL = ("fingerprint", "fields", "delivery", "ttl")
 
 
 def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
@@ -100,7 +100,7 @@ def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
 
 def acquired_attributes(wish: Acquire, shards: int) -> Item:
     """Return what an acquisition sets, but for the key and the fence."""
-    attributes = {
+    attributes: Item = {
         "lockedBy": text(wish.locked_by),
         "attempt": text(wish.attempt),
         "created": text(stamp(wish.now)),
@@ -109,6 +109,8 @@ def acquired_attributes(wish: Acquire, shards: int) -> Item:
     }
     if wish.fingerprint is not None:
         attributes["fingerprint"] = text(wish.fingerprint)
+    if wish.fields is not None:
+        attributes["fields"] = {"B": wish.fields}
     if wish.delivery is not None:
         attributes["delivery"] = text(wish.delivery)
     if wish.ttl is not None:

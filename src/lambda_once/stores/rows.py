@@ -106,6 +106,7 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             stored=_stored(item),
             error=_failure(item),
             resolution=_resolution(item),
+            fields=item.get("fields", {}).get("B"),
         )
     except (KeyError, ValueError) as unreadable:
         token = item.get("lockToken", {}).get("S")

@@ -1,0 +1,200 @@
+"""The fields of a payload: what a row keeps of them, and what a later payload is told by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_once.core.canonical import NotCanonical, canonical, fingerprint
+from lambda_once.core.fields import MOST, NAMED, Difference, Fields, difference, fields_of, printed
+
+TOKEN = "orders/charge/pay_1"
+numbers = st.integers() | st.floats() | st.decimals(allow_nan=False, allow_infinity=False)
+leaves = st.none() | st.booleans() | numbers | st.text() | st.binary() | st.dates() | st.uuids()
+payloads: st.SearchStrategy[Any] = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.dictionaries(st.integers(), inner),
+    max_leaves=12,
+)
+names = st.text(max_size=8).filter(lambda name: not name.startswith("\0"))
+flat = st.dictionaries(names, st.integers() | st.text(max_size=8), max_size=12)
+
+
+def _fields(payload: object) -> Fields | None:
+    return fields_of(printed(payload), TOKEN)
+
+
+def _told(first: object, later: object) -> Difference:
+    before = _fields(first)
+    return difference(None if before is None else before.stored, _fields(later))
+
+
+@given(payload=payloads, assembled=st.booleans())
+def test_the_text_is_the_canonical_one(payload: object, assembled: bool) -> None:
+    """Taken field by field, a payload has the fingerprint that it has as a whole."""
+    try:
+        whole = canonical(payload)
+    except NotCanonical:
+        with pytest.raises(NotCanonical):
+            printed(payload, assembled=assembled)
+        return
+    found = printed(payload, assembled=assembled)
+    assert found.text.encode("utf-8", "surrogatepass") == whole
+    assert found.fingerprint == fingerprint(payload)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"a": 1.0, "b": 1e16, "c": -0.0, "d": Decimal("1.00"), "e": [1.0, {"f": 2.0}]},
+        {"\0decimal": 1, "a": {"\0b": 2}},
+        {"a": "\0", "b": "\udc80", "é": '"'},
+        {1: "a", "b": 2},
+        {None: 1},
+        {},
+        [],
+        "text",
+        None,
+    ],
+)
+def test_the_text_of_what_is_special(payload: object) -> None:
+    """Whole floats, names that look like tags, lone surrogates and names that are no text change nothing."""
+    assert printed(payload).fingerprint == fingerprint(payload)
+    assert printed({"in": payload}, assembled=True).fingerprint == fingerprint({"in": payload})
+
+
+@given(payload=flat)
+def test_equal_payloads_name_nothing(payload: dict[str, object]) -> None:
+    """What is equal has the same checksums in any order: nothing differs, is new or missing."""
+    assert _told(payload, dict(reversed(payload.items()))) == Difference()
+
+
+@given(payload=flat, name=names, values=st.tuples(st.integers(), st.text(max_size=8)))
+def test_the_field_that_differs_is_named(
+    payload: dict[str, object], name: str, values: tuple[object, object]
+) -> None:
+    """
+    Two payloads that differ in one field name that field and no other.
+
+    Unless 16 bits of two values, or of two names, are the same: then a message says less.
+    """
+    first, later = payload | {name: values[0]}, payload | {name: values[1]}
+    before, after = _fields(first), _fields(later)
+    assert before is not None
+    assert after is not None
+    if before.stored == after.stored or len({entry[0] for entry in after.entries}) < len(after.entries):
+        return
+    assert difference(before.stored, after) == Difference(changed=(name,))
+
+
+def test_what_is_new_is_named_and_what_is_missing_counted() -> None:
+    """The name of a missing field is on no row and in no payload: only its number is told."""
+    told = _told({"amount": 1, "card": "x", "note": ""}, {"amount": 2, "card": "x", "tip": 1, "rush": True})
+    assert told == Difference(changed=("amount",), new=("rush", "tip"), missing=1)
+    assert told.named == ("amount", "rush", "tip")
+    assert str(told) == "different: amount; new: rush, tip; missing: 1"
+    assert str(Difference()) == ""
+
+
+def test_few_are_named_in_a_message() -> None:
+    """Five fields are named, those that changed first, and the rest is counted."""
+    told = _told({f"f{n}": 1 for n in range(4)}, {f"f{n}": 2 for n in range(8)})
+    assert told.named == ("f0", "f1", "f2", "f3", "f4")
+    assert len(told.named) == NAMED
+    assert str(told) == "different: f0, f1, f2, f3; new: f4; 3 more"
+
+
+def test_a_row_keeps_few_bytes() -> None:
+    """128 bytes at most, 4 a field; nothing for what is no object or has no fields."""
+    many = _fields({f"field-{n}": n for n in range(500)})
+    assert many is not None
+    assert len(many.stored) == 4 * MOST
+    six = _fields(dict.fromkeys("abcdef", 1))
+    assert six is not None
+    assert len(six.stored) == 24
+    assert [_fields(payload) for payload in ([1], "text", 5, None, {}, b"x", {1: 2}, {"\0a": 1})] == [
+        None
+    ] * 8
+
+
+def test_beyond_the_row_nothing_is_claimed() -> None:
+    """Of more fields than a row keeps, one that changed is named if it was kept, and none is called new."""
+    first = {f"field-{n}": n for n in range(100)}
+    kept = {name for _, _, name in (_fields(first) or Fields(())).entries[:MOST]}
+    named = {name for name in first if _told(first, first | {name: "other"}).named == (name,)}
+    assert named == kept
+    assert all(_told(first, first | {name: 0.5}).new == () for name in first)
+
+
+def test_one_side_without_fields_names_nothing() -> None:
+    """A row of an earlier version, a text, or a list: there is nothing to compare with."""
+    assert _told("text", {"a": 1}) == _told({"a": 1}, "text") == _told(None, None) == Difference()
+
+
+def test_foreign_bytes_break_nothing() -> None:
+    """What is no whole number of checksums is read as far as it goes."""
+    assert difference(b"abc", _fields({"a": 1})) == Difference(new=("a",))
+
+
+def test_two_rows_of_one_payload_do_not_look_alike() -> None:
+    """The checksums depend on the token: equal values cannot be told by comparing rows."""
+    payload = printed({"pin": "1234"})
+    one, other = fields_of(payload, "orders/charge/a"), fields_of(payload, "orders/charge/b")
+    assert one is not None
+    assert other is not None
+    assert one.stored != other.stored
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("amount", "amount"),
+        ("", '""'),
+        ("a\nb\x1b[31m", "a\\nb\\x1b[31m"),
+        ("é\u202e", "é\\u202e"),
+        ("\udc80", "\\udc80"),
+        ("n" * 1000, "n" * 64),
+        ("\n" * 1000, "\\n" * 32),
+    ],
+)
+def test_names_are_bounded_and_printable(name: str, shown: str) -> None:
+    """A name is cut to 64 characters, and what would break or colour a line is escaped."""
+    assert _told({"a": 1}, {"a": 1, name: 1}).named == (shown,)
+
+
+@dataclass
+class Order:
+    amount: int
+    lines: list[int]
+
+
+@pytest.mark.parametrize("payload", [{"order": Order(1, [2])}, {"order": {"amount": 1, "lines": [2]}}])
+def test_what_a_face_put_together_counts_by_its_parts(payload: dict[str, object]) -> None:
+    """The parts' own fields are the fields: those of a dataclass as those of a mapping, one level deep."""
+    found = printed(payload, assembled=True)
+    assert found.fields == (("order.amount", "1"), ("order.lines", "[2]"))
+    assert printed(payload).fields == (("order", '{"amount":1,"lines":[2]}'),)
+    assert printed(Order(1, [2])).fields == (("amount", "1"), ("lines", "[2]"))
+
+
+def test_the_fields_of_the_payload_bear_their_own_names() -> None:
+    """Of what stands around the payload the part is named too, of the payload's fields only themselves."""
+    body = {"amount": 1, "meta": {"try": 1}}
+    found = printed({"query": {"page": ["1"]}, "body": body}, body, assembled=True)
+    assert found.fields == (("amount", "1"), ("meta", '{"try":1}'), ("query.page", '["1"]'))
+    assert printed({"query": {}, "body": "text"}, "text", assembled=True).fields == (("body", '"text"'),)
+
+
+def test_what_cannot_be_written_is_not_canonical() -> None:
+    """The same error as without fields: for strange objects, cycles and numbers out of range."""
+    cycle: dict[str, object] = {}
+    cycle["self"] = cycle
+    wrong: tuple[object, ...] = ({"a": object()}, cycle, {"a": 10**5000}, {"a": [10**5000]})
+    for payload in wrong:
+        with pytest.raises(NotCanonical):
+            printed(payload)
