@@ -9,6 +9,9 @@ import pytest
 
 from lambda_once.stores.batches import Batches
 from tests.engine.dynamodb_local import EngineAbsent, running
+from tests.operations.crowd import crowd
+
+__all__ = ["crowd"]
 
 HARMLESS = {
     "AWS_ACCESS_KEY_ID": "testing",

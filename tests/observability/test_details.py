@@ -28,6 +28,7 @@ FULL = Details(
     seconds=0.25,
     error="ValueError",
     reason="a fixed text",
+    differing="amount, note",
 )
 
 
@@ -53,6 +54,7 @@ def test_there_is_no_field_for_payloads_and_results() -> None:
     assert set(Details._fields) == {
         *("happening", "token", "name", "attempt", "fence", "locked_by", "created", "expected_completion"),
         *("delivery", "other_delivery", "seconds", "error", "reason"),
+        "differing",  # names of fields, bounded: never their values
     }
 
 
@@ -80,6 +82,7 @@ def test_fields_are_all_that_is_known() -> None:
         "seconds": 0.25,
         "error": "ValueError",
         "reason": "a fixed text",
+        "differing": "amount, note",
     }
 
 

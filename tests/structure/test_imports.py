@@ -22,8 +22,8 @@ REACHES = {
     "patterns": {"core", "errors"},
     "observability": {"core", "errors"},
     "runner": {"core", "errors", "observability", "policies", "stores"},
-    "operations": {"core", "errors", "observability", "stores"},
-    "cli": {"core", "errors", "events", "faces", "operations", "stores"},
+    "operations": {"core", "errors", "observability", "policies", "stores"},
+    "cli": {"core", "errors", "events", "faces", "operations", "patterns", "stores"},
 }
 """What each part may import of the others. Faces and `testing` stand on top: they may import everything."""
 

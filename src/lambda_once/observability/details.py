@@ -43,6 +43,8 @@ class Happening(StrEnum):
     NO_INVOCATION = "once.no_invocation"
     BATCH_DENIED = "once.batch_denied"
     REPORT_FAILED = "once.report_failed"
+    OVERDUE = "once.overdue"
+    SHARD_BEYOND = "once.shard_beyond"
 
 
 class Manner(NamedTuple):
@@ -81,6 +83,9 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.NO_INVOCATION: Manner(logging.WARNING),
     Happening.BATCH_DENIED: Manner(logging.WARNING),
     Happening.REPORT_FAILED: Manner(logging.WARNING),  # a hook, metric or segment raised
+    # what the watchdog sees; its metrics are measures, not counts: `operations.watchdog`
+    Happening.OVERDUE: Manner(logging.WARNING),  # at every run that looks at it, until it is settled
+    Happening.SHARD_BEYOND: Manner(logging.WARNING),
 }
 """Every happening once. What settles ``started`` is ``completed``, ``released``, ``stored`` or ``held``."""
 
@@ -94,7 +99,8 @@ class Details(NamedTuple):
     """
     One happening and what is known about it; None where it is not.
 
-    There is no field for payloads and results: they are never logged, counted or shown to hooks.
+    There is no field for payloads and results: they are never logged, counted or shown to hooks. Of a
+    payload there are at most the names of a few fields (`differing`).
     """
 
     happening: Happening
@@ -111,11 +117,13 @@ class Details(NamedTuple):
     other_delivery: str | None = None
     """The delivery that the stored outcome came from, where it is another."""
     seconds: float | None = None
-    """How long the work took."""
+    """How long the work took; of what is overdue, how long ago its lease ended."""
     error: str | None = None
     """The kind of an exception, never its message, which may quote data."""
     reason: str | None = None
     """A fixed text of this package, never data."""
+    differing: str | None = None
+    """The names of fields in which a payload differs from the first under its key, never their values."""
 
     def fields(self) -> dict[str, object]:
         """

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OWN_NAMESPACE: Final = "LambdaOnce"
 OUTSIDE_LAMBDA: Final = "local"
+UNITS: Final = {"oldestOverdueSeconds": "Seconds"}
+"""Units by metric; of all others it is Count."""
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one a document
 
@@ -26,7 +28,7 @@ class Namespaced(Protocol):
     def namespace(self) -> str | None: ...
 
 
-def write(counts: Mapping[str, int], metrics: Namespaced | None, service: str) -> None:
+def write(counts: Mapping[str, float], metrics: Namespaced | None, service: str) -> None:
     """
     Write *counts*, of which there is at least one, as one document on standard output.
 
@@ -45,7 +47,7 @@ def write(counts: Mapping[str, int], metrics: Namespaced | None, service: str) -
 
 
 def embedded(
-    counts: Mapping[str, int], namespace: str, service: str, function: str, now: datetime
+    counts: Mapping[str, float], namespace: str, service: str, function: str, now: datetime
 ) -> dict[str, object]:
     """
     Return *counts* in CloudWatch's embedded metric format, as Powertools' EphemeralMetrics would.
@@ -60,7 +62,7 @@ def embedded(
                 {
                     "Namespace": namespace,
                     "Dimensions": [["service", "function"]],
-                    "Metrics": [{"Name": name, "Unit": "Count"} for name in counts],
+                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Count")} for name in counts],
                 }
             ],
         },

@@ -13,7 +13,7 @@ from lambda_once.observability import logs, metrics, traces
 from lambda_once.observability.details import MANNERS, Details, Happening, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aws_lambda_powertools import Tracer
 
@@ -90,10 +90,13 @@ class Reporter:
     def flush(self, tally: Tally) -> None:
         """Write one metrics document of what *tally* counted since the last flush, none of nothing."""
         counts = tally.drain()
-        if not counts:
-            return
+        if counts:
+            self.measure(counts)
+
+    def measure(self, values: Mapping[str, float]) -> None:
+        """Write one metrics document of *values*, zeros too; units are those of `metrics.UNITS`."""
         try:
-            metrics.write(counts, self._metrics, self.service)
+            metrics.write(values, self._metrics, self.service)
         except Exception as error:  # noqa: BLE001 - a metric must not decide an outcome
             self._complain("metrics", error)
 

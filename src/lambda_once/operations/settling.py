@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from lambda_once.core.record import Record
 
-KEEP = timedelta(days=14)
-"""How long a settled outcome is replayed: SQS' longest retention, so that no message outlives it."""
+KEEP = timedelta(days=28)
+"""
+How long a settled outcome is replayed. What is held lies in a dead-letter queue, for 14 days at most, and a
+redrive from there makes it a new message, for 14 more (SQS' longest retention).
+"""
 
 WATCHDOG = "watchdog"
 LONGEST_REASON = 1_024

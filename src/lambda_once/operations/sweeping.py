@@ -1,0 +1,103 @@
+"""
+Deletes what is past its ttl, where DynamoDB does not.
+
+A table of multi-region strong consistency has no TTL (developer guide, global tables). What is unfinished
+or held is never deleted, whatever its ttl says, nor is a row without one: a cursor, another program's row.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.errors import OnceError, StoreUnavailable
+from lambda_once.operations.cursors import SWEEP_ROW, Cursor
+from lambda_once.stores.contract import Rejected
+from lambda_once.stores.failures import CONDITION, Caught, code_of
+from lambda_once.stores.rows import number, text
+
+if TYPE_CHECKING:
+    from lambda_once.core.clock import Deadline
+    from lambda_once.operations.table import TokenTable
+    from lambda_once.stores.rows import Item
+
+PAGES = 50
+"""Scan pages of one run: about 10 MB, 1,280 read units; every five minutes that is 7 million rows a day."""
+ROWS = 500
+"""Rows of one page: what is deleted one by one takes a second or so, and then the time is looked at."""
+MARGIN = timedelta(hours=1)
+"""How long after its ttl a row is deleted: nobody's clock is so far behind that it still reads the row."""
+
+OVER = "#ttl < :over AND attribute_not_exists(#status)"
+AS_SEEN = "#ttl = :seen AND attribute_not_exists(#status)"
+_NAMES = {"#ttl": "ttl", "#status": "status"}
+
+
+def has_ttl(table: TokenTable, deadline: Deadline) -> bool:
+    """Ask whether DynamoDB itself deletes what is past its ttl (dynamodb:DescribeTimeToLive)."""
+    answer = table.wire.asked("describe_time_to_live", {"TableName": table.name}, deadline, None)
+    return answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+
+
+def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = PAGES) -> int:
+    """
+    Delete rows, part rows too, that were over at least `MARGIN` ago; return how many.
+
+    At most *pages* pages, none begun after *until*; the next sweep goes on after the last of them. Raises
+    as `Wire.asked`; what was deleted until then stays so (dynamodb:Scan and dynamodb:DeleteItem).
+    """
+    cursor = Cursor(table.wire, SWEEP_ROW)
+    last = cursor.read(deadline)
+    start = None if last is None else {"lockToken": text(last)}
+    swept = 0
+    for _ in range(pages):
+        if until.passed():
+            break
+        page = table.wire.asked("scan", _scan(table, start), deadline, None)
+        answers = table.wire.each(page["Items"], lambda row: _deleted(table, row, deadline))
+        for answer in answers:  # all are there: nothing is deleted by a thread behind our back
+            if isinstance(answer, OnceError):
+                raise answer
+            swept += answer
+        start = page.get("LastEvaluatedKey")
+        if start is None:
+            break
+    cursor.write(None if start is None else start["lockToken"]["S"], deadline)
+    return swept
+
+
+def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
+    over = epoch_seconds(table.clock.now() - MARGIN)
+    request = {
+        "TableName": table.name,
+        "Limit": ROWS,
+        "FilterExpression": OVER,
+        "ProjectionExpression": "lockToken, #ttl",
+        "ExpressionAttributeNames": _NAMES,
+        "ExpressionAttributeValues": {":over": number(over)},
+    }
+    return request if start is None else request | {"ExclusiveStartKey": start}
+
+
+def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceError:
+    """Delete *row* unless it has another ttl by now: it was acquired again."""
+    request = {
+        "TableName": table.name,
+        "Key": {"lockToken": row["lockToken"]},
+        "ConditionExpression": AS_SEEN,
+        "ExpressionAttributeNames": _NAMES,
+        "ExpressionAttributeValues": {":seen": row["ttl"]},
+    }
+    try:
+        table.wire.call("delete_item", request, deadline)
+    except Caught as error:
+        if code_of(error) == CONDITION:
+            return False
+        token = row["lockToken"]["S"]
+        failed = table.wire.failed(error, "DeleteItem", token)
+        if isinstance(failed, Rejected):
+            return failed.error
+        message = f"the sweep got no answer for {token} ({failed.reason}); the next one goes on"
+        return StoreUnavailable(message, token=token)
+    return True

@@ -1,0 +1,97 @@
+"""
+A table with 100,000 tokens on a real engine, loaded once a session for all tests that only read it.
+
+tests/conftest.py has the fixture `crowd`, so that every module gets the same table. Who writes beside its
+tokens (the watchdog's cursor) takes that away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from lambda_once.core.clock import epoch_seconds, stamp
+from lambda_once.core.record import Failure, State
+from lambda_once.stores.rows import Item, error_map, number, status, text
+from lambda_once.testing.clock import START
+from tests.engine import tables
+
+SHARDS = 10
+OVERDUE, HELD, AT_WORK, COMPLETE = 5_000, 500, 500, 94_000
+TOKENS = OVERDUE + HELD + AT_WORK + COMPLETE
+NOW = START
+"""The time at which `OVERDUE` tokens are overdue: that of a new FakeClock."""
+OLDEST = NOW - timedelta(seconds=OVERDUE + 60)
+"""The end of the earliest lease that is over; the others ended a second later each, the last a minute ago."""
+BROKEN = Failure("PaymentTimeout", "the bank did not answer")
+BATCH = 25
+WRITERS = 8
+
+
+class Crowd(NamedTuple):
+    """The loaded table."""
+
+    client: Any
+    name: str
+    endpoint: str
+
+
+@pytest.fixture(scope="session")
+def crowd(dynamodb_local: str) -> Iterator[Crowd]:
+    """Give the table with its 100,000 tokens; it takes 13 s to load on two cores."""
+    client = tables.client(dynamodb_local, max_pool_connections=WRITERS, parameter_validation=False)
+    with tables.fresh(client) as name:
+        _load(client, name)
+        yield Crowd(client, name, dynamodb_local)
+    client.close()
+
+
+def overdue_token(n: int) -> str:
+    """Return the token whose lease ended as the *n*th, from 0."""
+    return f"orders/charge/order_{n:06}"
+
+
+def _load(client: Any, name: str) -> None:
+    def write(start: int) -> None:
+        puts = [{"PutRequest": {"Item": _row(n)}} for n in range(start, min(start + BATCH, TOKENS))]
+        while puts:
+            answer = client.batch_write_item(RequestItems={name: puts})
+            puts = answer["UnprocessedItems"].get(name, [])
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        for _ in pool.map(write, range(0, TOKENS, BATCH)):
+            pass
+
+
+def _row(n: int) -> Item:
+    if n < OVERDUE:
+        return _of(overdue_token(n), State.IN_PROGRESS, OLDEST + timedelta(seconds=n))
+    if n < OVERDUE + HELD:
+        token = f"orders/refund/order_{n:06}"
+        failed = {"actualCompletion": text(stamp(NOW - timedelta(hours=2)))}
+        return _of(token, State.HELD, NOW - timedelta(hours=1)) | failed | {"error": error_map(BROKEN)}
+    if n < OVERDUE + HELD + AT_WORK:
+        return _of(f"orders/ship/order_{n:06}", State.IN_PROGRESS, NOW + timedelta(seconds=20))
+    done = _of(f"orders/charge/order_{n:06}", State.COMPLETE, NOW - timedelta(hours=3))
+    del done["status"]
+    return done | {
+        "actualCompletion": text(stamp(NOW - timedelta(hours=3))),
+        "result": text('{"paid": true}'),
+        "ttl": number(epoch_seconds(NOW + timedelta(days=14))),
+    }
+
+
+def _of(token: str, state: State, lease: datetime) -> Item:
+    return {
+        "lockToken": text(token),
+        "lockedBy": text("orders/4f9c1f4e-4f60-4d1a-9c7e-7f7e7b0c2a11"),
+        "attempt": text(token.encode()[-16:].hex()),
+        "fence": number(1_700_000_000_000),
+        "created": text(stamp(lease - timedelta(seconds=32))),
+        "expectedCompletion": text(stamp(lease)),
+        "status": text(status(state, token, SHARDS)),
+    }

@@ -1,0 +1,141 @@
+"""A day in the life of an operator: a payment times out, somebody is called, looks, and settles it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_once import Held
+from lambda_once.core.record import State
+from lambda_once.operations.watchdog import watchdog
+from lambda_once.testing import lambda_context
+from tests.operations.desk import Desk, Timeout, desk, said, times_out
+
+RECEIPT = {"chargeId": "ch_5", "amount": 0}
+
+
+@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+def at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk at a table of moto's, and at one of a real engine."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "Watchdog")
+    endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
+    with desk(monkeypatch, endpoint) as found:
+        yield found
+
+
+def _metrics(printed: str) -> dict[str, float]:
+    """The metrics of the EMF documents in *printed*: the last value of each."""
+    found: dict[str, float] = {}
+    for line in printed.splitlines():
+        document = json.loads(line) if line.startswith('{"_aws"') else {"_aws": {"CloudWatchMetrics": []}}
+        for directive in document["_aws"]["CloudWatchMetrics"]:
+            for metric in directive["Metrics"]:
+                values = document[metric["Name"]]
+                found[metric["Name"]] = values[-1] if isinstance(values, list) else values
+    return found
+
+
+def _watched(at: Desk, capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+    """Let the watchdog make its round, and return what it emits."""
+    capsys.readouterr()
+    watchdog(at.table, at.client, at.clock, service="shop", sweep=False)({}, lambda_context())
+    return _metrics(capsys.readouterr().out)
+
+
+def _a_payment_times_out(at: Desk, capsys: pytest.CaptureFixture[str]) -> str:
+    """The provider does not answer, the payment is held, and the alarm's metric says so; return the token."""
+    assert _watched(at, capsys)["heldTokens"] == 0
+    at.provider = times_out
+    assert isinstance(at.ask("p-1"), Timeout)
+    assert isinstance(at.ask("p-1"), Held)
+    assert not at.deliver("p-1")  # the message goes back, and in the end to the dead-letter queue
+    assert at.asked == ["p-1"]
+    at.clock.advance(600)
+    seen = _watched(at, capsys)
+    assert (seen["heldTokens"], seen["missingTasks"]) == (1, 0)
+    at.provider = lambda _payment: dict(RECEIPT)
+    return at.token("p-1")
+
+
+def _the_operator_looks(at: Desk) -> str:
+    """`list` tells the token, `show` its story and the attempt; return that."""
+    listed = at.run("list", "--held", "--output", "jsonl")
+    (row,) = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert (listed.exit_code, row["status"], row["key"]) == (1, "held", "p-1")
+    shown = at.run("show", row["lockToken"])
+    assert "no answer in 10 s" in said(shown)
+    assert "resolve" in said(shown)
+    assert row["attempt"] == at.row("p-1").attempt
+    return str(row["attempt"])
+
+
+def test_it_was_done(at: Desk, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The provider's page says that the money moved: every duplicate gets the receipt, nobody pays twice."""
+    token = _a_payment_times_out(at, capsys)
+    attempt = _the_operator_looks(at)
+    receipt = tmp_path / "receipt.json"
+    receipt.write_text(json.dumps(RECEIPT), encoding="utf-8")
+    because = ("--because", "ch_5 stands on the provider's page", "--by", "ann", "--yes")
+    resolved = at.run("resolve", token, "--done", "--result", str(receipt), "--attempt", attempt, *because)
+    assert resolved.exit_code == 0
+    assert "none needed" in said(resolved)
+    assert at.ask("p-1") == RECEIPT
+    assert at.deliver("p-1")
+    assert at.asked == ["p-1"]
+    assert _watched(at, capsys)["heldTokens"] == 0
+    assert at.run("list").exit_code == 0
+    assert "ch_5 stands on the provider's page" in said(at.run("show", token))
+    assert json.loads(at.run("show", token, "--result").stdout) == RECEIPT
+
+
+def test_it_was_not_done(at: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """The provider knows nothing of it: the next delivery charges, once."""
+    token = _a_payment_times_out(at, capsys)
+    attempt = _the_operator_looks(at)
+    because = ("--because", "the provider has no charge of it", "--by", "ann", "--yes")
+    resolved = at.run("resolve", token, "--not-done", "--attempt", attempt, *because)
+    assert resolved.exit_code == 0
+    assert "redrive that queue" in said(resolved)
+    assert _watched(at, capsys)["heldTokens"] == 0
+    assert at.deliver("p-1")
+    assert at.asked == ["p-1", "p-1"]
+    assert at.deliver("p-1")
+    assert at.ask("p-1") == RECEIPT
+    assert at.asked == ["p-1", "p-1"]
+    row = at.row("p-1")
+    assert row.state is State.COMPLETE
+    assert row.resolution is not None
+    assert row.resolution.because == "the provider has no charge of it"
+
+
+def test_somebody_was_quicker(at: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two operators look; the second is refused, and sees what stood there and what stands there now."""
+    token = _a_payment_times_out(at, capsys)
+    attempt = _the_operator_looks(at)
+    quick = ("--because", "seen", "--by", "bob", "--yes")
+    assert at.run("resolve", token, "--not-done", *quick).exit_code == 0
+    before = at.row("p-1")
+    late = ("--because", "seen as well", "--by", "ann", "--yes")
+    refused = at.run("resolve", token, "--done", "--attempt", attempt, "--output", "json", *late)
+    outcome: dict[str, Any] = json.loads(refused.stdout)
+    assert (refused.exit_code, outcome["written"]) == (1, False)
+    assert outcome["now"]["resolution"]["by"] == "bob"
+    assert attempt in refused.stderr
+    assert at.row("p-1") == before
+
+
+def test_many_are_held_while_the_provider_is_down(at: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """It had not taken any: all are released at once, and their messages, redriven, charge once each."""
+    for number in range(3):
+        at.hold(f"p-{number}")
+    assert _watched(at, capsys)["heldTokens"] == 3
+    released = at.run("redrive", "--because", "the provider was down", "--by", "ann", "--yes")
+    assert released.exit_code == 0
+    for _ in range(2):
+        assert all(at.deliver(f"p-{number}") for number in range(3))
+    assert at.asked == [f"p-{number % 3}" for number in range(6)]
+    assert _watched(at, capsys)["heldTokens"] == 0

@@ -1,0 +1,296 @@
+"""The index grows on a live table: whoever wrote with how many shards, everybody is found and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from lambda_once import HOLD, Held, Misconfigured, Once
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.record import Failure, State
+from lambda_once.core.results import Inline
+from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed
+from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores import index
+from lambda_once.stores.contract import Acquired, Refused, Unfinished, Won, Written
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.memory import MemoryStore
+from lambda_once.stores.rows import MOST_SHARDS
+from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from tests.engine import tables
+
+GROWTH = (1, 10, MOST_SHARDS)
+TOKENS = 12
+"""A writer's; enough that under 10 and 100 shards several are used, some of them beyond 10."""
+
+LEASE = timedelta(seconds=30)
+KEEP = timedelta(days=14)
+BROKEN = Failure("GatewayTimeout", "no answer")
+
+
+@dataclass
+class Live:
+    """A table, and the writers of three deployments that share it."""
+
+    client: Any
+    name: str
+    clock: FakeClock = field(default_factory=FakeClock)
+
+    def seen_with(self, shards: int) -> TokenTable:
+        """Return the table as an operator or the watchdog sees it who was told of *shards*."""
+        return TokenTable(self.name, self.client, self.clock, shards)
+
+    def acquire(self, token: str, shards: int, attempt: str = "a1") -> Acquired:
+        """Acquire under take_over, as a function with *shards* does."""
+        (answer,) = self.acquired([token], shards, attempt)
+        return answer
+
+    def acquired(self, tokens: list[str], shards: int, attempt: str) -> list[Acquired]:
+        """Acquire *tokens* in one batch."""
+        now = self.clock.now()
+        lease = now + LEASE
+        ttl = epoch_seconds(lease + KEEP)
+        take = Unclaimed(take_over=True)
+        table = self.seen_with(shards)
+        wishes = [Acquire(token, attempt, f"f/{attempt}", now, lease, take, ttl) for token in tokens]
+        return table.store.acquire(wishes, table.deadline())
+
+    def finish(self, tokens: Iterable[str], change: Complete | Hold, shards: int) -> None:
+        """End the first attempts in one batch, as a function with *shards* does, and insist on it."""
+        now = self.clock.now()
+        ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
+        writes = [Finish(token, Holder("a1"), change, now, ttl) for token in tokens]
+        table = self.seen_with(shards)
+        assert set(table.store.finish(writes, table.deadline())) == {Written()}
+
+    def grown(self) -> dict[str, int]:
+        """Let each deployment acquire a batch, and return all tokens with the shards of their writers."""
+        tokens: dict[str, int] = {}
+        for shards in GROWTH:
+            batch = [f"orders/f/{shards}-{n}" for n in range(TOKENS)]
+            assert {type(answer) for answer in self.acquired(batch, shards, "a1")} == {Won}
+            tokens |= dict.fromkeys(batch, shards)
+        return tokens
+
+    def status(self, token: str) -> str | None:
+        """Return the raw status of the row."""
+        key = {"lockToken": {"S": token}}
+        item = self.client.get_item(TableName=self.name, Key=key, ConsistentRead=True)["Item"]
+        return item["status"]["S"] if "status" in item else None
+
+    def listed(self, state: State, shards: int) -> list[Unfinished]:
+        """Return what somebody told of *shards* finds in the index."""
+        table = self.seen_with(shards)
+        return list(table.store.unfinished(state, table.deadline()))
+
+    def counted(self, state: State, shards: int) -> int:
+        table = self.seen_with(shards)
+        return sum(table.index.count(state, table.deadline()).values())
+
+
+@pytest.fixture
+def moto() -> Iterator[Live]:
+    """A table of moto's."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        yield Live(client, "tokens")
+
+
+@pytest.fixture
+def engine(dynamodb_local: str, partiql: None) -> Iterator[Live]:
+    """A table of a real engine, on which batches are sent."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield Live(client, name)
+    client.close()
+
+
+@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+def live(request: pytest.FixtureRequest) -> Live:
+    """Each kind of table in turn."""
+    found: Live = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.mark.parametrize("reader", GROWTH)
+def test_everybody_is_listed_and_counted(live: Live, reader: int) -> None:
+    """Rows of the bare value, of ten and of a hundred shards, by readers told of any of these."""
+    tokens = live.grown()
+    assert {live.status(token) for token in tokens} > {"inProgress"}, "several shards are used"
+    assert sorted(entry.token for entry in live.listed(State.IN_PROGRESS, reader)) == sorted(tokens)
+    assert live.counted(State.IN_PROGRESS, reader) == len(tokens)
+
+
+def test_a_reader_of_its_own_shards_alone_would_lose_some(
+    moto: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking for fewer suffixes than there may be passes rows over: the test above can fail."""
+    tokens = moto.grown()
+    monkeypatch.setattr(index, "MOST_SHARDS", 10)
+    assert 0 < moto.counted(State.IN_PROGRESS, 10) < len(tokens)
+
+
+def test_what_is_overdue_is_found_in_every_shard(live: Live) -> None:
+    """The range query is asked of each partition; what is still within its lease is in none."""
+    tokens = live.grown()
+    live.clock.advance(LEASE.total_seconds() + 1)
+    fresh = live.acquire("orders/f/fresh", 10)
+    assert isinstance(fresh, Won)
+    table = live.seen_with(10)
+    found = table.store.unfinished(State.IN_PROGRESS, table.deadline(), live.clock.now())
+    assert {entry.token for entry in found} == set(tokens)
+
+
+@pytest.mark.parametrize("shards", GROWTH)
+def test_a_token_is_held_once_whoever_asks(live: Live, shards: int) -> None:
+    """A writer told of another number is refused, and a late one of the old number too."""
+    answers = live.acquired(list(live.grown()), shards, "a2")
+    assert {type(answer) for answer in answers} == {Refused}
+    assert live.counted(State.IN_PROGRESS, shards) == len(GROWTH) * TOKENS
+
+
+@pytest.mark.parametrize("shards", GROWTH)
+def test_everybody_can_be_completed(live: Live, shards: int) -> None:
+    """By a function of any number; nothing of it stays in the index."""
+    tokens = live.grown()
+    live.finish(tokens, Complete(Inline('"done"')), shards)
+    assert {live.status(token) for token in tokens} == {None}
+    assert live.listed(State.IN_PROGRESS, 1) == []
+
+
+@pytest.mark.parametrize("shards", GROWTH)
+def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
+    """Held by a function of one number, listed by one of another, resolved by an operator of a third."""
+    tokens = live.grown()
+    live.finish(tokens, Hold(BROKEN), shards)
+    reader = GROWTH[GROWTH.index(shards) - 1]
+    assert live.listed(State.IN_PROGRESS, reader) == []
+    held = live.listed(State.HELD, reader)
+    assert sorted(entry.token for entry in held) == sorted(tokens)
+    table = live.seen_with(GROWTH[GROWTH.index(shards) - 2])
+    for entry in held:
+        record = table.read(entry.token)
+        assert record is not None
+        verdict = settlement(record, Verdict.DONE, by="ann", because="it was paid", now=live.clock.now())
+        assert table.settle(verdict) == Written()
+    assert live.listed(State.HELD, reader) == []
+
+
+@pytest.mark.parametrize("shards", GROWTH)
+def test_what_is_held_again_moves_to_the_writers_shard(live: Live, shards: int) -> None:
+    """One row has one place: an operator with another number leaves no second entry behind."""
+    token = "orders/f/moved"
+    assert isinstance(live.acquire(token, 10), Won)
+    table = live.seen_with(shards)
+    record = table.read(token)
+    assert record is not None
+    hold = settlement(record, Verdict.HOLD, by="ann", because="look at it", now=live.clock.now())
+    assert table.settle(hold) == Written()
+    (entry,) = live.listed(State.HELD, 1)
+    assert (entry.token, entry.shard is None) == (token, shards == 1)
+    assert live.listed(State.IN_PROGRESS, 1) == []
+
+
+@pytest.mark.parametrize("shards", GROWTH)
+def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: int) -> None:
+    """The next attempt writes its own number; the lapsed one's late completion is refused as ever."""
+    token = "orders/f/lapsed"
+    first = live.acquire(token, 10)
+    assert isinstance(first, Won)
+    live.clock.advance(LEASE.total_seconds() + 1)
+    second = live.acquire(token, shards, "a2")
+    assert isinstance(second, Won)
+    assert second.took_over
+    assert second.fence > first.fence
+    (entry,) = live.listed(State.IN_PROGRESS, 1)
+    assert (entry.attempt, entry.shard is None) == ("a2", shards == 1)
+    late = Finish(token, Holder("a1"), Complete(None), live.clock.now(), None)
+    table = live.seen_with(10)
+    (refused,) = table.store.finish([late], table.deadline())
+    assert isinstance(refused, Refused)
+
+
+def test_rows_beyond_the_configured_shards_are_noticed(live: Live) -> None:
+    """Where the number was made smaller, or not told to everybody: found all the same, and known as such."""
+    tokens = live.grown()
+    reader = live.seen_with(10)
+    entries = live.listed(State.IN_PROGRESS, 10)
+    beyond = {entry.token for entry in entries if reader.is_beyond(entry)}
+    expected = {token for token in tokens if int((live.status(token) or "").partition("_")[2] or 0) >= 10}
+    assert beyond == expected
+    assert beyond, "a hundred shards put some there"
+    assert {tokens[token] for token in beyond} == {MOST_SHARDS}
+    everything = live.seen_with(MOST_SHARDS)
+    assert [entry for entry in entries if everything.is_beyond(entry)] == []
+    one = live.seen_with(1)
+    assert {entry.shard for entry in entries if not one.is_beyond(entry)} <= {None, 0}
+
+
+def test_the_store_in_memory_has_no_shards() -> None:
+    """It has no index to spread: its entries stand in none, and none is beyond."""
+    store, clock = MemoryStore(), FakeClock()
+    once = Once(store=store)
+    seen: list[Unfinished] = []
+    with using(once, store, clock), once.begin("k", name="f") as attempt:
+        deadline = TokenTable("tokens", object(), clock).deadline()
+        seen += store.unfinished(State.IN_PROGRESS, deadline)
+        attempt.complete()
+    assert [entry.shard for entry in seen] == [None]
+
+
+def test_growing_between_deployments(moto: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held under one shard, refused under ten, resolved, and replayed under a hundred."""
+    runs: list[str] = []
+
+    def deployed(shards: int) -> Any:
+        monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(shards))
+        once = Once(table=moto.name, client=moto.client, service="orders", on_error=HOLD)
+
+        @once.event(key="id", name="charge")
+        def charge(event: dict[str, str]) -> str:
+            runs.append(event["id"])
+            raise TimeoutError
+
+        return charge
+
+    with pytest.raises(TimeoutError):
+        deployed(1)({"id": "5"}, lambda_context())
+    with pytest.raises(Held):
+        deployed(10)({"id": "5"}, lambda_context())
+    table = TokenTable(moto.name, moto.client)
+    (entry,) = table.store.unfinished(State.HELD, table.deadline())
+    record = table.read(entry.token)
+    assert record is not None
+    paid = settlement(
+        record, Verdict.DONE, by="ann", because="paid", now=table.clock.now(), result='"receipt 5"'
+    )
+    assert table.settle(paid) == Written()
+    assert deployed(MOST_SHARDS)({"id": "5"}, lambda_context()) == "receipt 5"
+    assert runs == ["5"]
+
+
+@pytest.mark.parametrize("shards", [0, -1, 101])
+def test_numbers_at_which_somebody_is_lost_are_refused(shards: int) -> None:
+    """By the store and by the operators' table, with the number and the bounds."""
+    told = f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to 100"
+    with pytest.raises(Misconfigured, match=told):
+        DynamoDBStore("tokens", object(), shards)
+    with pytest.raises(Misconfigured, match=told):
+        TokenTable("tokens", object(), shards=shards)
+
+
+@pytest.mark.parametrize("given", ["0", "101", "x", "", "1.5", " 2", "٣"])
+def test_settings_that_are_no_such_number_are_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """Operators and the watchdog read the same variable as the functions, and refuse the same."""
+    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", given)
+    with pytest.raises(
+        Misconfigured, match=r"LAMBDA_ONCE_STATUS_SHARDS is .*: give a whole number, 1 to 100"
+    ):
+        TokenTable("tokens", object())

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.results import Inline, Parts, Stored, Unavailable
+from lambda_once.core.values import replace
+from lambda_once.operations.spans import moment, spoken
+from lambda_once.operations.story import kept, log_queries, memory_is_short, next_steps, outlook, story
+
+NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+ROW = Record(
+    token="orders/charge/12345",
+    state=State.IN_PROGRESS,
+    attempt="a1",
+    fence=7,
+    locked_by="payments/r-1",
+    created=NOW - timedelta(hours=1),
+    expected_completion=NOW - timedelta(minutes=59),
+)
+NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30))
+ENDS: dict[State, dict[str, Any]] = {
+    State.IN_PROGRESS: {},
+    State.COMPLETE: {"actual_completion": NOW - timedelta(minutes=59, seconds=30)},
+    State.HELD: {"actual_completion": NOW - timedelta(minutes=59), "error": Failure("Timeout", "no answer")},
+    State.RELEASED: {"error": Failure("Timeout", "no answer")},
+}
+
+
+@given(
+    st.sampled_from(list(State)),
+    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), times=3)]),
+    st.sampled_from([None, 0, 1_800_000_000]),
+    st.sampled_from([None, "message-1"]),
+    st.sampled_from([NOW, NOW - timedelta(hours=2), NOW + timedelta(days=400)]),
+)
+def test_every_row_has_a_story_in_the_order_of_time(
+    state: State, note: Resolution | None, ttl: int | None, delivery: str | None, now: datetime
+) -> None:
+    """It names who had the token, and who decided; what has no time stands last."""
+    row = replace(ROW, state=state, resolution=note, ttl=ttl, delivery=delivery, **ENDS[state])
+    told = story(row, now)
+    dated = [event.at for event in told if event.at is not None]
+    assert dated == sorted(dated)
+    assert [event.at is None for event in told] == sorted(event.at is None for event in told)
+    whole = "\n".join(event.what for event in told)
+    assert "acquired by payments/r-1" in whole
+    assert ("ann decided" in whole) is (note is not None)
+    assert ("message-1" in whole) is (delivery is not None)
+    assert outlook(row, now)
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        (None, "its result is null"),
+        (Inline('"ä"'), "its result is JSON of 4 bytes in the row"),
+        (Inline(b"x" * 1_500), "its result is compressed to 1,500 bytes in the row"),
+        (Parts(1), "its result stands in 1 part beside the row"),
+        (Parts(3), "its result stands in 3 parts beside the row"),
+        (Unavailable(), "its result could not be kept"),
+    ],
+)
+def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
+    """Never by what it is."""
+    assert kept(stored) == said
+    row = replace(ROW, state=State.COMPLETE, stored=stored, **ENDS[State.COMPLETE])
+    assert any(said in event.what for event in story(row, NOW))
+
+
+def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
+    """The id and the fence on the row are the decision's; how long the work took is not known by it."""
+    row = replace(ROW, state=State.COMPLETE, resolution=NOTE, **ENDS[State.COMPLETE])
+    whole = "\n".join(event.what for event in story(row, NOW))
+    assert "attempt a1" not in whole
+    assert "complete after" not in whole
+    assert "attempt a1, fence 7" in "\n".join(
+        event.what for event in story(replace(row, resolution=None), NOW)
+    )
+
+
+def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
+    """The next delivery runs again."""
+    row = replace(ROW, state=State.COMPLETE, ttl=int(NOW.timestamp()) - 1, **ENDS[State.COMPLETE])
+    assert "the next delivery runs again" in outlook(row, NOW)
+    assert story(row, NOW)[-1].what == "no longer replayed"
+
+
+@pytest.mark.parametrize(
+    ("state", "steps"), [(State.HELD, 2), (State.IN_PROGRESS, 2), (State.COMPLETE, 0), (State.RELEASED, 0)]
+)
+def test_only_what_is_stuck_has_a_next_step(state: State, steps: int) -> None:
+    """Pinned to the attempt that was shown, and quoted for a shell."""
+    row = replace(ROW, state=state, token="orders/charge/it's", **ENDS[state])
+    told = next_steps(row, NOW)
+    assert len(told) == steps
+    assert all("'orders/charge/it'\"'\"'s' --attempt a1 " in step for step in told)
+    assert next_steps(ROW, ROW.created) == ()
+
+
+def test_a_holder_outside_of_lambda_has_a_query_too() -> None:
+    """What held the token need not be a function with a request."""
+    queries = log_queries(replace(ROW, locked_by="script"))
+    assert queries["request"].log_group == "/aws/lambda/script"
+    assert '"script"' in queries["request"].query
+
+
+def test_the_memory_is_measured_from_the_completion() -> None:
+    """A ttl is in whole seconds: one of 14 days is not short by the fraction that it lacks."""
+    done = NOW + timedelta(milliseconds=999)
+    row = replace(ROW, state=State.COMPLETE, actual_completion=done)
+    whole = replace(row, ttl=int((done + timedelta(days=14)).timestamp()))
+    assert memory_is_short(whole, timedelta(days=14)) is None
+    assert memory_is_short(whole, timedelta(days=14, seconds=2)) is not None
+    assert memory_is_short(replace(whole, state=State.RELEASED), timedelta(days=99)) is None
+    assert memory_is_short(row, timedelta(days=14)) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s"),
+        (0.4, "0.4 s"),
+        (1.2, "1 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3_600, "1 h"),
+        (7_980, "2 h 13 min"),
+        (86_400 * 3 + 4 * 3_600, "3 d 4 h"),
+        (86_400 * 14, "14 d"),
+        (-90, "1 min 30 s"),
+    ],
+)
+def test_spans_have_two_units_at_most(seconds: float, said: str) -> None:
+    """As one would say them; never 60 s."""
+    assert spoken(timedelta(seconds=seconds)) == said
+
+
+def test_a_moment_of_today_has_no_date() -> None:
+    """Another day's has, in UTC both."""
+    assert moment(NOW - timedelta(hours=1), NOW) == "09:12:00"
+    assert moment(NOW - timedelta(days=1), NOW) == "2026-11-19 10:12:00"

@@ -1,0 +1,532 @@
+"""The watchdog on moto and on a real engine: what it counts, says and settles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from moto import mock_aws
+
+from lambda_once.core.record import State
+from lambda_once.core.results import Inline, Unavailable
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.operations import overdue, rounds
+from lambda_once.operations import watchdog as module
+from lambda_once.operations.acting import Action
+from lambda_once.operations.cursors import WATCHDOG_ROW
+from lambda_once.operations.overdue import place_from, place_text
+from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed
+from lambda_once.stores import index
+from lambda_once.testing import create_table, lambda_context
+from tests.engine import tables
+from tests.operations.watch import CHARGE, LEASE, Post, measured
+
+NOTHING = {
+    "missing": 0,
+    "oldestSeconds": 0,
+    "held": 0,
+    "looked": 0,
+    "released": 0,
+    "completed": 0,
+    "holding": 0,
+    "refused": 0,
+    "swept": 0,
+    "more": False,
+}
+EVENTS = Path(__file__).parents[2] / "events"
+SHARDS = 8
+RELEASE: dict[str, Action] = {"charge": "release"}
+
+
+@pytest.fixture
+def moto() -> Iterator[Post]:
+    """A table of moto's."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        yield Post(client, "tokens")
+
+
+@pytest.fixture
+def engine(dynamodb_local: str) -> Iterator[Post]:
+    """A table of a real engine."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield Post(client, name)
+    client.close()
+
+
+@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+def post(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Post:
+    """Each in turn, asked for a few shards: a run then takes a tenth of the time."""
+    monkeypatch.setattr(index, "MOST_SHARDS", SHARDS)
+    found: Post = request.getfixturevalue(request.param)
+    return found
+
+
+def documents(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """Read what was measured and counted since the last time, a document each."""
+    return measured(capsys.readouterr().out)
+
+
+# ------------------------------------------------------------------ what it counts and says
+
+
+def test_zeros_are_measured_too(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """A table at rest is one document of zeros: an alarm on a missing watchdog needs it."""
+    assert post.run() == NOTHING
+    assert documents(capsys) == [{"missingTasks": 0, "heldTokens": 0, "oldestOverdueSeconds": 0}]
+    assert post.log.lines == []
+
+
+def test_ages_are_measured_in_seconds(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """The units of the three metrics, under service and function as everywhere."""
+    post.run(service="orders")
+    (line,) = capsys.readouterr().out.splitlines()
+    (directive,) = json.loads(line)["_aws"]["CloudWatchMetrics"]
+    assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
+        "missingTasks": "Count",
+        "heldTokens": "Count",
+        "oldestOverdueSeconds": "Seconds",
+    }
+    assert directive["Dimensions"] == [["service", "function"]]
+
+
+def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """One warning a token, the earliest lease first, with all that an operator asks the log for."""
+    started = post.clock.now()
+    post.lapse("b", "a", after=3598)
+    found = post.run()
+    assert found == NOTHING | {"missing": 2, "oldestSeconds": 3570, "looked": 2}
+    assert documents(capsys) == [{"missingTasks": 2, "heldTokens": 0, "oldestOverdueSeconds": 3570}]
+    assert post.looked_at() == ["b", "a"]
+    assert post.log.lines[0] == {
+        "message": "once.overdue",
+        "level": "WARNING",
+        "token": "orders/charge/b",
+        "once_name": "charge",
+        "attempt": "a1",
+        "fence": post.row("b").fence,
+        "locked_by": "orders/r1",
+        "acquired": started.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "expected_completion": (started + LEASE).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "seconds": 3570,
+    }
+    assert post.states("a", "b") == [State.IN_PROGRESS] * 2
+
+
+def test_what_is_at_work_or_just_over_is_not_overdue(post: Post) -> None:
+    """A lease counts as over once it ended longer ago than the grace."""
+    post.lapse("a", after=LEASE.total_seconds() + 9)  # a second went by while it began
+    assert post.run() == NOTHING
+    post.clock.advance(0.001)
+    assert post.run()["missing"] == 1
+    assert post.run(grace=timedelta(minutes=1))["missing"] == 0
+
+
+def test_what_is_held_is_counted_and_not_named_again(post: Post) -> None:
+    """Its own attempt said so once, loudly; a line every five minutes would tell nothing new."""
+    post.hold(CHARGE.format("a"))
+    assert post.run() == NOTHING | {"held": 1}
+    assert post.log.lines == []
+
+
+def test_what_the_index_lists_is_read_again(post: Post) -> None:
+    """What was completed since the index was asked is neither named nor touched."""
+    post.lapse("a", "b")
+    with post.meanwhile("BatchGetItem", lambda: post.complete(CHARGE.format("a"))):
+        found = post.run(actions=RELEASE)
+    assert (found["looked"], found["released"]) == (2, 1)
+    assert post.looked_at() == ["b"]
+    assert post.states("a", "b") == [State.COMPLETE, State.RELEASED]
+
+
+def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease was extended while the pages were read: DynamoDB refuses a batch that names a row twice."""
+    post.lapse("a", "b")
+    listed = overdue.walk
+    monkeypatch.setattr(rounds, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
+    found = post.run(actions=RELEASE)
+    assert (found["released"], found["refused"]) == (2, 0)
+    assert post.looked_at() == ["a", "b"]
+
+
+def test_what_is_gone_is_passed_over(post: Post) -> None:
+    """A row that somebody deleted since the index was asked."""
+    post.lapse("a")
+    key = {"lockToken": {"S": CHARGE.format("a")}}
+    with post.meanwhile("BatchGetItem", lambda: post.client.delete_item(TableName=post.name, Key=key)):
+        assert post.run(actions=RELEASE)["released"] == 0
+
+
+def test_shards_beyond_the_configured_number_are_said_and_served(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line a run with both numbers; the tokens in them are counted and acted upon like others."""
+    wide = Post(post.client, post.name, shards=SHARDS)
+    wide.clock = post.clock
+    wide.lapse(*range(8))
+    wide.hold(CHARGE.format("held"))
+    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", "2")
+    found = post.run(actions=RELEASE)
+    assert (found["missing"], found["released"], found["held"]) == (8, 8, 1)
+    (line,) = post.log.of("once.shard_beyond")
+    assert line["level"] == "WARNING"
+    assert "LAMBDA_ONCE_STATUS_SHARDS is 2 here" in line["reason"]
+    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
+    assert wide.run()["held"] == 1
+    assert wide.log.of("once.shard_beyond") == []
+
+
+# ------------------------------------------------------------------ what it settles
+
+
+def test_nothing_is_done_unless_somebody_named_the_function(post: Post) -> None:
+    """Patterns are compared with service/name and with the name; case counts, and the first match decides."""
+    post.lapse("a")
+    for pattern in ("Charge", "charg", "shop/charge", "orders/charge/*"):
+        assert post.run(actions={pattern: "release"})["released"] == 0
+    assert post.run(actions={"orders/ch*": lambda _: UNKNOWN, "*": "release"})["holding"] == 1
+
+
+def test_a_released_token_may_be_tried_again(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """The row says who released it and why, and the next delivery runs."""
+    post.lapse("a")
+    before = post.row("a")
+    assert post.run(actions={"orders/char*": "release"})["released"] == 1
+    row = post.row("a")
+    assert (row.state, row.fence) == (State.RELEASED, before.fence + 1)
+    assert row.attempt != before.attempt
+    assert row.resolution is not None
+    assert (row.resolution.by, row.resolution.times) == ("watchdog", 1)
+    (line,) = post.log.of("once.released")
+    assert line["reason"] == row.resolution.because
+    assert documents(capsys)[1:] == [{"released": 1}]
+    post.acquire(CHARGE.format("a"), "a2")
+
+
+def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """After so many releases a person is called: work that dies at each try must not go on unseen."""
+    for attempt in ("a1", "a2", "a3"):
+        post.acquire(CHARGE.format("a"), attempt)
+        post.clock.advance(3600)
+        assert post.run(actions=RELEASE)["released"] == 1
+    post.acquire(CHARGE.format("a"), "a4")
+    post.clock.advance(3600)
+    capsys.readouterr()
+    assert post.run(actions={"charge": lambda _: NOT_DONE})["holding"] == 1
+    assert documents(capsys)[1:] == [{"held": 1}]
+    row = post.row("a")
+    assert (row.state, row.ttl) == (State.HELD, None)
+    assert row.resolution is not None
+    assert row.resolution.because == "the watchdog has released it 3 times, and its lease is over again"
+    assert post.run(actions=RELEASE) == NOTHING | {"held": 1}
+
+
+def test_a_probe_is_told_who_had_the_token(post: Post) -> None:
+    """It gets what a probe of on_lapse gets, without arguments, for the watchdog has none."""
+    post.lapse("a")
+    told: list[Lapsed] = []
+    row = post.row("a")
+
+    def probe(lapsed: Lapsed) -> object:
+        told.append(lapsed)
+        return UNKNOWN
+
+    post.run(actions={"charge": probe})
+    assert told == [Lapsed(row.token, "a1", row.fence, row.locked_by, row.created, row.expected_completion)]
+
+
+async def _done_later(_: Lapsed) -> object:
+    return Done(None)
+
+
+ANSWERS = [
+    (lambda _: Done({"paid": True}), "completed", State.COMPLETE, Inline('{"paid":true}')),
+    (lambda _: Done(object()), "completed", State.COMPLETE, Unavailable()),
+    (_done_later, "completed", State.COMPLETE, None),
+    (lambda _: NOT_DONE, "released", State.RELEASED, None),
+    (lambda _: UNKNOWN, "holding", State.HELD, None),
+]
+
+
+@pytest.mark.parametrize(("probe", "counted", "state", "stored"), ANSWERS)
+def test_what_a_probe_answers_is_written(
+    post: Post, probe: Any, counted: str, state: State, stored: object
+) -> None:
+    """Done completes with its result, as the runner stores it; not done gives back; unknown holds."""
+    post.lapse("a")
+    found = post.run(actions={"charge": probe})
+    assert {name: found[name] for name in ("completed", "released", "holding") if found[name]} == {counted: 1}
+    row = post.row("a")
+    assert (row.state, row.stored) == (state, stored)
+    assert row.resolution is not None
+
+
+def _broken(_: Lapsed) -> object:
+    raise ValueError("order 5 of a customer")
+
+
+@pytest.mark.parametrize(("probe", "error"), [(_broken, "ValueError"), (lambda _: "yes", "str")])
+def test_a_probe_that_fails_leaves_the_token(post: Post, probe: Any, error: str) -> None:
+    """It raised, or answered what is no answer: nothing is known, and the next run asks again."""
+    post.lapse("a", "b")
+    before = post.row("a")
+    found = post.run(actions={"charge": probe})
+    assert found == NOTHING | {"missing": 2, "oldestSeconds": found["oldestSeconds"], "looked": 2}
+    assert post.row("a") == before
+    (line, _) = post.log.of("once.probe_failed")
+    assert line["error"] == error
+    assert "customer" not in str(post.log.lines)
+
+
+def test_two_watchdogs_at_once_do_no_harm(post: Post) -> None:
+    """What both have read one of them writes; the other is refused, and a release counts once."""
+    post.lapse(*range(12))
+    other: list[dict[str, Any]] = []
+
+    def slow(_: Lapsed) -> object:
+        if not other:
+            other.append(post.run(actions=RELEASE))
+        return NOT_DONE
+
+    found = post.run(actions={"charge": slow})
+    assert (other[0]["released"], found["released"], found["refused"]) == (12, 0, 12)
+    assert post.states(*range(12)) == [State.RELEASED] * 12
+    notes = [post.row(n).resolution for n in range(12)]
+    assert [note.times for note in notes if note is not None] == [1] * 12
+
+
+@pytest.mark.engine
+def test_two_watchdogs_in_the_same_second_share_the_work(engine: Post) -> None:
+    """The second one begins while the first one writes: each token is released by one of them."""
+    engine.lapse(*range(30))
+    other: list[dict[str, Any]] = []
+    with engine.meanwhile("UpdateItem", lambda: other.append(engine.run(actions=RELEASE))):
+        found = engine.run(actions=RELEASE)
+    assert other[0]["released"] + found["released"] == 30
+    assert engine.states(*range(30)) == [State.RELEASED] * 30
+    notes = [engine.row(n).resolution for n in range(30)]
+    assert [note.times for note in notes if note is not None] == [1] * 30
+
+
+def test_an_attempt_that_wakes_up_wins_over_the_verdict(post: Post) -> None:
+    """It completes between the reading and the writing: the refused verdict is counted and no more."""
+    post.lapse("a", "b")
+
+    def slow(lapsed: Lapsed) -> object:
+        if lapsed.token.endswith("/a"):
+            post.complete(lapsed.token)
+        return NOT_DONE
+
+    found = post.run(actions={"charge": slow})
+    assert (found["released"], found["refused"]) == (1, 1)
+    assert post.row("a").stored == Inline('"late"')
+
+
+# ------------------------------------------------------------------ where it goes on
+
+
+def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
+    """All are looked at over several runs, by whichever watchdog; then it begins anew."""
+    post.lapse(*range(7))
+    runs = [post.run(rows=3) for _ in range(4)]
+    assert [(found["missing"], found["looked"], found["more"]) for found in runs] == [
+        (7, 3, True),
+        (7, 3, True),
+        (7, 1, False),
+        (7, 3, True),
+    ]
+    assert post.looked_at() == ["0", "1", "2", "3", "4", "5", "6", "0", "1", "2"]
+
+
+def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None:
+    """A batch shares its lease: the walk tells its tokens apart in every shard."""
+    wide = Post(post.client, post.name, shards=SHARDS)
+    wide.clock = post.clock
+    for n in range(23):
+        wide.acquire(CHARGE.format(n))
+    post.clock.advance(3600)
+    runs = [post.run(rows=5) for _ in range(5)]
+    assert [found["more"] for found in runs] == [True] * 4 + [False]
+    assert sorted(map(int, post.looked_at())) == list(range(23))
+
+
+def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
+    """The last token looked at was settled meanwhile: the walk goes on behind it."""
+    post.lapse(*range(4))
+    post.run(rows=2)
+    for n in range(3):
+        post.complete(CHARGE.format(n))
+    assert post.run(rows=2) == NOTHING | {"missing": 1, "oldestSeconds": 3571, "looked": 1}
+    assert post.looked_at() == ["0", "1", "3"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        None,
+        "no JSON",
+        "[]",
+        '{"inProgress": 5}',
+        '{"inProgress": ["", ""]}',
+        '{"inProgress": ["2099-01-01T00:00:00.000Z", "orders/charge/a"]}',
+        '{"inProgress_7": ["2020-01-01T00:00:00.000Z", "orders/charge/a"]}',
+        '{"inProgress": ["2020-01-01T00:00:00.000Z", "never/a/token"]}',
+    ],
+)
+def test_a_lost_or_stale_cursor_costs_the_order_only(post: Post, place: str | None) -> None:
+    """Whatever the row says: no run fails of it, and all are looked at."""
+    post.lapse(*range(3))
+    if place is not None:
+        row = {"lockToken": {"S": WATCHDOG_ROW}, "place": {"S": place}}
+        post.client.put_item(TableName=post.name, Item=row)
+    assert post.run()["looked"] == 3
+    assert post.looked_at() == ["0", "1", "2"]
+
+
+def test_a_run_that_looks_at_all_writes_no_cursor(post: Post) -> None:
+    """The usual run costs no write."""
+    post.lapse("a")
+    post.run()
+    assert post.sent["UpdateItem"] == 1, "the acquisition"
+
+
+def test_a_place_is_text_that_comes_back() -> None:
+    """Tokens may have any character but a hash sign."""
+    place = {"inProgress_1": ("2026-11-20T10:12:00.000Z", 'orders/"charge"/%C3%A4')}
+    assert place_from(place_text(place)) == place
+
+
+def test_a_run_stops_in_time(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """It begins nothing in its last five seconds, has counted by then, and the next run goes on there."""
+    post.lapse(*range(4))
+
+    def slow(_: Lapsed) -> object:
+        post.clock.advance(10)
+        return NOT_DONE
+
+    found = post.run(lambda_context(remaining_ms=24_000), actions={"charge": slow})
+    assert (found["looked"], found["released"], found["more"]) == (2, 2, True)
+    assert post.run(lambda_context(remaining_ms=5_000))["looked"] == 0
+    assert documents(capsys)[0]["missingTasks"] == 4
+    assert post.run()["looked"] == 2
+    assert post.looked_at() == ["0", "1", "2", "3"]
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+def test_a_run_without_answers_raises_and_leaves_all_consistent(
+    post: Post, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of the verdicts never arrive: the rest is written, counted and said, and the next run goes on."""
+    post.lapse(*range(4))
+    with (
+        post.failing("UpdateItem", ReadTimeoutError(endpoint_url="x"), after=2),
+        pytest.raises(StoreUnavailable, match="the next run looks again"),
+    ):
+        post.run(actions=RELEASE)
+    assert sorted(state.value for state in post.states(*range(4))) == ["inProgress"] * 2 + ["released"] * 2
+    assert documents(capsys) == [
+        {"missingTasks": 4, "heldTokens": 0, "oldestOverdueSeconds": 3574},
+        {"released": 2},
+    ]
+    assert post.run(actions=RELEASE)["released"] == 2
+
+
+def _denied(operation: str) -> ClientError:
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, operation)
+
+
+@pytest.mark.parametrize("operation", ["Query", "GetItem", "BatchGetItem", "UpdateItem"])
+def test_a_missing_permission_is_raised(post: Post, operation: str) -> None:
+    """Whichever is missing: Lambda's Errors metric rings, and the message names it."""
+    post.lapse("a")
+    with post.failing(operation, _denied(operation)), pytest.raises(Misconfigured, match=operation):
+        post.run(actions=RELEASE)
+    assert post.states("a") == [State.IN_PROGRESS]
+
+
+def test_a_row_that_cannot_be_read_does_not_stop_the_others(post: Post) -> None:
+    """The others are looked at and settled; then the run fails with the name of the row."""
+    post.lapse("a", "b", "c")
+    key = {"lockToken": {"S": CHARGE.format("b")}}
+    change: dict[str, Any] = {"UpdateExpression": "REMOVE fence"}
+    post.client.update_item(TableName=post.name, Key=key, **change)
+    with pytest.raises(Misconfigured, match="orders/charge/b"):
+        post.run(actions=RELEASE)
+    assert post.states("a", "c") == [State.RELEASED] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"actions": {"charge": "hold"}}, "actions"),
+        ({"times": -1}, "times"),
+        ({"rows": 0}, "rows"),
+    ],
+)
+def test_unsound_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:
+    """Before any run."""
+    with pytest.raises(Misconfigured, match=named):
+        module.watchdog(**options)
+
+
+# ------------------------------------------------------------------ by the environment
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A new environment of Lambda's, whose module was just imported."""
+    module._by_environment.cache_clear()
+    yield monkeypatch
+    module._by_environment.cache_clear()
+
+
+def test_the_ready_made_handler_takes_its_options_from_the_environment(
+    moto: Post, environment: pytest.MonkeyPatch
+) -> None:
+    """The table, what to release, how often, and how many rows; its client is its own."""
+    moto.lapse("a", "b", "c")
+    moto.lapse("d", token="orders/ship/{}")
+    environment.setenv("LAMBDA_ONCE_TABLE", moto.name)
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_RELEASE", "orders/ch*, , nobody")
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_ROWS", "3")
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "false")
+    environment.setattr("lambda_once.operations.table.SystemClock", lambda: moto.clock)
+    found = module.handler(json.loads((EVENTS / "watchdog.json").read_text()), lambda_context())
+    assert (found["missing"], found["released"], found["more"]) == (4, 3, True)
+    assert moto.states("a", "b", "c") == [State.RELEASED] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LAMBDA_ONCE_TABLE", ""),
+        ("LAMBDA_ONCE_WATCHDOG_TIMES", "often"),
+        ("LAMBDA_ONCE_WATCHDOG_ROWS", "-5"),
+        ("LAMBDA_ONCE_WATCHDOG_ROWS", "0"),
+        ("LAMBDA_ONCE_WATCHDOG_SWEEP", "yes"),
+        ("LAMBDA_ONCE_STATUS_SHARDS", "101"),
+    ],
+)
+def test_unsound_settings_are_told_by_name(environment: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """At the first run, not when the module is imported."""
+    environment.setenv("LAMBDA_ONCE_TABLE", "tokens")
+    environment.setenv(name, value)
+    told = "rows" if value == "0" else name
+    with pytest.raises(Misconfigured, match=told):
+        module.handler({}, None)
+
+
+def test_nothing_is_looked_up_before_the_first_run() -> None:
+    """A module with a watchdog can be imported where there is no table."""
+    handler = module.watchdog(actions=RELEASE)
+    with pytest.raises(Misconfigured, match="LAMBDA_ONCE_TABLE"):
+        handler({}, None)
