@@ -116,6 +116,18 @@ bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two minutes (QUICK
 bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of docs/performance.md
 	@$(BIN)/python -m benchmarks --docs
 
+.PHONY: cost-docs
+cost-docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count units on DynamoDB Local, and write prices and charts of docs/operations.md
+	@$(BIN)/python -m benchmarks.price --measure --docs
+
+.PHONY: pictures
+pictures: $(VENV)/.dev ## Draw the terminal pictures of docs/cli.md
+	@$(BIN)/python -m tests.cli.pictures
+
+.PHONY: sizing-docs
+sizing-docs: $(VENV)/.dev ## Compute again, and write tables and chart of docs/sizing.md
+	@$(BIN)/python -m benchmarks.sizing --docs
+
 .PHONY: model
 model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost …" with its trace (needs Java 17)
 	@$(BIN)/python model/check.py $(ONLY)

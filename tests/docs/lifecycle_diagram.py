@@ -29,6 +29,8 @@ from lambda_once.core.writes import (
     acquired,
     finished,
 )
+from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.verdicts import objection
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "lifecycle.md"
@@ -154,7 +156,19 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
     onlooker = Onlooker(THEIRS, _LAPSED.expected_completion, OURS)
     answer = Complete(Inline("1"))
     steps.append(("probe says Done", finished(row, Finish("t", onlooker, answer, NOW, ttl=_KEPT))))
+    steps += _verdicts(row)
     return [(label, after) for label, after in steps if after is not None]
+
+
+def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
+    """Return what a person may make of *row* without insisting on it, what changes its state only."""
+    if row is None or objection(row, NOW) is not None:
+        return []
+    made = [
+        (f"a person says {v.value}", finished(row, settlement(row, v, by="ann", because="seen", now=NOW)))
+        for v in Verdict
+    ]
+    return [(label, after) for label, after in made if after is not None and after.state is not row.state]
 
 
 def _ttl(change: Change) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -11,13 +11,12 @@ from lambda_once.cli.output import FORMATS, Output
 from lambda_once.core.clock import SystemClock
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.table import TokenTable
+from lambda_once.stores.rows import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.core.clock import Clock
-
-F = TypeVar("F")
 
 
 class Access(NamedTuple):
@@ -25,6 +24,8 @@ class Access(NamedTuple):
 
     table: TokenTable
     output: Output
+    shards_told: bool = False
+    """Whether somebody said how many shards the functions write; else it is not known here."""
 
 
 def with_output(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,46 +47,62 @@ def with_output(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def with_table(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name a table; the command gets an `Access` as its first argument."""
-
-    @click.option(
+_OF_A_TABLE: Final = (
+    click.option(
         "--table",
-        "name",
+        "table_name",  # --name is that of a protected function
         metavar="NAME",
         envvar="LAMBDA_ONCE_TABLE",
         show_envvar=True,
         help="The token table.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--endpoint-url",
         metavar="URL",
         envvar="AWS_ENDPOINT_URL_DYNAMODB",
         show_envvar=True,
         help="Another DynamoDB, such as DynamoDB Local.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--profile",
         metavar="NAME",
         envvar="AWS_PROFILE",
         show_envvar=True,
         help="Profile of the AWS configuration.",
-    )
-    @click.option("--region", metavar="NAME", envvar="AWS_REGION", show_envvar=True, help="Its region.")
+    ),
+    click.option("--region", metavar="NAME", envvar="AWS_REGION", show_envvar=True, help="Its region."),
+    click.option(
+        "--shards",
+        type=click.IntRange(1, MOST_SHARDS),
+        metavar="NUMBER",
+        envvar="LAMBDA_ONCE_STATUS_SHARDS",
+        show_envvar=True,
+        help="Shards of the index that the functions write. All are read, whatever it says.",
+    ),
+)
+
+
+def with_table(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name a table; the command gets an `Access` as its first argument."""
+
     @with_output
     @functools.wraps(command)
     def wrapped(
         output: Output,
         *args: Any,
-        name: str | None,
+        table_name: str | None,
         endpoint_url: str | None,
         profile: str | None,
         region: str | None,
+        shards: int | None,
         **options: Any,
     ) -> Any:
         client = new_client(endpoint_url or None, profile or None, region or None)
-        return command(Access(TokenTable(name, client, clock()), output), *args, **options)
+        table = TokenTable(table_name, client, clock(), shards or 1)
+        return command(Access(table, output, shards is not None), *args, **options)
 
+    for option in reversed(_OF_A_TABLE):  # click shows the last one that was applied first
+        wrapped = option(wrapped)
     return wrapped
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lambda_once.cli.complaints import one_line
 from lambda_once.errors import OnceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "watch")
+COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "watch", "plan")
 """Each is the object ``command`` of the module ``lambda_once.cli.<name>_command``."""
+
+BAD_INPUT = 2
 
 
 class Commands(click.Group):
-    """Loads what is called, and turns what the package says is wrong into one line and exit code 2."""
+    """Loads what is called, and turns whatever is wrong with the call into one line and exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -32,12 +36,25 @@ class Commands(click.Group):
         command: click.Command = module.command
         return command
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+    def main(  # type: ignore[override]  # prog_name and complete_var are given by name only
+        self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any
+    ) -> Any:
+        """Run as a program; not *standalone_mode*: return the exit code, and raise what is wrong."""
+        if not standalone_mode:
+            return super().main(args, standalone_mode=False, **options)
         try:
-            return super().main(args, *rest, **options)
-        except OnceError as error:
-            click.echo(f"lambda-once: {error}", err=True)
-            sys.exit(2)
+            code = super().main(args, standalone_mode=False, **options)
+        except (OnceError, click.ClickException) as error:
+            click.echo(one_line(error), err=True)
+            sys.exit(BAD_INPUT)
+        except click.Abort:
+            click.echo("lambda-once: stopped", err=True)
+            sys.exit(1)
+        except BrokenPipeError:
+            # Who read our output has gone, as `head` does; what Python still flushes goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 @click.command(

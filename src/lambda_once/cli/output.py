@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console, RenderableType
 
 FORMATS: Final = ("table", "json", "jsonl")
+UNBROKEN = 1_000
+"""Columns where nobody looks: a row is a line, for grep and awk."""
 
 
 class Output:
@@ -25,11 +27,17 @@ class Output:
     def is_table(self) -> bool:
         return self.form == "table"
 
-    def rows(self, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> int:
+    def rows(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Mapping[str, Any]],
+        cells: Callable[[Mapping[str, Any]], Sequence[RenderableType]] | None = None,
+    ) -> int:
         """
-        Print *rows*, of which each has a JSON value for each of *columns*, and return how many there were.
+        Print *rows*, of which each has JSON values, and return how many there were.
 
-        As jsonl each is printed as it comes; as a table or as one JSON list, at the end.
+        As jsonl each is printed as it comes; as a table or as one JSON list, at the end. The table shows of
+        each row what stands under the names *columns*; with *cells* what that makes of it, under these heads.
         """
         if self.form == "jsonl":
             count = 0
@@ -41,7 +49,7 @@ class Output:
         if self.form == "json":
             click.echo(json.dumps(complete, ensure_ascii=False, indent=2))
         elif complete:
-            self.draw(_table(columns, complete))
+            self.draw(_table(columns, complete, cells))
         return len(complete)
 
     def one(self, value: Mapping[str, Any], drawn: RenderableType) -> None:
@@ -52,7 +60,14 @@ class Output:
             click.echo(json.dumps(value, ensure_ascii=False, indent=2 if self.form == "json" else None))
 
     def draw(self, drawn: RenderableType) -> None:
-        console().print(drawn)
+        """Draw on the terminal; where none is, print plain lines, without the blanks that fill a column."""
+        drawing = console()
+        if drawing.is_terminal:
+            drawing.print(drawn)
+            return
+        with drawing.capture() as captured:
+            drawing.print(drawn)
+        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def say(self, text: str) -> None:
         """Tell a person something, on standard error: it is no data."""
@@ -60,18 +75,28 @@ class Output:
 
 
 def console() -> Console:
-    """Return what draws on standard output: as wide as the terminal; plain text where there is none."""
+    """Return what draws on standard output: as wide as the terminal; plain, unbroken lines where none is."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=False)
+    found = Console(highlight=False, soft_wrap=False, emoji=False)
+    return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    cells: Callable[[Mapping[str, Any]], Sequence[RenderableType]] | None,
+) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("" if row.get(column) is None else str(row[column]) for column in columns))
+        if cells is not None:
+            table.add_row(*cells(row))
+        else:
+            values = [row.get(column) for column in columns]
+            table.add_row(*(Text("" if value is None else str(value)) for value in values))
     return table

@@ -1,0 +1,148 @@
+"""The terminal pictures of docs/img, drawn from a scripted table: `make pictures`."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from lambda_once.cli import output
+from lambda_once.cli.app import app
+from lambda_once.core.record import Failure
+from lambda_once.core.writes import Hold, Release
+from tests.cli.shop import Shop, on_moto
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "img"
+COLUMNS = 126
+SERVICE = "orders"
+HARMLESS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+}
+
+
+class Picture(NamedTuple):
+    """One command, and what it is to be seen on."""
+
+    name: str
+    command: str
+    """As a reader would type it, after ``lambda-once``."""
+    prepare: Callable[[Shop], object]
+
+
+def _request(number: int) -> str:
+    return f"payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a{number:02}"
+
+
+def _a_bad_night(shop: Shop) -> None:
+    """One payment is lost, one held, two at work."""
+    shop.begin("orders/charge/pay_12301", lease=30, locked_by=_request(1))
+    shop.clock.advance(1_260)
+    shop.begin("orders/ship/acme/order_12344", lease=60, locked_by=_request(2))
+    shop.clock.advance(240)
+    _held(shop)
+    shop.clock.advance(417)
+    shop.begin("orders/charge/pay_12346", lease=30, locked_by=_request(5))
+    shop.begin("orders/charge/pay_12347", lease=30, locked_by=_request(6))
+    shop.clock.advance(4)
+
+
+def _held(shop: Shop) -> None:
+    """Tried once before, and given back by a person; now it is held again."""
+    token, failure = "orders/charge/pay_12345", Failure("GatewayTimeout", "no answer in 10 s")
+    delivery = "059f36b4-87a3-44ab-83d2-661975830a7d"
+    shop.begin(token, mortal=False, locked_by=_request(3), delivery=delivery)
+    shop.clock.advance(10)
+    shop.end(token, Hold(failure))
+    shop.clock.advance(300)
+    shop.decide(token, Release(failure), by="ann", because="the gateway has no such charge")
+    shop.clock.advance(62)
+    shop.begin(token, "b27c", locked_by=_request(4), delivery=delivery)
+    shop.clock.advance(10)
+    shop.end(token, Hold(failure), "b27c")
+    shop.clock.advance(4_000)
+
+
+def _nothing(_shop: Shop) -> None:
+    """No table is looked at."""
+
+
+PICTURES = (
+    Picture("cli-list", "list", _a_bad_night),
+    Picture("cli-show", "show orders/charge/pay_12345", _held),
+    Picture(
+        "cli-explain",
+        "explain --handler orders.payments:charge --function-name payments "
+        "../events/sqs-payment.json ../events/sqs-payment-amended.json",
+        _nothing,
+    ),
+)
+
+
+def drawn(picture: Picture) -> str:
+    """Return *picture* as SVG: the command, what it prints, and what it says."""
+    with pytest.MonkeyPatch.context() as patch, _forgotten():
+        for name, value in (HARMLESS | {"POWERTOOLS_SERVICE_NAME": SERVICE}).items():
+            patch.setenv(name, value)
+        patch.setenv("LAMBDA_ONCE_TABLE", "tokens")
+        patch.chdir(ROOT / "examples")
+        console = Console(
+            record=True,
+            width=COLUMNS,
+            force_terminal=True,
+            color_system="truecolor",
+            file=io.StringIO(),
+            highlight=False,
+            emoji=False,
+        )
+        patch.setattr(output, "console", lambda: console)
+        patch.setattr(output.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
+        with on_moto(patch) as shop:
+            picture.prepare(shop)
+            console.print(Text(f"$ lambda-once {picture.command}\n", style="bold"))
+            app(picture.command.split(), standalone_mode=False)
+        return console.export_svg(title="lambda-once", code_format=_without_fonts(), unique_id=picture.name)
+
+
+def text_of(svg: str) -> str:
+    """Return what a reader sees of *svg*, whatever drew it."""
+    texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return " ".join(" ".join("".join(text.itertext()) for text in texts).split())
+
+
+def _without_fonts() -> str:
+    """Return rich's template without its fonts from the web: a page that shows a picture fetches nothing."""
+    template = inspect.signature(Console.export_svg).parameters["code_format"].default
+    return re.sub(r"@font-face \{\{.*?\}\}", "", template, flags=re.DOTALL)
+
+
+@contextmanager
+def _forgotten() -> Iterator[None]:
+    """Forget afterwards the handlers that were imported, and where from."""
+    modules, path = set(sys.modules), sys.path.copy()
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if name.split(".")[0] == "orders":
+                del sys.modules[name]
+
+
+if __name__ == "__main__":
+    for each in PICTURES:
+        path = FOLDER / f"{each.name}.svg"
+        path.write_text(drawn(each), encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(ROOT)}\n")

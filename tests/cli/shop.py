@@ -1,0 +1,174 @@
+"""A token table with rows that tests write, and the command line on it, at a time that stands still."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from moto import mock_aws
+
+from lambda_once.cli import access
+from lambda_once.cli.app import app
+from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.record import Failure, Resolution
+from lambda_once.core.results import pack
+from lambda_once.core.writes import (
+    Acquire,
+    Change,
+    Complete,
+    Finish,
+    Hold,
+    Holder,
+    Onlooker,
+    Release,
+    Unclaimed,
+)
+from lambda_once.stores.contract import Won, Written
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.testing import FakeClock, create_table
+from tests.engine import tables
+
+KEEP = timedelta(days=14)
+TIMED_OUT = Failure("PaymentTimeout", "the bank did not answer")
+REQUEST = "5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49"
+
+
+class Shop:
+    """One table, one clock, and what was written to it."""
+
+    def __init__(self, client: Any, name: str, endpoint: str | None = None, shards: int = 1) -> None:
+        self.client = client
+        self.name = name
+        self.clock = FakeClock()
+        self.store = DynamoDBStore(name, client, shards)
+        self._endpoint = endpoint
+
+    def run(self, *args: str, **environment: str) -> Result:
+        """Call the command line; the verdict is in ``exit_code``."""
+        given = {"LAMBDA_ONCE_TABLE": self.name} | environment
+        if self._endpoint is not None:
+            given["AWS_ENDPOINT_URL_DYNAMODB"] = self._endpoint
+        return CliRunner(env=given).invoke(app, list(args), catch_exceptions=False)
+
+    def begin(
+        self,
+        token: str,
+        attempt: str = "a1",
+        *,
+        lease: float = 30,
+        mortal: bool = True,
+        locked_by: str = f"payments/{REQUEST}",
+        delivery: str | None = None,
+    ) -> str:
+        """Acquire *token* for *lease* seconds, as take_over does, or (not *mortal*) as hold does."""
+        now = self.clock.now()
+        ends = now + timedelta(seconds=lease)
+        wish = Acquire(
+            token=token,
+            attempt=attempt,
+            locked_by=locked_by,
+            now=now,
+            lease=ends,
+            take=Unclaimed(take_over=mortal),
+            ttl=epoch_seconds(ends + KEEP) if mortal else None,
+            delivery=delivery,
+        )
+        (answer,) = self.store.acquire([wish], self._deadline())
+        assert isinstance(answer, Won), answer
+        return token
+
+    def end(self, token: str, change: Change, attempt: str = "a1", keep: timedelta = KEEP) -> str:
+        """Let *attempt* end in *change*."""
+        now = self.clock.now()
+        ttl = None if isinstance(change, Hold) else epoch_seconds(now + keep)
+        return self._write(Finish(token, Holder(attempt), change, now, ttl))
+
+    def decide(self, token: str, change: Change, by: str = "ann", because: str = "seen at the bank") -> str:
+        """Let a person decide, under the attempt id ``decided``."""
+        row = self.store.read(token, self._deadline())
+        assert row is not None
+        now = self.clock.now()
+        writer = Onlooker(row.attempt, row.expected_completion, "decided", row.state)
+        note = Resolution(by, because, now)
+        ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
+        return self._write(Finish(token, writer, change, now, ttl, note))
+
+    def complete(self, token: str, result: str = "null", keep: timedelta = KEEP, **options: Any) -> str:
+        """Acquire and complete it, 1.2 seconds later, with the JSON *result*."""
+        self.begin(token, **options)
+        self.clock.advance(1.2)
+        return self.end(token, Complete(pack(result)), options.get("attempt", "a1"), keep)
+
+    def hold(self, token: str, **options: Any) -> str:
+        """Acquire it, and let it wait for a person, a second later."""
+        self.begin(token, mortal=False, **options)
+        self.clock.advance(1)
+        return self.end(token, Hold(TIMED_OUT), options.get("attempt", "a1"))
+
+    def release(self, token: str) -> str:
+        """Acquire it, and give it back."""
+        self.begin(token)
+        return self.end(token, Release(Failure("ValueError", "no such order")))
+
+    def put(self, item: dict[str, Any]) -> None:
+        """Write a row that nobody of ours would write."""
+        self.client.put_item(TableName=self.name, Item=item)
+
+    def _write(self, write: Finish) -> str:
+        (answer,) = self.store.finish([write], self._deadline())
+        assert isinstance(answer, Written), answer
+        return write.token
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self.clock, self.clock.now() + timedelta(seconds=20))
+
+
+def lines(ran: Result) -> list[dict[str, Any]]:
+    """Return what a command printed as jsonl."""
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def complaint(ran: Result) -> str:
+    """Return the one line that a command said about bad input: exit code 2, no data, no traceback."""
+    assert (ran.exit_code, ran.stdout) == (2, ""), ran.output
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("lambda-once: ")
+    return str(line)
+
+
+@contextmanager
+def on_moto(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop]:
+    """Open a shop on moto; commands read its clock."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        shop = Shop(client, "tokens", shards=shards)
+        monkeypatch.setattr(access, "clock", lambda: shop.clock)
+        yield shop
+
+
+@contextmanager
+def on_engine(monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1) -> Iterator[Shop]:
+    """Open a shop on a real engine."""
+    client = tables.client(endpoint)
+    with tables.fresh(client) as name:
+        shop = Shop(client, name, endpoint, shards)
+        monkeypatch.setattr(access, "clock", lambda: shop.clock)
+        yield shop
+    client.close()
+
+
+@pytest.fixture(name="shop", params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+def open_shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """A shop on each engine in turn."""
+    if request.param == "moto":
+        with on_moto(monkeypatch) as shop:
+            yield shop
+    else:
+        with on_engine(monkeypatch, request.getfixturevalue("dynamodb_local")) as shop:
+            yield shop

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lambda_once.cli.app import app
+from lambda_once.stores.wire import TRIES
+from tests.cli.shop import Shop, complaint, on_engine, on_moto
+from tests.engine import strangers
+from tests.engine.ports import free_port
+
+READERS = [["list"], ["find", "12345"], ["show", "orders/charge/1"], ["watch", "--count", "1"]]
+BY_COMMAND = pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A shop on moto."""
+    with on_moto(monkeypatch) as found:
+        yield found
+
+
+@BY_COMMAND
+def test_no_table_is_named(command: list[str]) -> None:
+    """The option and the variable are."""
+    said = complaint(CliRunner().invoke(app, command))
+    assert said == "lambda-once: no token table is named: give --table, table=, or set LAMBDA_ONCE_TABLE"
+
+
+@BY_COMMAND
+def test_no_region_is_set(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option is named."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
+    assert "region" in said
+    assert "--region" in said
+
+
+@BY_COMMAND
+def test_no_profile_of_that_name(command: list[str]) -> None:
+    """It is named."""
+    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens", "--profile", "nobody"]))
+    assert "nobody" in said
+
+
+@BY_COMMAND
+def test_no_credentials(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said to a person at a terminal."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
+    assert said == (
+        "lambda-once: there are no AWS credentials: give --profile, or configure them as for the AWS CLI"
+    )
+
+
+@BY_COMMAND
+def test_no_such_table(shop: Shop, command: list[str]) -> None:
+    """Its name and the region are what to look at."""
+    said = complaint(shop.run(*command, "--table", "other"))
+    assert "there is no table 'other' in this region" in said
+
+
+@pytest.mark.engine
+@BY_COMMAND
+def test_no_such_table_on_an_engine(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, dynamodb_local: str
+) -> None:
+    """The same."""
+    with on_engine(monkeypatch, dynamodb_local) as shop:
+        said = complaint(shop.run(*command, "--table", "other-table"))
+        assert "there is no table 'other-table' in this region" in said
+
+
+def _of_another_key(client: Any) -> None:
+    client.create_table(
+        TableName="theirs",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["list"], "its index byStatus must have the keys status (S) and expectedCompletion (S)"),
+        (["show", "orders/charge/1"], "its partition key must be lockToken (S), with no sort key"),
+        (["watch", "--count", "1"], "its index byStatus must have the keys"),
+    ],
+)
+def test_a_table_of_another_key(shop: Shop, command: list[str], advice: str) -> None:
+    """What it must have is said."""
+    _of_another_key(shop.client)
+    assert advice in complaint(shop.run(*command, "--table", "theirs"))
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("command", [["list"], ["show", "a/b/c"]], ids=lambda command: command[0])
+def test_a_table_of_another_key_on_an_engine(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, dynamodb_local: str
+) -> None:
+    """The engine's own refusals say the same."""
+    with on_engine(monkeypatch, dynamodb_local) as shop:
+        name = f"{shop.name}-theirs"
+        shop.client.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        )
+        try:
+            assert "must have the keys" in (said := complaint(shop.run(*command, "--table", name))) or (
+                "its partition key must be lockToken" in said
+            )
+        finally:
+            shop.client.delete_table(TableName=name)
+
+
+def test_rows_of_another_key_are_not_searched(shop: Shop) -> None:
+    """A row without a lockToken is no row of ours: nothing is found, and nothing breaks."""
+    _of_another_key(shop.client)
+    shop.client.put_item(TableName="theirs", Item={"id": {"S": "12345"}})
+    assert shop.run("find", "12345", "--table", "theirs").exit_code == 1
+    assert shop.run("find", "12345", "--ignore-case", "--table", "theirs").exit_code == 1
+
+
+@BY_COMMAND
+def test_nobody_at_the_endpoint(shop: Shop, command: list[str]) -> None:
+    """It is tried a few times, by the shop's clock, and said in the operator's words."""
+    said = complaint(shop.run(*command, "--endpoint-url", f"http://127.0.0.1:{free_port()}"))
+    assert said == (
+        "lambda-once: the token table did not answer (EndpointConnectionError): "
+        "see --endpoint-url and --region, or try again"
+    )
+    assert len(shop.clock.slept) == TRIES - 1  # of one request, not of a hundred
+
+
+@BY_COMMAND
+def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None:
+    """Its page is not quoted."""
+    with strangers.page(200, "text/html", b"<html>It works!</html>") as address:
+        said = complaint(shop.run(*command, "--endpoint-url", address))
+    assert "answered by something that is not DynamoDB" in said
+    assert "<html>" not in said
+
+
+@pytest.mark.parametrize(
+    ("args", "about"),
+    [
+        (["list", "--older-than", "soon"], "'soon' is no length of time: give 90s, 15m, 2h, 14d or 1w"),
+        (["list", "--older-than", "-5m"], "'-5m' is no length of time"),
+        (["list", "--limit", "0"], "--limit"),
+        (["list", "--limit", "ten"], "--limit"),
+        (["list", "--output", "xml"], "--output"),
+        (["list", "--shards", "101"], "--shards"),
+        (["list", "--everything"], "--everything"),
+        (["list", "more"], "more"),
+        (["list", "--endpoint-url", "localhost"], "localhost"),
+        (["list", "--table", "no such name"], "no such name"),
+        (["find"], "TEXT"),
+        (["find", ""], "TEXT is empty"),
+        (["find", "x", "--segments", "65"], "--segments"),
+        (["show"], "TOKEN"),
+        (["show", "1", "--name", "charge"], "--name needs --service"),
+        (["show", "1", "--scope", "acme"], "--scope goes with"),
+        (["show", "", "--service", "orders", "--name", "charge"], "the key is empty"),
+        (["show", "1", "--service", "", "--name", "charge"], "service"),
+        (["show", "1", "--retention", "-1"], "--retention"),
+        (["watch", "--interval", "0"], "--interval"),
+        (["watch", "--count", "x"], "--count"),
+        (["lsit"], "lsit"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(shop: Shop, args: list[str], about: str) -> None:
+    """Which option, what is wrong with it, and exit code 2."""
+    assert about in complaint(shop.run(*args))
+
+
+def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:
+    """The variable of the functions is read here, too."""
+    assert "--shards" in complaint(shop.run("list", LAMBDA_ONCE_STATUS_SHARDS="x"))
+
+
+def test_a_row_of_another_program_is_said(shop: Shop) -> None:
+    """Which one, and what to do."""
+    shop.put({"lockToken": {"S": "their/own/row"}})
+    assert "the row of token their/own/row is none of this package's" in complaint(
+        shop.run("show", "their/own/row")
+    )
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    """With all commands, and exit code 2."""
+    ran = CliRunner().invoke(app, [])
+    assert ran.exit_code == 2
+    assert "Commands:" in ran.output
+
+
+def test_who_reads_only_the_first_line_breaks_nothing(shop: Shop) -> None:
+    """As `head` does: no traceback, and nothing said by Python when it ends."""
+    program = (
+        "import os, sys\nfrom lambda_once.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert ran.stderr == ""
+    assert ran.returncode in (0, 1)

@@ -1,0 +1,284 @@
+"""`lambda-once explain`: over the sample functions and their events."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lambda_once.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAYMENTS = "examples.orders.payments:charge"
+
+
+@pytest.fixture(autouse=True)
+def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory is that of the examples; the environment names no function and no table."""
+    monkeypatch.chdir(ROOT)
+    for name in ("AWS_LAMBDA_FUNCTION_NAME", "POWERTOOLS_SERVICE_NAME", "LAMBDA_ONCE_TABLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    """Call the command."""
+    return CliRunner().invoke(app, ["explain", *arguments], input=stdin)
+
+
+def explained(handler: str, *files: str, code: int) -> dict[str, Any]:
+    """What is told of sample events, as JSON."""
+    ran = run("--handler", handler, *(f"events/{file}" for file in files), "--output", "json")
+    assert ran.exit_code == code, ran.output
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def complaint(*arguments: str, stdin: str | None = None) -> str:
+    """The one line that is said of bad input, on standard error, with exit code 2."""
+    ran = run(*arguments, stdin=stdin)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("lambda-once: ")
+    return line
+
+
+def test_one_event() -> None:
+    """Everything that makes the token, under the names of the row."""
+    (event,) = explained(PAYMENTS, "sqs-payment.json", code=0)["events"]
+    (unit,) = event["units"]
+    assert event["file"] == "events/sqs-payment.json"
+    assert (unit["key"], unit["keyFrom"]) == ("pay_12345", 'key="paymentId"')
+    assert json.loads(unit["hashed"])["amount"] == 4990
+    assert unit["lockToken"] == "service_undefined/examples.orders.payments.charge/pay_12345"
+    assert unit["fingerprint"].startswith("1.")
+
+
+def test_a_redelivery_is_the_same() -> None:
+    """One token: the second is a duplicate."""
+    (found,) = explained(PAYMENTS, "sqs-payment.json", "sqs-payment-redelivery.json", code=0)["comparisons"]
+    assert found == {"verdict": "same", "differences": []}
+
+
+def test_an_amendment_is_not() -> None:
+    """The same token with another payload; the field that differs is shown."""
+    (found,) = explained(PAYMENTS, "sqs-payment.json", "sqs-payment-amended.json", code=1)["comparisons"]
+    assert found["verdict"] == "same token, other payload"
+    assert found["differences"] == [{"name": "amount", "first": "4990", "second": "5990", "counts": True}]
+
+
+@pytest.mark.parametrize(
+    ("handler", "first", "second", "verdict"),
+    [
+        ("api:create_order", "http-api-order.json", "http-api-order-retry.json", "same"),
+        (
+            "api:create_order",
+            "http-api-order.json",
+            "http-api-order-same-key-other-body.json",
+            "same token, other payload",
+        ),
+        ("api:pay_order", "http-api-pay-5.json", "http-api-pay-5-retry.json", "same"),
+        ("api:pay_order", "http-api-pay-5.json", "http-api-pay-6.json", "not the same"),
+        ("invoices:issue", "eventbridge-order-paid.json", "eventbridge-order-paid-resent.json", "same"),
+        ("notifications:notify", "sns-notice.json", "sns-notice-republished.json", "same"),
+        ("fulfilment:ship", "sqs-order.json", "sqs-order-redelivery.json", "same"),
+    ],
+)
+def test_the_sample_functions(handler: str, first: str, second: str, verdict: str) -> None:
+    """Each face of the sample application can be explained, a route by its function."""
+    found = explained(f"examples.orders.{handler}", first, second, code=0 if verdict == "same" else 1)
+    assert [each["verdict"] for each in found["comparisons"]] == [verdict]
+
+
+def test_what_would_be_refused() -> None:
+    """A unit without a key says what would be raised; the exit code says that all is not well."""
+    found = explained("examples.orders.api:pay_order", "http-api-pay-without-key.json", code=1)
+    (unit,) = found["events"][0]["units"]
+    assert unit["problem"].startswith("KeyMissing: ")
+    assert unit["lockToken"] is None
+
+
+def test_a_batch_with_a_bad_record() -> None:
+    """The good records are explained beside the bad one."""
+    found = explained("examples.orders.fulfilment:ship", "sqs-batch-malformed.json", code=1)
+    units = found["events"][0]["units"]
+    assert any(unit["problem"] for unit in units)
+    assert any(unit["lockToken"] for unit in units)
+
+
+def test_a_person_reads_it() -> None:
+    """As a table: a heading for each event, one line for each thing told, and the verdict at the end."""
+    ran = run("--handler", PAYMENTS, "events/sqs-payment.json", "events/sqs-payment-amended.json")
+    lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
+    assert lines[0] == "events/sqs-payment.json"
+    assert "source Amazon SQS, standard queue, worked by once.sqs" in lines
+    assert 'key "pay_12345", by key="paymentId"' in lines
+    assert lines[-3:] == [
+        "verdict",
+        "the same token, another payload: the second would be KeyReused",
+        "amount 4990 → 5990",
+    ]
+    assert "--function-name" in ran.stderr
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    """The command that docs/key-design.md shows prints what the page says, line by line."""
+    page = (ROOT / "docs/key-design.md").read_text(encoding="utf-8")
+    command, shown = page.split("```sh\nlambda-once explain ")[1].split("```text\n")[:2]
+    ran = run(*command.splitlines()[0].split())
+    assert [line.rstrip() for line in ran.stdout.splitlines()] == shown.split("```")[0].splitlines()
+
+
+def test_the_token_as_it_is_in_lambda() -> None:
+    """Function name and service are given, or taken from the environment, and put back afterwards."""
+    named = ("--function-name", "orders-payments", "--service", "orders", "--output", "json")
+    ran = run("--handler", PAYMENTS, "events/sqs-payment.json", *named)
+    (unit,) = json.loads(ran.stdout)["events"][0]["units"]
+    assert unit["lockToken"] == "orders/orders-payments.examples.orders.payments.charge/pay_12345"
+    assert ran.stderr == ""
+    assert "service_undefined" in run("--handler", PAYMENTS, "events/sqs-payment.json").stdout
+
+
+def test_long_texts_are_cut(tmp_path: Path) -> None:
+    """What is hashed is shown to 2 KB, and whole with --full."""
+    event = json.loads((ROOT / "events/sqs-payment.json").read_text())
+    event["Records"][0]["body"] = json.dumps({"paymentId": "p", "note": "n" * 5000})
+    (tmp_path / "long.json").write_text(json.dumps(event))
+    arguments = ("--handler", PAYMENTS, str(tmp_path / "long.json"), "--output", "jsonl")
+    cut, full = (json.loads(run(*arguments, *more).stdout) for more in ((), ("--full",)))
+    assert "--full shows all" in cut["events"][0]["units"][0]["hashed"]
+    assert len(cut["events"][0]["units"][0]["hashed"]) < 2200
+    assert len(full["events"][0]["units"][0]["hashed"]) > 5000
+
+
+def test_standard_input() -> None:
+    """- is standard input; a byte order mark is no matter."""
+    text = (ROOT / "events/sqs-payment.json").read_text()
+    ran = run("--handler", PAYMENTS, "-", stdin="\ufeff" + text)
+    assert ran.exit_code == 0
+    assert "pay_12345" in ran.stdout
+
+
+def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: str) -> None:
+    """Write a module to a working directory of its own; it is forgotten again after the test."""
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+
+
+SHOP = """
+from lambda_once import Once
+from aws_lambda_powertools.event_handler.api_gateway import Router
+
+once = Once(service="shop")
+router = Router()
+
+@once.function(key="order", name="charge")
+def charge(order, amount=0): ...
+
+class Till:
+    @once.function(key="order", name="ring")
+    def ring(self, order): ...
+
+@router.post("/orders", middlewares=[once.route(name="create")])
+def create(): ...
+
+@router.get("/orders")
+def look(): ...
+
+def bare(event, context): ...
+"""
+
+
+@pytest.mark.parametrize(("path", "token"), [("charge", "shop/charge/o-1"), ("Till.ring", "shop/ring/o-1")])
+def test_a_function_is_given_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, token: str
+) -> None:
+    """The working directory is searched; a method is found in its class."""
+    _module(tmp_path, monkeypatch, "explained_shop", SHOP)
+    ran = run("--handler", f"explained_shop:{path}", "-", stdin='{"args": ["o-1"]}')
+    assert ran.exit_code == 0
+    assert token in ran.stdout
+
+
+def test_a_route_of_a_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of a Router is found by it, before any resolver includes that."""
+    _module(tmp_path, monkeypatch, "explained_routes", SHOP)
+    event = (ROOT / "events/http-api-order.json").read_text()
+    ran = run("--handler", "explained_routes:create", "-", stdin=event)
+    assert ran.exit_code == 0
+    assert "shop/create/POST:%2Forders/8e03978e" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("charge", "'charge' is no address of a function"),
+        ("explained_bad:", "is no address of a function"),
+        ("explained_bad:nothing", "has no nothing; protected are charge, create"),
+        ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
+        ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
+        ("not_there.at_all:charge", "there is no module not_there.at_all in"),
+    ],
+)
+def test_a_bad_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
+    """What is wrong with it, and which functions there are."""
+    _module(tmp_path, monkeypatch, "explained_bad", SHOP)
+    assert said in complaint("--handler", address, str(ROOT / "events/sqs-payment.json"))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import os\nos.environ['NO_SUCH_TABLE']", "cannot be imported here: KeyError: 'NO_SUCH_TABLE'"),
+        ("import no_such_library", "needs no_such_library, which is not installed here"),
+        ("def broken(:", "cannot be imported here: SyntaxError"),
+        ("x = 1", "nothing in that module is protected"),
+    ],
+)
+def test_a_bad_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str) -> None:
+    """A module that cannot be imported says why, without a traceback."""
+    _module(tmp_path, monkeypatch, "explained_broken", source)
+    assert said in complaint("--handler", "explained_broken:charge", str(ROOT / "events/sqs-payment.json"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"Records": [\n  {"body": }\n]}', "line 2, column 12: no JSON"),
+        (b"", "line 1, column 1: no JSON"),
+        (b"\xff\xfe", "is no UTF-8, at byte 0"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_bad_file(tmp_path: Path, content: bytes, said: str) -> None:
+    """What is wrong, and where: line and column; never the content."""
+    file = tmp_path / "event.json"
+    file.write_bytes(content)
+    line = complaint("--handler", PAYMENTS, str(file))
+    assert said in line
+    assert str(file) in line
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """One line, with its name; a folder is none either."""
+    assert "no.json cannot be read" in complaint("--handler", PAYMENTS, str(tmp_path / "no.json"))
+    assert "cannot be read" in complaint("--handler", PAYMENTS, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("handler", "file", "said"),
+    [
+        (PAYMENTS, "http-api-order.json", "Use once.api_gateway"),
+        (PAYMENTS, "direct.json", "once.sqs was given"),
+        ("examples.orders.api:create_order", "sqs-payment.json", "Use once.sqs"),
+        ("examples.orders.invoices:issue", "sns-notice.json", "Use once.sns"),
+    ],
+)
+def test_an_event_of_another_source(handler: str, file: str, said: str) -> None:
+    """Which decorator it is for, in one line."""
+    assert said in complaint("--handler", handler, f"events/{file}")

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+
+from lambda_once.core.keys import token
+from lambda_once.operations import searching
+from tests.cli.shop import Shop, lines, on_engine, open_shop
+
+__all__ = ["open_shop"]
+
+LONG = "x" * 300
+
+
+def _keys(shop: Shop, *args: str) -> list[str]:
+    return sorted(row["key"] for row in lines(shop.run("find", "--output", "jsonl", *args)))
+
+
+def test_finished_tokens_are_found_with_their_state(shop: Shop) -> None:
+    """By a part of their key, whatever became of them; a fitting name or scope is no fitting key."""
+    shop.complete("orders/charge/order_12345")
+    shop.hold("orders/charge/12345/order_9")
+    shop.hold("orders/refund/order_12345-b")
+    ran = shop.run("find", "12345", "--output", "jsonl")
+    assert ran.exit_code == 0
+    assert sorted((row["lockToken"], row["status"]) for row in lines(ran)) == [
+        ("orders/charge/order_12345", "complete"),
+        ("orders/refund/order_12345-b", "held"),
+    ]
+
+
+@pytest.mark.parametrize("key", ["order/create 1", "a%b", "größe", "#1", "2026-11-20T10:12", "x/y/z"])
+def test_text_is_given_as_it_is_typed(shop: Shop, key: str) -> None:
+    """The token has it percent-encoded; nobody has to."""
+    shop.complete(token("orders", "charge", None, f"<{key}>"))
+    assert _keys(shop, key) == [f"<{key}>"]
+
+
+def test_a_percent_code_is_not_taken_for_text(shop: Shop) -> None:
+    """The 2F that stands for a slash is no 2F in the key."""
+    shop.complete(token("orders", "charge", None, "a/b"))
+    ran = shop.run("find", "2F")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert _keys(shop, "a/b") == ["a/b"]
+
+
+def test_case_counts_unless_told_otherwise(shop: Shop) -> None:
+    """Also beyond ASCII."""
+    shop.complete(token("orders", "charge", None, "Größe-A"))
+    assert _keys(shop, "größe-a") == []
+    assert _keys(shop, "GRÖSSE-a", "--ignore-case") == ["Größe-A"]
+
+
+@pytest.mark.parametrize(
+    ("key", "typed"),
+    [(LONG, LONG), (12345, "12345"), (12.5, "12.5"), ({"b": 1, "a": "x"}, '{"a": "x", "b": 1}')],
+)
+def test_a_hashed_key_is_found_by_all_of_it(shop: Shop, key: object, typed: str) -> None:
+    """A long text, a number or JSON stands as its SHA-256: what is typed is hashed alike, which is said."""
+    hashed = token("orders", "charge", "acme", key)
+    shop.complete(hashed)
+    ran = shop.run("find", typed, "--output", "jsonl")
+    assert [row["lockToken"] for row in lines(ran)] == [hashed]
+    assert "1 found by its SHA-256" in ran.stderr
+
+
+def test_what_is_no_token_is_passed_over(shop: Shop) -> None:
+    """Parts of large results, cursors, and rows of another program; the last are counted."""
+    shop.complete("orders/charge/big", '"' + "".join(hex(n * n) for n in range(20_000)) + '"')
+    shop.put({"lockToken": {"S": "lambda-once#big"}})
+    shop.put({"lockToken": {"S": "big"}})
+    shop.put({"lockToken": {"S": "their/own/big"}})
+    ran = shop.run("find", "big", "--output", "jsonl")
+    assert [row["lockToken"] for row in lines(ran)] == ["orders/charge/big"]
+    assert "WARNING: 1 rows with such a key are none of this package's" in ran.stderr
+
+
+def test_the_cost_is_said_before_and_after(shop: Shop) -> None:
+    """Before from the table's size, after as DynamoDB counted it."""
+    shop.complete("orders/charge/order_1")
+    before, after, *_ = shop.run("find", "order_1").stderr.splitlines()
+    assert before.startswith("reading the whole table: about 1 rows, ")
+    assert before.endswith(" read units")
+    assert after.startswith("read 8 pages for ")
+    assert float(after.split()[4]) > 0
+
+
+def test_a_limit_ends_the_search(shop: Shop) -> None:
+    """And it is said that there may be more."""
+    for n in range(5):
+        shop.complete(f"orders/charge/order_{n}")
+    ran = shop.run("find", "order_", "--limit", "2", "--output", "jsonl")
+    assert len(lines(ran)) == 2
+    assert "stopped at 2: there may be more" in ran.stderr
+
+
+def test_pages_are_bounded(shop: Shop) -> None:
+    """What was not read is said, also where nothing was found."""
+    shop.complete("orders/charge/order_1")
+    ran = shop.run("find", "nothing like it", "--segments", "4", "--max-pages", "3")
+    assert ran.exit_code == 1
+    assert "read 3 pages" in ran.stderr
+    assert "stopped after 3 pages: not all was read" in ran.stderr
+    assert "not all was read" not in shop.run("find", "nothing", "--segments", "4", "--max-pages", "4").stderr
+
+
+@pytest.mark.engine
+def test_a_large_table_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> None:
+    """Every segment to its end: of rows over several megabytes none is missed."""
+    text = '"' + "".join(hex(n * n * n) for n in range(200_000)) + '"'
+    with on_engine(monkeypatch, dynamodb_local) as shop:
+        for n in range(6):
+            shop.complete(f"orders/charge/order_{n}", text)
+        ran = shop.run("find", "order_", "--segments", "2", "--output", "jsonl")
+        assert sorted(row["key"] for row in lines(ran)) == [f"order_{n}" for n in range(6)]
+        assert int(ran.stderr.splitlines()[1].split()[1]) > 2
+
+
+def test_nothing_found_tells_what_to_try(shop: Shop) -> None:
+    """Exit code 1, and why a key may not be found by a part of it."""
+    ran = shop.run("find", "order_5")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "no key contains 'order_5', nor is its SHA-256 one" in ran.stderr
+    assert "lambda-once explain" in ran.stderr
+
+
+def test_the_size_need_not_be_known(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may not describe the table may still search it."""
+    from botocore.exceptions import ClientError
+
+    from lambda_once.stores.wire import Wire
+
+    call = Wire.call
+
+    def denied(self: Wire, operation: str, *rest: object) -> object:
+        if operation == "describe_table":
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeTable")
+        return call(self, operation, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Wire, "call", denied)
+    shop.complete("orders/charge/order_1")
+    ran = shop.run("find", "order_1", "--output", "jsonl")
+    assert len(lines(ran)) == 1
+    assert "its size is not to be had (dynamodb:DescribeTable)" in ran.stderr
+
+
+def test_the_request_asks_for_the_encoded_text_and_the_digests() -> None:
+    """Nothing but what is shown is projected; without regard to case nothing is filtered."""
+    what = searching.sought("a/b")
+    request = searching.scan("tokens", what, 2, 8, None)
+    assert request["FilterExpression"] == "contains(lockToken, :wanted0) OR contains(lockToken, :wanted1)"
+    assert request["ExpressionAttributeValues"][":wanted0"] == {"S": "a%2Fb"}
+    assert (request["Segment"], request["TotalSegments"]) == (2, 8)
+    assert "result" not in request["ProjectionExpression"]
+    assert "FilterExpression" not in searching.scan(
+        "tokens", searching.sought("a", ignore_case=True), 0, 1, None
+    )

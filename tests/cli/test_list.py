@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lambda_once.cli import access
+from lambda_once.core.record import State
+from lambda_once.operations.entries import Status
+from lambda_once.operations.listing import unfinished
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.index import partitions
+from lambda_once.stores.wire import Wire
+from lambda_once.testing import FakeClock
+from tests.cli.shop import Shop, lines, on_moto, open_shop
+from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, Crowd, overdue_token
+
+__all__ = ["open_shop"]
+
+
+def _a_bad_night(shop: Shop) -> None:
+    """Two overdue, the earlier lease first; one held; one at work; one complete."""
+    shop.begin("orders/ship/late-2", lease=60)
+    shop.begin("orders/charge/acme/late-1", lease=30)
+    shop.complete("orders/charge/done")
+    shop.hold("orders/refund/held-1")
+    shop.clock.advance(3_600)
+    shop.begin("orders/charge/busy", lease=900)
+
+
+def _keys(shop: Shop, *options: str) -> list[str]:
+    return [row["key"] for row in lines(shop.run("list", "--output", "jsonl", *options))]
+
+
+def test_what_is_stuck_comes_first(shop: Shop) -> None:
+    """Overdue by lease, held, at work; what is complete is not unfinished."""
+    _a_bad_night(shop)
+    ran = shop.run("list", "--output", "jsonl")
+    assert [(row["key"], row["status"]) for row in lines(ran)] == [
+        ("late-1", "overdue"),
+        ("late-2", "overdue"),
+        ("held-1", "held"),
+        ("busy", "inProgress"),
+    ]
+    assert ran.exit_code == 1
+    assert ran.stderr == "2 overdue, 1 held, 1 in progress\nnext: lambda-once show TOKEN\n"
+
+
+def test_a_row_tells_what_the_index_has(shop: Shop) -> None:
+    """By the names of the row, with the parts of the token and the ages in seconds."""
+    _a_bad_night(shop)
+    assert lines(shop.run("list", "--output", "jsonl"))[0] == {
+        "lockToken": "orders/charge/acme/late-1",
+        "status": "overdue",
+        "service": "orders",
+        "name": "charge",
+        "scope": "acme",
+        "key": "late-1",
+        "lockedBy": "payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49",
+        "attempt": "a1",
+        "created": "2026-11-20T10:12:00.000Z",
+        "expectedCompletion": "2026-11-20T10:12:30.000Z",
+        "actualCompletion": None,
+        "ageSeconds": 3602,
+        "overdueSeconds": 3572,
+        "shard": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (["--overdue"], ["late-1", "late-2"]),
+        (["--held"], ["held-1"]),
+        (["--in-progress"], ["busy"]),
+        (["--held", "--in-progress"], ["held-1", "busy"]),
+        (["--name", "charge"], ["late-1", "busy"]),
+        (["--name", "?h*", "--service", "ord*"], ["late-1", "late-2", "busy"]),
+        (["--service", "other"], []),
+        (["--older-than", "1h"], ["late-1", "late-2", "held-1"]),
+        (["--older-than", "2h"], []),
+        (["--limit", "1"], ["late-1"]),
+    ],
+)
+def test_the_options_choose(shop: Shop, options: list[str], keys: list[str]) -> None:
+    """By state, several together; by name with wildcards; by age; so many."""
+    _a_bad_night(shop)
+    assert _keys(shop, *options) == keys
+
+
+def test_the_exit_code_is_of_what_was_listed(shop: Shop) -> None:
+    """Work that goes on is no reason to worry."""
+    shop.begin("orders/charge/busy")
+    ran = shop.run("list")
+    assert (ran.exit_code, ran.stderr.splitlines()[0]) == (0, "0 overdue, 0 held, 1 in progress")
+    assert shop.run("list", "--held").exit_code == 0
+
+
+def test_nothing_unfinished_is_said(shop: Shop) -> None:
+    """An empty list as JSON, no table, exit code 0."""
+    ran = shop.run("list")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "nothing is unfinished\n")
+    assert json.loads(shop.run("list", "--output", "json").stdout) == []
+    assert shop.run("list", "--held").stderr == "nothing of that is there\n"
+
+
+def test_the_table_is_one_line_a_token(shop: Shop) -> None:
+    """Where no terminal is, so that grep finds it; a key with brackets is no markup."""
+    shop.hold("orders/charge/[red]" + "k" * 200)
+    head, row = shop.run("list").stdout.splitlines()
+    assert not row.endswith(" ")
+    assert head.split() == ["state", "token", "locked", "by", "created", "expected", "age"]
+    assert row.split()[:2] == ["held", "orders/charge/[red]" + "k" * 200]
+
+
+def test_a_limit_still_counts_exactly(shop: Shop) -> None:
+    """What is beyond it is counted by the index."""
+    _a_bad_night(shop)
+    ran = shop.run("list", "--limit", "2")
+    assert ran.stderr.splitlines()[0] == (
+        "the first 2 are shown; 2 overdue, 1 held, 1 in progress in the whole table"
+    )
+    ran = shop.run("list", "--overdue", "--limit", "1", "--name", "ship")
+    assert ran.stderr.splitlines()[0] == "1 overdue"
+    ran = shop.run("list", "--overdue", "--limit", "1", "--service", "orders")
+    assert ran.stderr.splitlines()[0].endswith("2 overdue in the whole table, whatever its names")
+
+
+def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index may still list what is complete by now; the row decides."""
+    _a_bad_night(shop)
+    from lambda_once.cli import list_command
+    from lambda_once.operations import listing
+
+    def behind(*args: object) -> object:
+        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
+        shop.client.update_item(
+            TableName=shop.name,
+            Key={"lockToken": {"S": "orders/ship/late-2"}},
+            UpdateExpression="SET actualCompletion = :now REMOVE #status",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":now": {"S": "2026-11-20T11:12:00.000Z"}},
+        )
+        shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": "orders/refund/held-1"}})
+        return iter(entries)
+
+    monkeypatch.setattr(list_command, "unfinished", behind)
+    assert _keys(shop, "--consistent") == ["late-1", "busy"]
+
+
+def test_shards_beyond_the_configured_are_listed_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning where somebody told how many there are, a hint where nobody did, none where all is right."""
+    with on_moto(monkeypatch, shards=10) as shop:
+        for n in range(20):
+            shop.hold(f"orders/charge/{n}")
+        ran = shop.run("list", "--output", "jsonl", LAMBDA_ONCE_STATUS_SHARDS="2")
+        assert len(lines(ran)) == 20
+        highest = max(row["shard"] for row in lines(ran))
+        assert highest > 2
+        warning = f"WARNING: rows stand in shards up to {highest}, and LAMBDA_ONCE_STATUS_SHARDS is 2 here"
+        assert warning in ran.stderr
+        assert f"rows stand in shards up to {highest}; say --shards" in shop.run("list").stderr
+        assert "shards" not in shop.run("list", "--shards", "10").stderr
+
+
+@pytest.mark.engine
+def test_the_first_rows_of_a_crowd_come_after_one_round(
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100,000 tokens the oldest overdue one is there when each partition was asked once."""
+    asked: list[str] = []
+    calls = Wire.call
+
+    def counted(self: Wire, operation: str, *rest: object) -> object:
+        asked.append(operation)
+        return calls(self, operation, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Wire, "call", counted)
+    table = TokenTable(crowd.name, crowd.client, FakeClock(NOW), SHARDS)
+    entries = unfinished(table, frozenset({Status.OVERDUE}), NOW)
+    assert next(entries).token == overdue_token(0)
+    assert asked == ["query"] * (1 + len(partitions(State.IN_PROGRESS)))
+    assert 1 + sum(1 for _ in entries) == OVERDUE
+
+
+@pytest.mark.engine
+def test_the_counts_of_a_crowd_are_exact(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all shards, whether they are listed or counted."""
+    monkeypatch.setattr(access, "clock", lambda: FakeClock(NOW))
+    shop = Shop(crowd.client, crowd.name, crowd.endpoint)
+    ran = shop.run("list", "--overdue", "--output", "jsonl", "--shards", str(SHARDS))
+    keys = [row["lockToken"] for row in lines(ran)]
+    assert keys == [overdue_token(n) for n in range(OVERDUE)]
+    assert ran.stderr.splitlines()[0] == f"{OVERDUE:,} overdue"
+    ran = shop.run("list", "--limit", "5")
+    assert f"{OVERDUE:,} overdue, {HELD:,} held, {AT_WORK:,} in progress in the whole table" in ran.stderr
+    ran = shop.run("watch", "--count", "1", "--output", "jsonl")
+    (row,) = lines(ran)
+    assert (row["overdue"], row["held"], row["inProgress"]) == (OVERDUE, HELD, AT_WORK)
+    assert row["oldestOverdueSeconds"] == (NOW - OLDEST).total_seconds()
+
+
+@pytest.mark.engine
+def test_one_of_a_crowd_is_found(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finished ones too, through all pages of all segments; it costs the read units that were said before."""
+    monkeypatch.setattr(access, "clock", lambda: FakeClock(NOW))
+    shop = Shop(crowd.client, crowd.name, crowd.endpoint)
+    ran = shop.run("find", "order_099999", "--output", "jsonl")
+    assert [(row["lockToken"], row["status"]) for row in lines(ran)] == [
+        ("orders/charge/order_099999", "complete")
+    ]
+    before, after, *_ = ran.stderr.splitlines()
+    said = float(before.split(", ")[-1].split()[0].replace(",", ""))
+    cost = float(after.split()[4].replace(",", ""))
+    assert said == pytest.approx(cost, rel=0.1), (before, after)

@@ -1,0 +1,445 @@
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once.cli import resolve_command, result_file, verdict
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Inline, Parts
+from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.contract import Unanswered
+from tests.operations.desk import LEASE, Desk, Timeout, desk, said
+
+BECAUSE = ("--because", "seen at the provider", "--by", "ann")
+SURE = (*BECAUSE, "--yes")
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk at a table of moto's."""
+    with desk(monkeypatch, None) as found:
+        yield found
+
+
+def _file(tmp_path: Any, text: str | bytes) -> str:
+    path = tmp_path / "result.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def test_done_gives_duplicates_the_result(at: Desk, tmp_path: Any) -> None:
+    """It is stored as JSON, with who said so and why, and for 28 days."""
+    token = at.hold("p-1")
+    before = at.row("p-1")
+    given = _file(tmp_path, '{ "chargeId": "ch_5",\n "amount": 0 }')
+    ran = at.run("resolve", token, "--done", "--result", given, *SURE)
+    assert ran.exit_code == 0
+    row = at.row("p-1")
+    assert (row.state, row.stored) == (State.COMPLETE, Inline('{"chargeId":"ch_5","amount":0}'))
+    assert (row.error, row.fence) == (None, before.fence + 1)
+    assert row.attempt != before.attempt
+    assert row.resolution is not None
+    assert (row.resolution.by, row.resolution.because) == ("ann", "seen at the provider")
+    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
+
+
+@pytest.mark.parametrize("value", ["0", "{}", "[]", '""', "false", "null"])
+def test_falsy_results_are_results(at: Desk, tmp_path: Any, value: str) -> None:
+    """Each comes back to duplicates as it was given."""
+    token = at.hold("p-1")
+    assert at.run("resolve", token, "--done", "--result", _file(tmp_path, value), *SURE).exit_code == 0
+    assert at.ask("p-1") == json.loads(value)
+    assert type(at.ask("p-1")) is type(json.loads(value))
+    assert at.asked == ["p-1"]
+
+
+def test_a_large_result_is_stored_in_parts(at: Desk, tmp_path: Any) -> None:
+    """Under the attempt id of the resolution, so that duplicates find them."""
+    token = at.hold("p-1")
+    large = json.dumps([hex(hash((n, "x"))) for n in range(60_000)])
+    assert at.run("resolve", token, "--done", "--result", _file(tmp_path, large), *SURE).exit_code == 0
+    assert isinstance(at.row("p-1").stored, Parts)
+    assert at.ask("p-1") == json.loads(large)
+
+
+def test_without_a_result_duplicates_get_none(at: Desk) -> None:
+    """And the command says so."""
+    ran = at.run("resolve", at.hold("p-1"), "--done", *SURE)
+    assert "it gets None" in said(ran)
+    assert at.ask("p-1") is None
+
+
+def test_a_result_may_come_by_standard_input(at: Desk) -> None:
+    """Then nobody can be asked on it, and --yes must be there."""
+    token = at.hold("p-1")
+    refused = at.run("resolve", token, "--done", "--result", "-", *BECAUSE, stdin="5")
+    assert refused.exit_code == 2
+    assert "--yes" in said(refused)
+    assert at.run("resolve", token, "--done", "--result", "-", *SURE, stdin="5").exit_code == 0
+    assert at.row("p-1").stored == Inline("5")
+
+
+def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
+    """The row is released, and keeps its last error."""
+    token = at.hold("p-1")
+    ran = at.run("resolve", token, "--not-done", *SURE)
+    assert ran.exit_code == 0
+    assert "it runs, as a new attempt" in said(ran)
+    assert "redrive that queue" in said(ran)
+    row = at.row("p-1")
+    assert row.state is State.RELEASED
+    assert row.error is not None
+    assert at.deliver("p-1")
+    assert at.asked == ["p-1", "p-1"]
+
+
+def test_what_is_overdue_can_be_held(at: Desk) -> None:
+    """Its lease is over, and until somebody knows more nothing runs."""
+    at.provider = _crashing
+    with pytest.raises(KeyboardInterrupt):
+        at.deliver("p-1")
+    _leave_in_progress(at, "p-1")
+    at.clock.advance(LEASE + 1)
+    assert at.run("resolve", at.token("p-1"), "--hold", *SURE).exit_code == 0
+    row = at.row("p-1")
+    assert (row.state, row.ttl) == (State.HELD, None)
+    assert row.error is not None
+    assert (row.error.kind, row.error.message) == ("Held", "seen at the provider")
+
+
+def _crashing(_payment: str) -> Any:
+    raise KeyboardInterrupt
+
+
+def _leave_in_progress(at: Desk, payment: str) -> None:
+    """Turn the row into what a killed function leaves."""
+    at.client.update_item(
+        TableName=at.table,
+        Key={"lockToken": {"S": at.token(payment)}},
+        UpdateExpression="SET #status = :status REMOVE actualCompletion, #error",
+        ExpressionAttributeNames={"#status": "status", "#error": "error"},
+        ExpressionAttributeValues={":status": {"S": "inProgress"}},
+    )
+
+
+def _at_work(at: Desk) -> str:
+    token = at.hold("p-1")
+    _leave_in_progress(at, "p-1")
+    return token
+
+
+def _complete(at: Desk) -> str:
+    assert at.deliver("p-1")
+    return at.token("p-1")
+
+
+def _released(at: Desk) -> str:
+    token = at.hold("p-1")
+    assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
+    return token
+
+
+@pytest.mark.parametrize(
+    ("bring", "why"),
+    [
+        (_at_work, "somebody may be at work"),
+        (_complete, "duplicates get its outcome"),
+        (_released, "the next delivery runs"),
+    ],
+)
+def test_what_needs_no_verdict_takes_force(at: Desk, bring: Callable[[Desk], str], why: str) -> None:
+    """Without it nothing is written."""
+    token = bring(at)
+    before = at.row("p-1")
+    refused = at.run("resolve", token, "--done", *SURE)
+    assert refused.exit_code == 1
+    assert why in said(refused)
+    assert "--force" in said(refused)
+    assert at.row("p-1") == before
+    assert at.run("resolve", token, "--hold", "--force", *SURE).exit_code == 0
+    assert at.row("p-1").state is State.HELD
+
+
+def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None:
+    """`--attempt` is what `show` had printed."""
+    token = at.hold("p-1")
+    before = at.row("p-1")
+    refused = at.run("resolve", token, "--done", "--attempt", "0" * 32, *SURE)
+    assert refused.exit_code == 1
+    assert before.attempt in said(refused)
+    assert at.row("p-1") == before
+    assert at.run("resolve", token, "--done", "--attempt", before.attempt, *SURE).exit_code == 0
+
+
+def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """Let another operator release the token between the look and the write of this one."""
+    settle = TokenTable.settle
+    settled: list[Record] = []
+
+    def late(table: TokenTable, write: Any) -> Any:
+        if not settled:
+            settled.append(at.row("p-1"))
+            earlier = settlement(
+                settled[0], Verdict.NOT_DONE, by="bob", because="told by phone", now=at.clock.now()
+            )
+            settle(table, earlier)
+        return settle(table, write)
+
+    monkeypatch.setattr(TokenTable, "settle", late)
+    return settled
+
+
+def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written, both states are shown, and the exit code is 1."""
+    token = at.hold("p-1")
+    held = _somebody_is_first(at, monkeypatch)
+    refused = at.run("resolve", token, "--done", *SURE)
+    assert refused.exit_code == 1
+    text = said(refused)
+    assert "as shown" in text
+    assert "as it is now" in text
+    assert "told by phone" in text
+    row = at.row("p-1")
+    assert {held[0].attempt, row.attempt} <= set(text.split())
+    assert row.state is State.RELEASED
+
+
+def test_a_refusal_as_json_has_both_states(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the names of the row's attributes."""
+    token = at.hold("p-1")
+    _somebody_is_first(at, monkeypatch)
+    refused = at.run("resolve", token, "--done", "--output", "json", *SURE)
+    outcome = json.loads(refused.stdout)
+    assert (refused.exit_code, outcome["written"]) == (1, False)
+    assert (outcome["shown"]["status"], outcome["now"]["status"]) == ("held", "released")
+    assert outcome["now"]["resolution"]["by"] == "bob"
+
+
+def test_twin_without_the_condition_two_operators_overwrite_each_other(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later one would not even notice."""
+    from lambda_once.stores import requests
+
+    token = at.hold("p-1")
+    _somebody_is_first(at, monkeypatch)
+    anything = (
+        "(attempt = :seen OR attribute_exists(lockToken)) AND (expectedCompletion = :lease OR :held = :held)"
+    )
+    monkeypatch.setattr(requests, "HELD_AS_SEEN", anything)
+    assert at.run("resolve", token, "--done", *SURE).exit_code == 0
+    assert at.row("p-1").state is State.COMPLETE
+
+
+def test_no_answer_is_no_verdict(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been written: the command says how to tell."""
+    token = at.hold("p-1")
+    monkeypatch.setattr(TokenTable, "settle", lambda *_: Unanswered("timed out"))
+    ran = at.run("resolve", token, "--done", *SURE)
+    assert ran.exit_code == 2
+    assert f"lambda-once show {token} names attempt" in said(ran)
+
+
+def test_a_dry_run_writes_nothing(at: Desk) -> None:
+    """It shows the row and says what would be written."""
+    token = at.hold("p-1")
+    before = at.row("p-1")
+    ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
+    assert ran.exit_code == 0
+    assert "nothing was written" in said(ran)
+    assert at.row("p-1") == before
+
+
+@pytest.mark.parametrize(("answer", "state", "code"), [("y\n", State.COMPLETE, 0), ("n\n", State.HELD, 1)])
+def test_a_person_is_asked(
+    at: Desk, monkeypatch: pytest.MonkeyPatch, answer: str, state: State, code: int
+) -> None:
+    """What they have seen is written if they say yes."""
+    token = at.hold("p-1")
+    monkeypatch.setattr(verdict, "is_terminal", lambda: True)
+    ran = at.run("resolve", token, "--done", *BECAUSE, stdin=answer)
+    assert ran.exit_code == code
+    assert at.row("p-1").state is state
+
+
+def test_a_row_that_changes_while_a_person_thinks_is_refused(
+    at: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is written is conditional on what was shown, not on what is there when they say yes."""
+    token = at.hold("p-1")
+
+    def meanwhile(_question: str) -> bool:
+        assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
+        return True
+
+    monkeypatch.setattr(resolve_command, "agreed", meanwhile)
+    ran = at.run("resolve", token, "--done", *BECAUSE)
+    assert ran.exit_code == 1
+    assert "as it is now" in said(ran)
+    assert at.row("p-1").state is State.RELEASED
+
+
+def test_nobody_to_ask_is_bad_input(at: Desk) -> None:
+    """A script has to say --yes."""
+    ran = at.run("resolve", at.hold("p-1"), "--done", *BECAUSE)
+    assert ran.exit_code == 2
+    assert "--yes" in said(ran)
+    assert at.row("p-1").state is State.HELD
+
+
+def test_as_json_the_data_alone_is_on_standard_output(at: Desk) -> None:
+    """The story goes to standard error."""
+    ran = at.run("resolve", at.hold("p-1"), "--not-done", "--output", "json", *SURE)
+    outcome = json.loads(ran.stdout)
+    assert (outcome["verdict"], outcome["written"]) == ("not-done", True)
+    assert outcome["nextDelivery"] == "it runs, as a new attempt"
+    assert "next delivery" in ran.stderr
+
+
+def test_the_result_is_never_printed(at: Desk, tmp_path: Any) -> None:
+    """Not in any form of output."""
+    for form in ("table", "json", "jsonl"):
+        token = at.hold(f"p-{form}")
+        given = _file(tmp_path, '{"secret": "4711"}')
+        ran = at.run("resolve", token, "--done", "--result", given, "--output", form, *SURE)
+        assert ran.exit_code == 0
+        assert "4711" not in ran.output
+
+
+def test_by_default_it_is_the_user_who_says_so(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the machine knows them."""
+    monkeypatch.setattr(getpass, "getuser", lambda: "carol")
+    assert at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes").exit_code == 0
+    resolution = at.row("p-1").resolution
+    assert resolution is not None
+    assert resolution.by == "carol"
+
+
+def test_a_machine_that_knows_no_user_asks_for_a_name(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container."""
+
+    def nobody() -> str:
+        raise OSError("No username set in the environment")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    ran = at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes")
+    assert ran.exit_code == 2
+    assert "--by NAME" in said(ran)
+
+
+def test_a_short_keep_is_warned_about(at: Desk) -> None:
+    """A message may wait for longer."""
+    ran = at.run("resolve", at.hold("p-1"), "--done", "--keep", "1h", *SURE)
+    assert "WARNING" in said(ran)
+    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(hours=1)).timestamp())
+
+
+def test_a_response_without_status_code_is_warned_about(at: Desk, tmp_path: Any) -> None:
+    """Where the scope is that of an API's request: a method and a path."""
+    item = at.client.get_item(TableName=at.table, Key={"lockToken": {"S": at.hold("p-1")}})["Item"]
+    token = "shop/api/POST:%2Forders/k-1"
+    at.client.put_item(TableName=at.table, Item=item | {"lockToken": {"S": token}})
+    ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
+    assert "statusCode" in said(ran)
+    response = _file(tmp_path, '{"statusCode": 200, "body": "{}"}')
+    ran = at.run("resolve", token, "--done", "--result", response, "--dry-run", *BECAUSE)
+    assert "statusCode" not in said(ran)
+
+
+BAD = {
+    "no verdict": ([], "--done, --not-done, --hold"),
+    "two verdicts": (["--done", "--hold"], "--done, --not-done, --hold"),
+    "a result of nothing": (["--not-done", "--result", "x.json"], "--done"),
+    "a ttl of what is held": (["--hold", "--keep", "1d"], "never expires"),
+    "no duration": (["--done", "--keep", "fortnight"], "14d"),
+    "no time at all": (["--done", "--keep", "0s"], "ten years"),
+    "a lifetime": (["--done", "--keep", "99999d"], "ten years"),
+    "the watchdog's name": (["--done", "--by", "watchdog"], "the name of a person"),
+    "no reason": (["--done", "--because", " "], "--because is empty"),
+    "a book": (["--done", "--because", "x" * 2_000], "at most 1,024"),
+    "no file": (["--done", "--result", "/nowhere/x.json"], "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("options", "told"), BAD.values(), ids=BAD.keys())
+def test_bad_options_are_one_line(at: Desk, options: list[str], told: str) -> None:
+    """Exit code 2, what is wrong, and nothing written."""
+    token = at.hold("p-1")
+    before = at.row("p-1")
+    ran = at.run("resolve", token, *SURE, *options)
+    assert ran.exit_code == 2
+    assert ran.stdout == ""
+    assert told in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+    assert at.row("p-1") == before
+
+
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "cut off": (b'{"a": 1,\n "b": }', "line 2, column 7"),
+    "empty": (b"", "line 1, column 1"),
+    "no number": (b'{"a": NaN}', "NaN is no JSON"),
+    "too large a number": (b"[1e400]", "cannot be a result"),
+    "no UTF-8": (b'"\xff"', "no UTF-8"),
+    "a well": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize(("data", "told"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_result_is_one_line(at: Desk, tmp_path: Any, data: bytes, told: str) -> None:
+    """It names the file, and where in it."""
+    token = at.hold("p-1")
+    path = _file(tmp_path, data)
+    ran = at.run("resolve", token, "--done", "--result", path, *SURE)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert path in ran.stderr
+    assert told in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+    assert at.row("p-1").state is State.HELD
+
+
+def test_a_result_over_the_limit_is_not_read_to_its_end(
+    at: Desk, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what the limit is."""
+    monkeypatch.setattr(result_file, "TEXT_LIMIT", 1_000)
+    ran = at.run(
+        "resolve", at.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
+    )
+    assert ran.exit_code == 2
+    assert "over the 1,000 bytes" in ran.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_a_result(at: Desk, tmp_path: Any) -> None:
+    """Editors write one."""
+    given = _file(tmp_path, "\ufeff5")
+    assert at.run("resolve", at.hold("p-1"), "--done", "--result", given, *SURE).exit_code == 0
+    assert at.row("p-1").stored == Inline("5")
+
+
+def test_what_an_error_says_cannot_steer_the_terminal(at: Desk) -> None:
+    """Escapes in the message of an exception are shown, not sent."""
+
+    def hostile(_payment: str) -> Any:
+        raise Timeout("\x1b[2Jno answer\r")
+
+    at.provider = hostile
+    at.ask("p-1")
+    ran = at.run("resolve", at.token("p-1"), "--done", "--dry-run", *BECAUSE)
+    assert "\x1b" not in ran.output
+    assert "\\x1b[2Jno answer\\r" in ran.output
+
+
+@pytest.mark.parametrize("token", ["shop/charge/p-9", "p-9", "shop/charge/p-1#a#0", ""])
+def test_an_unknown_token_is_one_line(at: Desk, token: str) -> None:
+    """With the command that finds tokens."""
+    at.hold("p-1")
+    ran = at.run("resolve", token, "--done", *SURE)
+    assert ran.exit_code == 2
+    assert "lambda-once find" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1

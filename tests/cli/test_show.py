@@ -1,0 +1,270 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from lambda_once.core.keys import token as token_of
+from lambda_once.core.results import Unavailable, pack
+from lambda_once.core.writes import Complete, Hold, Release
+from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
+
+__all__ = ["open_shop"]
+
+TOKEN = "orders/charge/order_12345"
+LARGE = '"' + "".join(hex(n * n * n) for n in range(120_000)) + '"'
+
+
+def _shown(shop: Shop, *args: str, code: int = 0) -> Any:
+    ran = shop.run("show", "--output", "json", *args)
+    assert ran.exit_code == code, ran.output
+    return json.loads(ran.stdout)
+
+
+def test_a_completed_token_tells_its_story(shop: Shop) -> None:
+    """Who had it, for which delivery, when it was done, until when it is replayed; never the result."""
+    shop.complete(TOKEN, '{"secret": 5}', delivery="message-1")
+    ran = shop.run("show", TOKEN)
+    assert ran.exit_code == 0
+    head, outlook, _, *rest = _lines(ran)
+    assert (head, outlook) == (f"complete {TOKEN}", "done: a duplicate gets the stored result")
+    assert rest[:3] == [
+        f"10:12:00 acquired by payments/{REQUEST}: attempt a1, fence {_fence(shop)}, for delivery message-1",
+        "10:12:01 complete after 1 s; its result is JSON of 13 bytes in the row",
+        "2026-12-04 10:12:01 replayed until then",
+    ]
+    assert "secret" not in ran.output
+    assert ran.stderr == ""
+
+
+def _lines(ran: Result) -> list[str]:
+    """Return the lines of a table, without the blanks between its columns."""
+    return [" ".join(line.split()) for line in ran.stdout.splitlines()]
+
+
+def _fence(shop: Shop) -> int:
+    return int(_shown(shop, TOKEN)["fence"])
+
+
+def test_the_queries_name_the_request_and_the_token(shop: Shop) -> None:
+    """As they are pasted into CloudWatch Logs Insights: whole, on one line each."""
+    shop.complete(TOKEN)
+    logs = _shown(shop, TOKEN)["logs"]
+    assert logs["request"]["logGroup"] == "/aws/lambda/payments"
+    assert f'filter @message like "{REQUEST}"' in logs["request"]["query"]
+    assert f'filter token = "{TOKEN}"' in logs["token"]["query"]
+    printed = [line.strip() for line in shop.run("show", TOKEN).stdout.splitlines()]
+    assert {query["query"] for query in logs.values()} <= set(printed)
+
+
+def test_an_overdue_token_tells_what_is_not_known(shop: Shop) -> None:
+    """Exit code 1; whether the next delivery runs is told by the row's ttl; the attempt is pinned."""
+    shop.begin(TOKEN)
+    shop.clock.advance(7_230)
+    ran = shop.run("show", TOKEN)
+    assert ran.exit_code == 1
+    assert "overdue by 2 h, whether the work was done is unknown: the next delivery runs" in ran.stdout
+    assert "10:12:30 its lease ended, and nothing was heard of it" in _lines(ran)
+    assert ran.stderr.splitlines() == [
+        f"next: lambda-once resolve {TOKEN} --attempt a1 --done --because '…'",
+        f"next: lambda-once resolve {TOKEN} --attempt a1 --not-done --because '…'",
+    ]
+    shop.begin("orders/charge/immortal", mortal=False)
+    shop.clock.advance(60)
+    assert "refused as Held, or asks a probe" in shop.run("show", "orders/charge/immortal").stdout
+
+
+def test_a_held_token_tells_why(shop: Shop) -> None:
+    """The kind and the message of the error."""
+    shop.hold(TOKEN)
+    ran = shop.run("show", TOKEN)
+    assert ran.exit_code == 1
+    assert "held, for a person to look: PaymentTimeout: the bank did not answer" in ran.stdout
+    told = _shown(shop, TOKEN, code=1)
+    assert told["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
+    assert told["status"] == "held"
+
+
+def test_a_token_at_work_and_a_released_one(shop: Shop) -> None:
+    """Both are as they should be."""
+    shop.begin(TOKEN)
+    assert "at work, with 30 s left of its lease" in shop.run("show", TOKEN).stdout
+    shop.release("orders/charge/back")
+    ran = shop.run("show", "orders/charge/back")
+    assert ran.exit_code == 0
+    assert "given back: ValueError: no such order" in ran.stdout
+    assert "the next delivery runs" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [(Complete(pack("5")), "done"), (Release(), "not done"), (Hold(TIMED_OUT), "hold")],
+)
+def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, verdict: str) -> None:
+    """By whom, when, and why; the attempt that had it is not confused with the decision."""
+    shop.hold(TOKEN)
+    shop.clock.advance(600)
+    shop.decide(TOKEN, change)
+    ran = shop.run("show", TOKEN)
+    assert f"10:22:01 ann decided: {verdict}, because: seen at the bank" in _lines(ran)
+    assert "attempt decided" not in ran.stdout
+    note = _shown(shop, TOKEN, code=ran.exit_code)["resolution"]
+    assert note == {"by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z", "times": 1}
+
+
+def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None:
+    """But decides nothing any more."""
+    shop.hold(TOKEN)
+    shop.decide(TOKEN, Release())
+    shop.clock.advance(60)
+    shop.complete(TOKEN, "5", attempt="a2")
+    ran = shop.run("show", TOKEN)
+    assert "ann decided on an earlier attempt, because" in ran.stdout
+    assert "attempt a2" in ran.stdout
+
+
+def test_parts_of_a_large_result_are_counted(shop: Shop) -> None:
+    """All there: well; one missing: a warning, and exit code 1."""
+    shop.complete(TOKEN, LARGE)
+    told = _shown(shop, TOKEN)["result"]
+    parts = told["parts"]
+    assert told == {"kind": "parts", "parts": parts, "there": parts}
+    assert parts > 1
+    assert f"{parts} of {parts} parts there" in shop.run("show", TOKEN).stdout
+    shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": f"{TOKEN}#a1#1"}})
+    ran = shop.run("show", TOKEN)
+    assert ran.exit_code == 1
+    assert f"{parts - 1} of {parts} parts there" in ran.stdout
+    assert "WARNING: parts of its result are missing" in ran.stderr
+    missing = shop.run("show", TOKEN, "--result")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert missing.stderr == "there is no result: parts of it are missing\n"
+
+
+@pytest.mark.parametrize("text", ["0", "null", '""', "[]", '{"a":"' + "x" * 500 + '"}', LARGE])
+def test_the_result_is_printed_when_it_is_asked_for(shop: Shop, text: str) -> None:
+    """As the JSON that is stored, and nothing else: it can go to a file."""
+    shop.complete(TOKEN, text)
+    ran = shop.run("show", TOKEN, "--result")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, f"{text}\n", "")
+
+
+def test_where_there_is_no_result(shop: Shop) -> None:
+    """Each reason is said, with exit code 1."""
+    shop.hold("orders/charge/held")
+    shop.begin("orders/charge/declined")
+    shop.end("orders/charge/declined", Complete(None, TIMED_OUT))
+    shop.begin("orders/charge/lost")
+    shop.end("orders/charge/lost", Complete(Unavailable()))
+    shop.begin("orders/charge/busy")
+    for key, why in {
+        "held": "it is held",
+        "busy": "it is in progress",
+        "declined": "its error was stored, not a result",
+        "lost": "it could not be kept when the work was done",
+    }.items():
+        ran = shop.run("show", f"orders/charge/{key}", "--result")
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", f"there is no result: {why}\n")
+    assert shop.run("show", "orders/charge/lost").exit_code == 1
+    assert "failed for good: a duplicate gets that error" in shop.run("show", "orders/charge/declined").stdout
+
+
+def test_a_key_of_a_function(shop: Shop) -> None:
+    """By service, name and scope, with the service of Powertools' variable; numbers and long keys too."""
+    long = "x" * 300
+    for scope, key in (("acme", "a b/c"), (None, long), (None, 12345)):
+        shop.complete(token_of("orders", "charge", scope, key))
+    told = _shown(shop, "--service", "orders", "--name", "charge", "--scope", "acme", "a b/c")
+    assert told["lockToken"] == "orders/charge/acme/a%20b%2Fc"
+    ran = shop.run("show", "--name", "charge", long, POWERTOOLS_SERVICE_NAME="orders")
+    assert ran.exit_code == 0
+    ran = shop.run("show", "--name", "charge", "12345", POWERTOOLS_SERVICE_NAME="orders")
+    assert ran.exit_code == 0
+
+
+def test_a_bare_key_is_looked_for_among_what_is_unfinished(shop: Shop) -> None:
+    """One that is held or in progress is shown."""
+    shop.hold("orders/charge/12345")
+    shop.begin("orders/charge/123456")
+    assert _shown(shop, "12345", code=1)["lockToken"] == "orders/charge/12345"
+
+
+def test_an_ambiguous_key_names_the_candidates(shop: Shop) -> None:
+    """One line, exit code 2."""
+    shop.hold("orders/charge/12345")
+    shop.begin("orders/refund/acme/12345")
+    said = complaint(shop.run("show", "12345"))
+    assert "2 tokens have the key 12345, give one of them: " in said
+    assert "orders/charge/12345" in said
+    assert "orders/refund/acme/12345" in said
+
+
+def test_an_unknown_token_tells_what_to_try(shop: Shop) -> None:
+    """One line: what is near among the unfinished, and how finished ones are found."""
+    assert complaint(shop.run("show", "nobody")) == (
+        "lambda-once: there is no token nobody, and nothing unfinished has that key in the table "
+        f"{shop.name}. Finished ones: lambda-once find nobody"
+    )
+    shop.begin("orders/charge/12345-b")
+    assert "unfinished and alike: orders/charge/12345-b. Finished" in complaint(shop.run("show", "12345"))
+    said = complaint(shop.run("show", "orders/charge/12345"))
+    assert said.endswith("lambda-once find 12345")
+    said = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a b"))
+    assert "orders/refund has no key a b" in said
+    assert said.endswith("lambda-once find 'a b'")
+
+
+def test_a_part_row_is_no_token(shop: Shop) -> None:
+    """Nor is the cursor of the watchdog."""
+    shop.complete(TOKEN, LARGE)
+    shop.put({"lockToken": {"S": "lambda-once#watchdog"}})
+    for beside in (f"{TOKEN}#a1#0", "lambda-once#watchdog"):
+        assert f"there is no token {beside}" in complaint(shop.run("show", beside))
+
+
+@pytest.mark.parametrize(
+    ("token", "keep", "options", "warned"),
+    [
+        (TOKEN, timedelta(days=14), [], False),
+        (TOKEN, timedelta(minutes=5), [], True),
+        (TOKEN, timedelta(days=4), [], True),
+        (TOKEN, timedelta(days=4), ["--retention", "4"], False),
+        (TOKEN, timedelta(days=4), ["--retention", "0"], False),
+        ("orders/api/POST:%2Fpay/k-1", timedelta(days=1), [], False),
+    ],
+)
+def test_an_outcome_that_is_forgotten_too_soon(
+    shop: Shop, token: str, keep: timedelta, options: list[str], warned: bool
+) -> None:
+    """Kept for less than queues keep a message, it may run again; an API has no queue."""
+    shop.complete(token, keep=keep)
+    ran = shop.run("show", token, *options)
+    assert ran.exit_code == 0
+    assert ran.stderr.startswith("WARNING: kept for") is warned
+
+
+def test_json_has_the_names_of_the_row(shop: Shop) -> None:
+    """One object, on one line as jsonl."""
+    shop.complete(TOKEN, delivery="message-1")
+    told = _shown(shop, TOKEN)
+    assert told.keys() >= {
+        *(
+            "lockToken",
+            "service",
+            "name",
+            "scope",
+            "key",
+            "status",
+            "lockedBy",
+            "attempt",
+            "fence",
+            "created",
+        ),
+        *("expectedCompletion", "actualCompletion", "delivery", "fingerprint", "ttl", "error"),
+        *("resolution", "ageSeconds", "overdueSeconds", "result", "outlook", "story", "logs", "next"),
+    }
+    (line,) = shop.run("show", TOKEN, "--output", "jsonl").stdout.splitlines()
+    assert json.loads(line) == told

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import botocore.session
+import click
+import pytest
+import yaml
+from botocore import xform_name
+
+from lambda_once.cli.app import COMMANDS
+from lambda_once.observability.details import MANNERS, Happening
+from tests.docs.pages import ROOT, blocks, prose
+
+PATH = ROOT / "docs" / "operations.md"
+PAGE = PATH.read_text(encoding="utf-8")
+SHELL = [
+    line.strip()
+    for block in blocks(PATH)
+    if block.language == "sh"
+    for line in block.text.splitlines()
+    if line.strip()
+]
+OURS = [line for line in SHELL if line.startswith("lambda-once ")]
+AWS = [line for line in SHELL if line.startswith("aws ")]
+MEASURED = {"missingTasks", "oldestOverdueSeconds", "heldTokens"}
+GLOBAL = {"query", "output", "region", "profile"}
+"""Options of the AWS CLI itself."""
+BESIDE = {
+    "did order 12345 go through",
+    "where to look",
+    "retention",
+    "the watchdog",
+    "what it costs",
+}
+"""Sections that are about no symptom."""
+_INLINE = re.compile(rf"`(?:lambda-once )?((?:{'|'.join(COMMANDS)})(?: [^`]*)?)`")
+_SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_TOLD = re.compile(r"[Aa]larms? ((?:[A-Z]\w+(?:, )?)+)")
+
+
+def _sections() -> dict[str, str]:
+    return {found["title"]: found["text"] for found in _SECTION.finditer(PAGE)}
+
+
+def _command(name: str) -> click.Command:
+    module = importlib.import_module(f"lambda_once.cli.{name}_command")
+    command: click.Command = module.command
+    return command
+
+
+def _parsed(line: str) -> click.Context:
+    """Parse *line* as the command line would, and run nothing. Raises click.UsageError."""
+    name, *arguments = shlex.split(line, comments=True)[1:]
+    return _command(name).make_context(name, arguments)
+
+
+def _options(command: click.Command) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.fixture
+def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every file that the page's command lines name."""
+    for name in re.findall(r"\b(\w+\.json)\b", "\n".join(OURS)):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("with_files")
+@pytest.mark.parametrize("line", sorted(set(OURS)))
+def test_a_command_line_is_what_the_command_takes(line: str) -> None:
+    """It parses: the command, each option and the number of arguments are as its --help says."""
+    _parsed(line)
+
+
+def test_a_wrong_command_line_is_noticed() -> None:
+    """An option that there is not, one that is missing, and an argument too many."""
+    for wrong in (
+        "lambda-once list --overdu",
+        "lambda-once resolve orders/charge/12345 --done",
+        "lambda-once list x",
+    ):
+        with pytest.raises(click.UsageError):
+            _parsed(wrong)
+
+
+def test_commands_that_are_named_in_passing_have_their_options() -> None:
+    """`resolve --done` and its like, in tables and sentences."""
+    named = _INLINE.findall(prose(PATH))
+    assert named
+    for name, *rest in map(str.split, named):
+        told = {word for word in rest if word.startswith("--")}
+        assert told <= _options(_command(name)), name
+
+
+@pytest.mark.parametrize("line", sorted(set(AWS)))
+def test_a_line_of_the_aws_cli_is_an_operation_with_these_parameters(line: str) -> None:
+    """The operation is in botocore's model of the service, with each option, and none that it needs lacks."""
+    _, service, operation, *rest = shlex.split(line)
+    model = botocore.session.get_session().get_service_model(service)
+    names = {xform_name(name, "-"): name for name in model.operation_names}
+    shape = model.operation_model(names[operation]).input_shape
+    assert shape is not None
+    members = {xform_name(name, "-"): member for name, member in shape.members.items()}
+    given = {word[2:] for word in rest if word.startswith("--")} - GLOBAL
+    flags = {f"no-{name}" for name, member in members.items() if member.type_name == "boolean"}
+    assert given <= members.keys() | flags
+    assert {xform_name(name, "-") for name in shape.required_members} <= given
+
+
+def test_events_metrics_and_variables_exist() -> None:
+    """Every `once.…` is a happening, every metric is written, every LAMBDA_ONCE_… is read somewhere."""
+    assert set(re.findall(r"`(once\.[a-z_]+)`", PAGE)) - {"once.invocation"} <= {
+        each.value for each in Happening
+    }
+    metrics = {manner.metric for manner in MANNERS.values() if manner.metric} | MEASURED
+    told = set(re.findall(r"`(\w+)` (?:above 0|rises|is 0|stays 0|has a value)", PAGE))
+    assert told
+    assert told <= metrics
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    assert [name for name in set(re.findall(r"LAMBDA_ONCE_\w+", PAGE)) if name not in source] == []
+
+
+def test_the_alarms_of_the_page_are_those_of_the_template() -> None:
+    """Every alarm that is told of exists, and every alarm of the sample stack is told of."""
+    template = yaml.compose((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    alarms = set(_alarms(template))
+    told = {name for found in _TOLD.findall(PAGE) for name in re.findall(r"\w+", found)}
+    told |= set(re.findall(r"\b[A-Z]\w+", " ".join(re.findall(r"-->\|([^|]+)\|", PAGE)))) - {"KeyReused"}
+    assert told == alarms
+
+
+def _alarms(template: yaml.Node) -> Iterator[str]:
+    for name, resource in _items(_at(template, "Resources")):
+        if _at(resource, "Type").value == "AWS::CloudWatch::Alarm":
+            yield name
+
+
+def _items(node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+    assert isinstance(node, yaml.MappingNode)
+    for key, value in node.value:
+        yield key.value, value
+
+
+def _at(node: yaml.Node, name: str) -> yaml.Node:
+    return dict(_items(node))[name]
+
+
+@pytest.mark.parametrize("title", [title for title in _sections() if title.lower() not in BESIDE])
+def test_a_symptom_has_its_four_parts(title: str) -> None:
+    """What is seen, a command to run, a decision to take, and how to know that it is over."""
+    text = _sections()[title]
+    assert "decide |" in text or "| run |" in text or "LAMBDA_ONCE_STATUS_SHARDS` |" in text or "1. " in text
+    assert "```sh" in text
+    assert "\nIt is over " in text
+
+
+def test_the_picture_leads_to_sections() -> None:
+    """Every end of the flowchart is the title of a section, and every symptom is in it, but a lost table."""
+    picture = next(block.text for block in blocks(PATH) if block.language == "mermaid")
+    ends = set(re.findall(r"\w+\[([^\]]+)\]", picture))
+    symptoms = {title for title in _sections() if title.lower() not in BESIDE}
+    assert ends <= symptoms
+    assert symptoms - ends == {"The table is lost"}
