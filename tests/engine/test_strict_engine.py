@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.record import Failure
+from lambda_once.core.record import Failure, Resolution, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -133,11 +133,12 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(Extend, moments),
     st.just(Pin()),
 )
-writers = st.builds(Holder, ids) | st.builds(Onlooker, ids, moments, ids)
+writers = st.builds(Holder, ids) | st.builds(Onlooker, ids, moments, ids, st.sampled_from(State))
+notes = st.none() | st.builds(Resolution, ids, ids, moments, st.integers(1, 3))
 acquires = st.builds(
     Acquire, tokens, ids, st.just("orders/1"), moments, moments, takes, ttls, fingerprints, fingerprints
 )
-finishes = st.builds(Finish, tokens, writers, changes, moments, ttls)
+finishes = st.builds(Finish, tokens, writers, changes, moments, ttls, notes)
 plain_finishes = finishes.filter(statements.can_update)
 token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])

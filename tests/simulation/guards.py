@@ -10,6 +10,7 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Record
+from lambda_once.core.writes import Onlooker
 from lambda_once.runner import admission, probing, settlement
 from lambda_once.runner.admission import Admissions
 from lambda_once.runner.attempt import Attempt
@@ -100,7 +101,7 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
 
 def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an acquisition without a ttl leave the one that is there."""
-    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "delivery"))
+    monkeypatch.setattr(requests, "OPTIONAL", ("fingerprint", "fields", "delivery"))
 
 
 def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,3 +177,8 @@ def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tries of a request be one attempt."""
     for module in (admission, probing):
         monkeypatch.setattr(module, "new_attempt_id", request_id)
+
+
+def with_seen_id(seen: str, lease: Any, _fresh: str, found: Any) -> Onlooker:
+    """Let an operator write under the id of the attempt that they looked at."""
+    return Onlooker(seen, lease, seen, found)

@@ -58,6 +58,8 @@ class Ledger:
         """Attempts whose work may be done again: lapsed and taken over, released, expired, or resolved so."""
         self.resolved: set[str] = set()
         """Attempts about which an operator or a probe has said that they did nothing."""
+        self.looked: dict[Sandbox, Item] = {}
+        """The row that each operator decides about."""
         self._fences: dict[str, int] = {}
         self.explicit = lease_ms is not None
         """Whether the lease is an option; else it is the remaining time and the margin."""
@@ -96,6 +98,8 @@ class Ledger:
         elif state(after) == "inProgress" and (before is None or _acquires(before, after)):
             self._acquired(key, before, after, writer)
         elif before is not None:
+            if writer is not None and writer in self.looked:
+                self._decided(key, before, after, self.looked[writer])
             self._changed(key, before, after, writer)
         if after is not None:
             self._check_ttl(after, writer)
@@ -152,7 +156,7 @@ class Ledger:
         tenure = self.tenures.get(holder)
         own = tenure is not None and writer is tenure.sandbox and _attempt(after) == holder
         if found != "inProgress":
-            if writer is not None:
+            if writer is not None and writer not in self.looked:
                 self.story.breaks(f"a token that is {found} was changed by a late write")
             return
         if now == "inProgress":
@@ -169,6 +173,15 @@ class Ledger:
             if now == "released":
                 self.excused.add(holder)
         if now == "complete":
+            self._stored(key, after)
+
+    def _decided(self, key: str, before: Item, after: Item, looked: Item) -> None:
+        """Judge what an operator wrote: to the row that they looked at, and under an id of its own."""
+        if (state(before), _attempt(before)) != (state(looked), _attempt(looked)):
+            self.story.breaks("a verdict was given on what had changed since it was looked at")
+        if _attempt(after) == _attempt(before) or int(after["fence"]["N"]) != int(before["fence"]["N"]) + 1:
+            self.story.breaks("a verdict was written under the id or the fence that was found")
+        if state(before) != "inProgress" and state(after) == "complete":
             self._stored(key, after)
 
     def _prolonged(self, before: Item, after: Item, tenure: Tenure | None) -> None:

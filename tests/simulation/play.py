@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
+from datetime import timedelta
 from typing import Any
 
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from lambda_once import KeyReused, OnceError, ResultUnavailable
-from lambda_once.core.clock import Deadline, parse_stamp
-from lambda_once.core.results import Inline
-from lambda_once.core.writes import Complete, Finish, Onlooker, Release
+from lambda_once.core.clock import Deadline
 from lambda_once.errors import StoredError
+from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.rows import record_of
 from lambda_once.testing import lambda_context, sqs_event
 from tests.simulation.baton import Sandbox, Scheduler
 from tests.simulation.deeds import Deeds
@@ -35,6 +35,8 @@ SETTLED_MS = QUIET_MS + LATEST_MS + 10_000
 ROUND_MS = 40_000
 """Between two deliveries afterwards: longer than any lease that is not renewed."""
 ROUNDS = 8
+COLLEAGUE_MS = 2_000
+"""How much later another operator looks at what waits."""
 LATE_KILL_MS = 700
 """How late a sandbox may be killed: what was seen on Lambda."""
 EXPECTED = (OnceError, TryAgain, Final, Unsafe)
@@ -93,6 +95,7 @@ class Schedule:
             self.scheduler.at(self.rng.randrange(QUIET_MS // 2, QUIET_MS), self._deliver)
         for when in (self.rng.randrange(QUIET_MS), self.rng.randrange(QUIET_MS, SETTLED_MS)):
             self.scheduler.at(when, self._operator)
+            self.scheduler.at(when + COLLEAGUE_MS, self._operator)  # who may look at the very same row
             self.scheduler.at(self.rng.randrange(SETTLED_MS), self._sweep)
         self.scheduler.at(QUIET_MS, self._calm)
         for n in range(ROUNDS):
@@ -248,36 +251,35 @@ class Schedule:
         """A person looks at what is held or lapsed, finds out what was done, and says so."""
         for token, row in sorted(self.ledger.rows.items()):
             lapsed = milliseconds(row["expectedCompletion"]["S"]) + MARGIN_MS + SKEW_MS < self.scheduler.now
-            done = bool(self.deeds.effects[token])
-            if state(row) == "error":
-                self.story.tell("operator", f"{token} was {'done' if done else 'not done'}")
-                if done:
-                    for message in self.post.messages:
-                        message.closed |= message.token == token and message.payload in self.deeds.done[token]
-                elif self.scheduler.now >= SETTLED_MS:
-                    # Not before: a request still under way would find no row, and begin a lower fence.
-                    self.network.engine.delete(TABLE, token)
-            elif state(row) == "inProgress" and "ttl" not in row and lapsed:
-                self._resolve(token, row, done=done)
+            waits = state(row) == "inProgress" and "ttl" not in row and lapsed
+            if state(row) == "error" or waits:
+                self._resolve(token, row)
 
-    def _resolve(self, token: str, row: Item, *, done: bool) -> None:
-        """Settle a lapsed token as anybody but its holder does it."""
+    def _resolve(self, token: str, row: Item) -> None:
+        """Settle a token as the command line does it: what was looked at is what is decided about."""
         clock = MachineClock(self.scheduler, 0)
-        seen, lease = row["attempt"]["S"], row["expectedCompletion"]["S"]
         sandbox = Sandbox("operator")
+        done = bool(self.deeds.effects[token])
+        seen = record_of(row)
 
         def resolve() -> None:
             store = DynamoDBStore(TABLE, self.network.client())
-            by = Onlooker(str(seen), parse_stamp(str(lease)), new_id(str(seen)))
-            change = Complete(Inline('{"by":"operator"}')) if done else Release()
-            ttl = START_S + self.scheduler.now // 1000 + self.scenario.keep
             if not done:
-                self.ledger.excused.add(str(seen))
-                self.ledger.resolved.add(str(seen))
-            now = clock.now()
-            store.finish([Finish(token, by, change, now, ttl)], Deadline(clock, now.replace(year=2030)))
+                self.ledger.excused.add(seen.attempt)
+                self.ledger.resolved.add(seen.attempt)
+            write = settlement(
+                seen,
+                Verdict.DONE if done else Verdict.NOT_DONE,
+                by="operator",
+                because="looked at",
+                now=clock.now(),
+                result='{"by":"operator"}' if done else None,
+                keep=timedelta(seconds=self.scenario.keep),
+            )
+            store.finish([write], Deadline(clock, write.now.replace(year=2030)))
 
-        self.story.tell("operator", f"{token} has lapsed, and was {'done' if done else 'not done'}")
+        self.ledger.looked[sandbox] = row
+        self.story.tell("operator", f"{token} is {state(row)}, and was {'done' if done else 'not done'}")
         self.scheduler.start(sandbox, resolve)
 
     def _watch(self, table: Table, key: str, before: Item | None, after: Item | None) -> None:
@@ -288,8 +290,3 @@ class Schedule:
             self.deeds.done[token].add(payload)
         else:
             self.ledger.watch(table, key, before, after)
-
-
-def new_id(_seen: str) -> str:
-    """Return the attempt id under which an operator writes: never the one that it found."""
-    return os.urandom(16).hex()

@@ -10,12 +10,12 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Extend, Hold
+from lambda_once.operations import settling
 from lambda_once.runner import admission
 from lambda_once.runner.admission import Admissions
 from lambda_once.runner.settlement import Settlement
 from lambda_once.stores import requests, statements
 from tests.simulation import engine
-from tests.simulation import play as playing
 from tests.simulation.guards import (
     Patch,
     asks_nothing,
@@ -31,6 +31,7 @@ from tests.simulation.guards import (
     ttl_after_with,
     unrecognised,
     with_request_ids,
+    with_seen_id,
     with_ttl_under_hold,
     with_ttl_within_the_lease,
     without,
@@ -163,7 +164,28 @@ TWINS = {
     "the id alone is recognised": Twin(recognising(made_by_id_alone), "never said so", deaf),
     "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
     "a try has its request's id": Twin(with_request_ids, ""),
-    "an operator writes under the id that was found": Twin(placing(playing, "new_id", lambda seen: seen), ""),
+    "an operator writes under the id that was found": Twin(placing(settling, "Onlooker", with_seen_id), ""),
+    # verdicts (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
+    "a verdict on a held token hits a later attempt": Twin(
+        placing(
+            requests,
+            "HELD_AS_SEEN",
+            "(attempt = :seen OR attempt <> :seen OR expectedCompletion = :lease) "
+            "AND begins_with(#status, :held)",
+        ),
+        "what had changed since it was looked at",
+        lambda found: found.on_error == "hold",
+    ),
+    "a verdict on a held token hits whatever is there": Twin(
+        placing(
+            requests,
+            "HELD_AS_SEEN",
+            "attempt = :seen OR expectedCompletion = :lease OR begins_with(#status, :held) "
+            "OR attribute_exists(lockToken)",
+        ),
+        "what had changed since it was looked at",
+        lambda found: found.on_error == "hold",
+    ),
     # time
     "a lease has no margin": Twin(
         placing(admission, "MARGIN", timedelta(0)),
