@@ -164,7 +164,7 @@ def test_functions_are_set_up_as_in_the_template() -> None:
     api = template.function("OrdersApiFunction")
     assert (api.module, api.handler, api.timeout.total_seconds()) == ("examples.orders.api", "handler", 29)
     assert api.environment["LAMBDA_ONCE_TABLE"] == "tokens"
-    assert api.environment["ORDERS_KEEP_DAYS"] == "14"
+    assert api.environment["ORDERS_KEEP_DAYS"] == "28"
     assert api.environment["AWS_ENDPOINT_URL_DYNAMODB"] == "http://localhost:8000"
     assert api.environment["AWS_LAMBDA_FUNCTION_NAME"] == "orders-OrdersApiFunction"
     assert template.function("PaymentsFunction").timeout.total_seconds() == 30

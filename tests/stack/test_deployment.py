@@ -12,12 +12,14 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.stores.contract import Unfinished, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.wire import new_client
 
 from .conftest import (
     LEFT_OUT_FOR_THE_API,
     LEFT_OUT_TYPES,
     NOW,
+    OFF_BY_DEFAULT,
     REGION,
     Deployed,
     StoppedClock,
@@ -32,10 +34,12 @@ def test_everything_that_moto_knows_is_deployed(deployed: Deployed, translated: 
     """Table, queues, topic, functions, mappings, roles, policies and rule are created; the rest is named."""
     missing = translated["Resources"].keys() - deployed.resources.keys()
     assert deployed.resources == {
-        name: resource["Type"] for name, resource in deployed.template["Resources"].items()
+        name: resource["Type"]
+        for name, resource in deployed.template["Resources"].items()
+        if name not in OFF_BY_DEFAULT
     }
     assert {
-        translated["Resources"][name]["Type"] for name in missing - LEFT_OUT_FOR_THE_API
+        translated["Resources"][name]["Type"] for name in missing - LEFT_OUT_FOR_THE_API - OFF_BY_DEFAULT
     } == LEFT_OUT_TYPES
 
 
@@ -68,13 +72,21 @@ def test_the_store_works_on_the_deployed_table(deployed: Deployed) -> None:
 
 
 def test_queues_feed_their_functions(deployed: Deployed) -> None:
-    """Both queues are mapped to their function, and single failures are reported."""
-    mappings = deployed.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    """Each queue is mapped to its function, and single failures are reported."""
+    listed = deployed.client("cloudformation").list_stack_resources(StackName="orders")
+    logical = {
+        resource["PhysicalResourceId"].rpartition("/")[2]: resource["LogicalResourceId"]
+        for resource in listed["StackResourceSummaries"]
+        if resource["ResourceType"] in ("AWS::SQS::Queue", "AWS::Lambda::Function")
+    }
+    found = deployed.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+    mappings = [mapping for mapping in found if ":sqs:" in mapping["EventSourceArn"]]
     ends = {
-        (mapping["EventSourceArn"].split("-")[-2], mapping["FunctionArn"].split("-")[-2])
+        tuple(logical[mapping[end].rpartition(":")[2]] for end in ("EventSourceArn", "FunctionArn"))
         for mapping in mappings
     }
-    assert ends == {("PaymentsQueue", "PaymentsFunction"), ("FulfilmentQueue", "FulfilmentFunction")}
+    assert {queue.removesuffix("Queue") for queue, _ in ends} >= {"Payments", "Fulfilment", "Receipts"}
+    assert [ends for queue, name in ends if queue != name.removesuffix("Function") + "Queue"] == []
     assert all(mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for mapping in mappings)
 
 
@@ -91,7 +103,8 @@ def test_functions_are_told_a_local_endpoint(aws: boto3.Session, translated: Tem
     local = deploy(aws, translated, {"DynamoDBEndpoint": LOCAL, "TableDeletionPolicy": "Delete"})
     functions = local.client("lambda").list_functions()["Functions"]
     variables = [function["Environment"]["Variables"] for function in functions]
-    assert [each["AWS_ENDPOINT_URL_DYNAMODB"] for each in variables] == [LOCAL] * 5
+    assert len(variables) > 5
+    assert {each["AWS_ENDPOINT_URL_DYNAMODB"] for each in variables} == {LOCAL}
 
 
 @pytest.mark.parametrize(
@@ -101,3 +114,18 @@ def test_an_empty_endpoint_is_the_cloud(monkeypatch: pytest.MonkeyPatch, given: 
     """The store's client goes to AWS with the variable empty, and to the endpoint that it names."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", given)
     assert new_client().meta.endpoint_url == reached
+
+
+def test_functions_are_told_how_the_index_is_sharded(aws: boto3.Session, translated: Template) -> None:
+    """One parameter, for every function: who writes and who watches agree."""
+    grown = deploy(aws, translated, {"StatusShards": "10"})
+    functions = grown.client("lambda").list_functions()["Functions"]
+    variables = [function["Environment"]["Variables"] for function in functions]
+    assert len(variables) > 5, "the watchdog, too"
+    assert {str(each["LAMBDA_ONCE_STATUS_SHARDS"]) for each in variables} == {"10"}
+
+
+def test_the_template_offers_the_shards_that_the_code_takes(template: Template) -> None:
+    """From one to the number that readers ask for."""
+    parameter = template["Parameters"]["StatusShards"]
+    assert (parameter["MinValue"], parameter["MaxValue"]) == (1, MOST_SHARDS)

@@ -90,6 +90,7 @@ def test_there_is_a_file_for_every_source() -> None:
         "sqs-order",
         "sqs-s3-notification",
         "sqs-sns-envelope",
+        "watchdog",
     }
     assert wanted <= set(FILES)
 

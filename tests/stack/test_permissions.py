@@ -13,11 +13,16 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
+from lambda_once.operations.searching import rounds, size_of, sought
+from lambda_once.operations.table import TokenTable
+from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.testing import FakeClock
 from tests.engine import tables
 
 from .conftest import NOW, Deployed, StoppedClock, Template
+from .test_alarms import PROTECTED
 
 LEASE = NOW + timedelta(seconds=32)
 KEPT_UNTIL = int((NOW + timedelta(days=14)).timestamp())
@@ -35,7 +40,7 @@ def statements(translated: Template) -> list[tuple[str, Statement]]:
     for name, resource in translated["Resources"].items():
         properties = resource.get("Properties", {})
         documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
-        if resource["Type"] == "AWS::IAM::ManagedPolicy":
+        if resource["Type"] in ("AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
             documents.append(properties["PolicyDocument"])
         found += [(name, statement) for document in documents for statement in document["Statement"]]
     return found
@@ -66,7 +71,7 @@ def complete(key: str, chunks: Chunks | None) -> Finish:
     return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, ttl=KEPT_UNTIL)
 
 
-def _noted(client: Any) -> set[str]:
+def noted(client: Any) -> set[str]:
     """Return the IAM actions of what *client* calls from now on."""
     calls: set[str] = set()
     client.meta.events.register(
@@ -79,7 +84,7 @@ def _noted(client: Any) -> set[str]:
 def batches(dynamodb_local: str, partiql: None) -> set[str]:
     """The IAM actions with which a batch of messages is acquired and completed, new and duplicate."""
     client = tables.client(dynamodb_local)
-    calls = _noted(client)
+    calls = noted(client)
     with tables.fresh(client) as name:
         calls.clear()
         store = DynamoDBStore(name, client)
@@ -101,7 +106,7 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     developer guide, transactions and IAM).
     """
     client = deployed.client("dynamodb")
-    calls = _noted(client)
+    calls = noted(client)
     store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
 
@@ -117,6 +122,35 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     assert record is not None
     assert store.chunks(record, deadline) == (b"1", b"2")
     assert store.transact(complete("small", None), [], deadline) == Written()
+    return calls
+
+
+def actions_of_a_search(deployed: Deployed) -> set[str]:
+    """Look for a part of a key in the deployed table, and return the IAM actions of that."""
+    client = deployed.client("dynamodb")
+    calls = noted(client)
+    table = TokenTable(deployed.outputs["TokenTableName"], client)
+    assert size_of(table) is not None
+    assert list(rounds(table, sought("small"), segments=2, most_pages=2))
+    return calls
+
+
+def actions_of_a_run(deployed: Deployed, *, sweep: bool) -> set[str]:
+    """Let the watchdog make two runs in which it does all that it can, and return their IAM actions."""
+    client = deployed.client("dynamodb")
+    table = deployed.outputs["TokenTableName"]
+    store = DynamoDBStore(table, client)
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+    for n in range(3):
+        assert isinstance(store.acquire([wish(f"charge/{n}", "a1")], deadline)[0], Won)
+    over = {"lockToken": {"S": "orders/charge/over"}, "ttl": {"N": "1"}}
+    client.put_item(TableName=table, Item=over)
+    calls = noted(client)
+    clock = FakeClock(LEASE + timedelta(minutes=5))
+    handler = watchdog(table, client, clock, actions={"charge": "release"}, rows=2, sweep=sweep)
+    answers = [handler({}, None) for _ in range(2)]
+    assert [answer["released"] for answer in answers] == [2, 1]
+    assert sum(answer["swept"] for answer in answers) == sweep
     return calls
 
 
@@ -142,15 +176,28 @@ def test_functions_may_do_what_the_store_does(
 
 
 def test_operators_may_list_read_and_settle(deployed: Deployed, translated: Template) -> None:
-    """The actions allowed to operators are those of the store's calls; they acquire no batches."""
-    assert allowed(translated, "TokenOperation") == actions_of_every_verb(deployed)
+    """What operators may do are the calls of the store and of `find`; they acquire no batches."""
+    made = actions_of_every_verb(deployed) | actions_of_a_search(deployed)
+    assert allowed(translated, "TokenOperation") == made
+
+
+def test_the_watchdog_may_do_what_it_does(deployed: Deployed, translated: Template) -> None:
+    """The actions allowed to it are those of its calls, as the sample stack sets it up."""
+    assert allowed(translated, "WatchdogFunctionRole") == actions_of_a_run(deployed, sweep=False)
+
+
+def test_what_sweeps_has_permissions_of_its_own(deployed: Deployed, translated: Template) -> None:
+    """To scan and to delete is allowed under a condition only, and only where it is done."""
+    assert translated["Resources"]["WatchdogSweeping"]["Condition"] == "WatchdogSweeps"
+    swept = actions_of_a_run(deployed, sweep=True)
+    assert swept == allowed(translated, "WatchdogFunctionRole") | allowed(translated, "WatchdogSweeping")
 
 
 def test_only_the_index_is_queried(translated: Template) -> None:
     """Query is allowed on the index alone, every other action on the table alone."""
     index = {"Fn::Sub": "${TokenTable.Arn}/index/byStatus"}
     for name, statement in statements(translated):
-        if name in ("TokenAccess", "TokenOperation"):
+        if name in ("TokenAccess", "TokenOperation", "WatchdogFunctionRole", "WatchdogSweeping"):
             queries = listed(statement["Action"]) == ["dynamodb:Query"]
             assert statement["Resource"] == (index if queries else TABLE), name
 
@@ -164,17 +211,21 @@ def test_no_policy_of_the_stack_has_a_wildcard(translated: Template) -> None:
         assert "*" not in str(statement["Resource"]), name
 
 
-def test_every_function_may_use_tokens_and_nothing_else_of_dynamodb(translated: Template) -> None:
-    """Each function's role has the token policy, and no other policy of it speaks of DynamoDB."""
+def test_protected_functions_may_use_tokens_and_nothing_else_of_dynamodb(translated: Template) -> None:
+    """
+    Their roles have the token policy, and no other policy of theirs speaks of DynamoDB.
+
+    The watchdog, and functions whose data needs no tokens, have policies of their own instead.
+    """
     roles = {
         name: resource["Properties"]
         for name, resource in translated["Resources"].items()
         if resource["Type"] == "AWS::IAM::Role"
     }
-    assert len(roles) == 5
-    for name, role in roles.items():
-        assert {"Ref": "TokenAccess"} in role["ManagedPolicyArns"], name
-        assert "dynamodb" not in str(role).lower(), name
+    having = {name for name, role in roles.items() if {"Ref": "TokenAccess"} in role["ManagedPolicyArns"]}
+    assert having == {f"{function}Role" for function in PROTECTED}
+    for name in having:
+        assert "dynamodb" not in str(roles[name]).lower(), name
 
 
 def test_the_deployed_policy_allows_what_the_template_says(deployed: Deployed, translated: Template) -> None:

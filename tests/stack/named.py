@@ -1,0 +1,112 @@
+"""The metrics that alarms and dashboard name, read from the template."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .conftest import Template
+
+ALARM = "AWS::CloudWatch::Alarm"
+DASHBOARD = "AWS::CloudWatch::Dashboard"
+QUERY = "AWS::Logs::QueryDefinition"
+
+_INSIGHT = re.compile(
+    r"""^SELECT (?:SUM|MAX)\((?P<metric>\w+)\) FROM SCHEMA\("(?P<space>[\w/]+)", (?P<names>[\w, ]+)\)"""
+    r""" WHERE (?P<fixed>\w+ = '[^']*')$"""
+)
+_SEARCH = re.compile(
+    r"""^(?:SUM\()?SEARCH\('\{(?P<space>[\w/]+),(?P<names>[\w,]+)\} MetricName="(?P<metric>\w+)" """
+    r"""(?P<fixed>\w+="[^"]*")', '\w+', 300\)\)?$"""
+)
+_VARIABLE = re.compile(r"\$\{([\w:]+)(?:\.(\w+))?\}")
+
+
+class Named(NamedTuple):
+    """One metric as an alarm or a widget names it."""
+
+    where: str
+    """Logical id of the alarm, or title of the widget."""
+    space: str
+    metric: str
+    dimensions: frozenset[str]
+    fixed: dict[str, str]
+    """The dimensions that have one value; a reference stands as the logical id that it refers to."""
+
+
+def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the properties of each resource of *kind* by its logical id."""
+    resources = template["Resources"].items()
+    return {name: resource["Properties"] for name, resource in resources if resource["Type"] == kind}
+
+
+def target(value: Any) -> Any:
+    """Return *value*, a reference as the logical id that it refers to."""
+    match value:
+        case {"Ref": name} | {"Fn::GetAtt": [name, _]}:
+            return name
+        case _:
+            return value
+
+
+def substituted(text: str) -> str:
+    """Return *text* of an Fn::Sub, each reference replaced by what could stand there."""
+    return _VARIABLE.sub(
+        lambda found: f"arn:aws:x:::{found[1]}" if found[2] == "Arn" else found[1].rpartition(":")[2], text
+    )
+
+
+def dashboard(template: Template) -> list[dict[str, Any]]:
+    """Return the widgets of the dashboard. Raises ValueError for a body that is no JSON."""
+    (properties,) = of_type(template, DASHBOARD).values()
+    widgets: list[dict[str, Any]] = json.loads(substituted(properties["DashboardBody"]["Fn::Sub"]))["widgets"]
+    return widgets
+
+
+def by_alarms(template: Template) -> list[Named]:
+    """Return every metric that an alarm of *template* names."""
+    return [named for name, alarm in of_type(template, ALARM).items() for named in _of_alarm(name, alarm)]
+
+
+def by_dashboard(template: Template) -> list[Named]:
+    """Return every metric that a widget of *template*'s dashboard names."""
+    return [
+        _of_line(widget["properties"]["title"], line)
+        for widget in dashboard(template)
+        for line in widget["properties"].get("metrics", [])
+    ]
+
+
+def _of_alarm(name: str, alarm: dict[str, Any]) -> Iterator[Named]:
+    if "MetricName" in alarm:
+        yield _plain(name, alarm)
+    for query in alarm.get("Metrics", []):
+        if "MetricStat" in query:
+            yield _plain(name, query["MetricStat"]["Metric"])
+        elif query["Expression"].startswith("SELECT"):
+            yield _matched(name, _INSIGHT, query["Expression"])
+
+
+def _plain(where: str, metric: dict[str, Any]) -> Named:
+    fixed = {dimension["Name"]: target(dimension["Value"]) for dimension in metric["Dimensions"]}
+    return Named(where, metric["Namespace"], metric["MetricName"], frozenset(fixed), fixed)
+
+
+def _of_line(where: str, line: list[Any]) -> Named:
+    if isinstance(line[0], dict):
+        return _matched(where, _SEARCH, line[0]["expression"])
+    space, metric, *pairs = [part for part in line if isinstance(part, str)]
+    fixed = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    return Named(where, space, metric, frozenset(fixed), fixed)
+
+
+def _matched(where: str, form: re.Pattern[str], expression: str) -> Named:
+    found = form.match(expression)
+    if found is None:
+        raise ValueError(f"{where}: this test cannot read {expression}")
+    name, value = re.findall(r"[^\s='\"]+", found["fixed"])
+    return Named(
+        where, found["space"], found["metric"], frozenset(re.findall(r"\w+", found["names"])), {name: value}
+    )

@@ -1,0 +1,261 @@
+"""The alarms: they name what the code emits, tell somebody, and leave out nothing that must page."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import boto3
+import pytest
+
+from examples.orders import api, fulfilment, invoices, notifications, payments
+from examples.orders.effects import EFFECTS
+from lambda_once.observability.details import MANNERS
+from lambda_once.operations.watchdog import watchdog
+from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.testing import lambda_context
+
+from .conftest import StoppedClock, Template
+from .emitted import Emitted, as_function, everything, read, send
+from .named import ALARM, Named, by_alarms, by_dashboard, of_type, target
+
+Run = Callable[[DynamoDBStore], object]
+
+WATCHDOG = "WatchdogFunction"
+PROTECTED: dict[str, Run] = {
+    "OrdersApiFunction": lambda _: send(api.handler, "http-api-order", lambda_context()),
+    "PaymentsFunction": lambda _: send(payments.charge, "sqs-payment", lambda_context()),
+    "FulfilmentFunction": lambda _: send(fulfilment.ship, "sqs-order", lambda_context()),
+    "NotificationsFunction": lambda _: send(notifications.notify, "sns-notice", lambda_context()),
+    "InvoicesFunction": lambda _: send(invoices.issue, "eventbridge-order-paid", lambda_context()),
+}
+SETTLING = ("completed", "released", "stored", "held")
+
+DEAD_LETTERS = {"PaymentsDeadLetters", "FulfilmentDeadLetters", "FailedEvents"}
+
+AWS = {
+    "AWS/SQS": ({"ApproximateNumberOfMessagesVisible"}, [{"QueueName"}]),
+    "AWS/Lambda": ({"Errors"}, [{"FunctionName"}]),
+    "AWS/DynamoDB": (
+        {
+            "ConsumedReadCapacityUnits",
+            "ConsumedWriteCapacityUnits",
+            "ReadThrottleEvents",
+            "WriteThrottleEvents",
+            "SuccessfulRequestLatency",
+        },
+        [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}, {"TableName", "Operation"}],
+    ),
+}
+"""
+What AWS emits: metrics, and the sets of dimensions under which they stand.
+
+Developer guides of Amazon SQS ("Available CloudWatch metrics"), Lambda ("Types of metrics for Lambda
+functions") and DynamoDB ("DynamoDB metrics and dimensions").
+"""
+
+
+@pytest.fixture
+def _shop(token_table: DynamoDBStore) -> Iterator[None]:
+    """The handlers work on a table as the template has it."""
+    EFFECTS.clear()
+    with ExitStack() as handlers:
+        for module in (api, fulfilment, invoices, notifications, payments):
+            handlers.enter_context(module.once._using(token_table, None))
+        yield
+
+
+@pytest.fixture
+def emitted(
+    template: Template,
+    token_table: DynamoDBStore,
+    _shop: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> set[Emitted]:
+    """Every metric that the functions of the stack emit, by running each of them."""
+    found: set[Emitted] = set()
+    for name, run in PROTECTED.items():
+        as_function(monkeypatch, template, name)
+        capsys.readouterr()
+        run(token_table)
+        of_run = read(capsys.readouterr().out)
+        assert {each.metric for each in of_run} == {"started", "completed"}, name
+        found |= everything(of_run, capsys)
+    as_function(monkeypatch, template, WATCHDOG)
+    client: Any = boto3.client("dynamodb")
+    watchdog("tokens", client, StoppedClock(), sweep=False)({}, lambda_context())
+    return found | read(capsys.readouterr().out)
+
+
+def strangers(named: list[Named], emitted: set[Emitted]) -> set[str]:
+    """Return where something is named that nobody emits under that namespace and those dimensions."""
+    return {each.where for each in named if not _is_emitted(each, emitted)}
+
+
+def _is_emitted(named: Named, emitted: set[Emitted]) -> bool:
+    if named.space in AWS:
+        metrics, dimensions = AWS[named.space]
+        return named.metric in metrics and named.dimensions in dimensions
+    return any(
+        (each.space, each.metric) == (named.space, named.metric)
+        and {name for name, _ in each.dimensions} == named.dimensions
+        and set(named.fixed.items()) <= set(each.dimensions)
+        for each in emitted
+    )
+
+
+def unsettled(template: Template) -> dict[str, dict[str, Any]]:
+    """Return the alarms on what is begun and not settled, by function."""
+    return {
+        named.fixed["function"]: of_type(template, ALARM)[named.where]
+        for named in by_alarms(template)
+        if named.metric == "started"
+    }
+
+
+def test_alarms_name_what_the_code_emits(translated: Template, emitted: set[Emitted]) -> None:
+    """Each metric of each alarm is one that runs of the functions wrote, under the same dimensions."""
+    assert strangers(by_alarms(translated), emitted) == set()
+
+
+def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: set[Emitted]) -> None:
+    """The same of each line of the dashboard."""
+    named = by_dashboard(translated)
+    assert len(named) > 20
+    assert strangers(named, emitted) == set()
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "where"),
+    [
+        ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks", "WatchdogSilent"}),
+        ("SUM(fenced)", "SUM(fencedOff)", {"Fenced"}),
+        ("= 'orders'", "= 'shop'", {"WorkFailing", "Fenced", "CompletionFailed", "StoreUnavailable"}),
+        ('SCHEMA(\\"Orders\\", service, function)', 'SCHEMA(\\"Orders\\", service)', {"Fenced"}),
+        ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "PaymentsUnsettled"}),
+        ('"Namespace": "Orders"', '"Namespace": "LambdaOnce"', {"HeldTokens", "InvoicesUnsettled"}),
+        (f'{{"Ref": "{WATCHDOG}"}}', '{"Ref": "PaymentsFunction"}', {"MissingTasks", "HeldTokens"}),
+        ('"QueueName", "Value"', '"Queue", "Value"', {"FailedEventsFilled"}),
+        ('MetricName=\\\\\\"replayed\\\\\\"', 'MetricName=\\\\\\"again\\\\\\"', {"Duplicates and refusals"}),
+        ('[\\"AWS/SQS\\", \\"Approx', '[\\"AWS/SQS\\", \\"', {"Dead letters and failed events"}),
+    ],
+)
+def test_a_metric_of_another_name_is_seen(
+    translated: Template, emitted: set[Emitted], written: str, instead: str, where: set[str]
+) -> None:
+    """With a name changed in the template, what names it is told: the tests above can fail."""
+    text = json.dumps(translated)
+    assert written in text
+    changed = json.loads(text.replace(written, instead))
+    assert strangers(by_alarms(changed) + by_dashboard(changed), emitted) >= where
+
+
+def test_a_metric_renamed_in_the_code_is_seen(translated: Template, emitted: set[Emitted]) -> None:
+    """The same the other way round: what the code calls by another name is missed."""
+    renamed = {each._replace(metric="fencedOff") if each.metric == "fenced" else each for each in emitted}
+    assert strangers(by_alarms(translated), renamed) == {"Fenced"}
+
+
+def test_all_that_must_page_is_alarmed_on(translated: Template) -> None:
+    """What is overdue, held, failing, fenced, unwritten or out of reach has its alarm."""
+    assert {named.metric for named in by_alarms(translated) if named.space == "Orders"} == {
+        *("missingTasks", "oldestOverdueSeconds", "heldTokens"),
+        *("started", *SETTLING),
+        *("errors", "fenced", "completionFailed", "storeUnavailable", "disabled"),
+    }
+
+
+def test_every_metric_of_the_code_is_on_the_dashboard(translated: Template) -> None:
+    """Nothing that is counted is shown nowhere."""
+    shown = {named.metric for named in by_dashboard(translated) if named.space == "Orders"}
+    counted = {manner.metric for manner in MANNERS.values() if manner.metric is not None}
+    assert shown == counted | {"missingTasks", "oldestOverdueSeconds", "heldTokens"}
+
+
+def test_every_dead_letter_queue_is_alarmed_on(translated: Template) -> None:
+    """Each queue that takes what others gave up, and each failure destination, rings when it is not empty."""
+    redrives = [queue.get("RedrivePolicy") for queue in of_type(translated, "AWS::SQS::Queue").values()]
+    taking = {target(redrive["deadLetterTargetArn"]) for redrive in redrives if redrive is not None}
+    for config in of_type(translated, "AWS::Lambda::EventInvokeConfig").values():
+        if config.get("DestinationConfig"):  # the watchdog has none: WatchdogFailing rings for it
+            taking.add(target(config["DestinationConfig"]["OnFailure"]["Destination"]))
+    assert taking >= DEAD_LETTERS
+    assert {named.fixed["QueueName"] for named in by_alarms(translated) if named.space == "AWS/SQS"} == taking
+
+
+def test_every_protected_function_has_an_alarm_on_what_it_did_not_settle(translated: Template) -> None:
+    """Each function that runs work under tokens: by one formula, over more than twice its time limit."""
+    functions = of_type(translated, "AWS::Lambda::Function")
+    assert unsettled(translated).keys() == PROTECTED.keys()
+    for name, alarm in unsettled(translated).items():
+        formula, *metrics = alarm["Metrics"]
+        assert re.findall(r"\w+|[-+*/]", formula["Expression"]) == " - ".join(("started", *SETTLING)).split()
+        assert [query["Id"] for query in metrics] == ["started", *SETTLING]
+        for query in metrics:
+            stat = query["MetricStat"]
+            assert stat["Metric"]["MetricName"] == query["Id"]
+            assert (stat["Stat"], query["ReturnData"]) == ("Sum", False)
+            assert stat["Period"] > 2 * functions[name]["Timeout"]
+
+
+def test_a_silent_watchdog_rings(translated: Template) -> None:
+    """Where no run reports, the missing data is itself the alarm, after at least two runs."""
+    silent = of_type(translated, ALARM)["WatchdogSilent"]
+    assert silent["TreatMissingData"] == "breaching"
+    assert (silent["Statistic"], silent["ComparisonOperator"], silent["Threshold"]) == (
+        "SampleCount",
+        "LessThanThreshold",
+        1,
+    )
+    assert silent["Period"] * silent["EvaluationPeriods"] >= 600
+
+
+def test_no_other_alarm_rings_for_want_of_data(translated: Template) -> None:
+    """Most metrics are written only when there is something to count."""
+    alarms = of_type(translated, ALARM)
+    assert {alarm["TreatMissingData"] for name, alarm in alarms.items() if name != "WatchdogSilent"} == {
+        "ignore",
+        "notBreaching",
+    }
+
+
+def test_alarms_stay_within_cloudwatchs_limits(translated: Template) -> None:
+    """At most ten metrics, at most one query and no search (PutMetricAlarm, GetMetricData)."""
+    for name, alarm in of_type(translated, ALARM).items():
+        expressions = [query["Expression"] for query in alarm.get("Metrics", []) if "Expression" in query]
+        assert not [each for each in expressions if "SEARCH" in each], name
+        assert len([each for each in expressions if each.startswith("SELECT")]) <= 1, name
+        assert len(alarm.get("Metrics", [])) - len(expressions) <= 10, name
+        assert len([query for query in alarm.get("Metrics", []) if query["ReturnData"]]) in (0, 1), name
+
+
+def test_cloudwatchs_api_takes_every_alarm(translated: Template, aws: boto3.Session) -> None:
+    """With the default parameters each is a sound request of PutMetricAlarm."""
+    cloudwatch: Any = aws.client("cloudwatch")
+    alarms = of_type(translated, ALARM)
+    for name, alarm in alarms.items():
+        cloudwatch.put_metric_alarm(AlarmName=name, **_resolved(alarm, translated))
+    stored = cloudwatch.describe_alarms()["MetricAlarms"]
+    assert {alarm["AlarmName"] for alarm in stored} == alarms.keys()
+
+
+def _resolved(value: Any, template: Template) -> Any:
+    """Return *value* as CloudFormation would make it, with the default parameters."""
+    match value:
+        case {"Ref": name} if name in template["Parameters"]:
+            return copy.copy(template["Parameters"][name]["Default"])
+        case {"Ref": _} | {"Fn::GetAtt": _}:
+            return target(value)
+        case {"Fn::If": [_, first, _]}:
+            return f"arn:aws:sns:eu-central-1:123456789012:{target(first)}"
+        case dict():
+            return {key: _resolved(inner, template) for key, inner in value.items()}
+        case list():
+            return [_resolved(inner, template) for inner in value]
+        case _:
+            return value

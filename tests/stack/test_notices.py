@@ -1,0 +1,77 @@
+"""Whom the alarms tell, and what they say."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from lambda_once.cli.app import app
+
+from .conftest import Template
+from .named import ALARM, QUERY, of_type
+
+_COMMAND = re.compile(r"lambda-once (\w+)((?: --[\w-]+)*)")
+
+
+def commands(template: Template) -> set[tuple[str, tuple[str, ...]]]:
+    """Return every command line that an alarm or a saved query tells its reader to use."""
+    texts = [alarm["AlarmDescription"] for alarm in of_type(template, ALARM).values()]
+    texts += [str(query["QueryString"]) for query in of_type(template, QUERY).values()]
+    return {(name, tuple(options.split())) for text in texts for name, options in _COMMAND.findall(text)}
+
+
+def options(command: str) -> set[str]:
+    """Return the options that *command* takes. Raises AssertionError where there is no such command."""
+    found = app.get_command(click.Context(app), command)
+    assert found is not None, f"lambda-once has no command {command}"
+    return {option for parameter in found.params for option in parameter.opts}
+
+
+def test_every_alarm_tells_somebody_and_says_what_it_means(translated: Template) -> None:
+    """When it begins and when it is over, by the topic given or by the stack's own."""
+    topic = {"Fn::If": ["OwnNotices", {"Ref": "Notices"}, {"Ref": "NoticesTopicArn"}]}
+    for name, alarm in of_type(translated, ALARM).items():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [topic], name
+        assert alarm["AlarmDescription"].endswith("."), name
+
+
+def test_the_stacks_own_topic_is_made_only_without_another(translated: Template) -> None:
+    """A topic that exists already is used as it is; a mail address counts for the stack's own alone."""
+    resources = translated["Resources"]
+    assert resources["Notices"]["Condition"] == "OwnNotices"
+    assert resources["NoticesByEmail"]["Condition"] == "EmailedNotices"
+    conditions = translated["Conditions"]
+    own = {"Fn::Equals": [{"Ref": "NoticesTopicArn"}, ""]}
+    assert conditions["OwnNotices"] == own
+    assert own in conditions["EmailedNotices"]["Fn::And"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sound", "unsound"),
+    [
+        (
+            "NoticesTopicArn",
+            ["", "arn:aws:sns:eu-central-1:123456789012:pager", "arn:aws-cn:sns:cn-north-1:123456789012:p"],
+            ["pager", "arn:aws:sqs:eu-central-1:123456789012:pager", "arn:aws:sns:eu-central-1:12:pager"],
+        ),
+        ("NoticesEmail", ["", "on-call@example.com"], ["on-call", "a b@example.com", "@example.com"]),
+    ],
+)
+def test_addresses_of_notices_are_checked(
+    template: Template, name: str, sound: list[str], unsound: list[str]
+) -> None:
+    """What is no topic, or no address, is refused before anything is deployed."""
+    pattern = template["Parameters"][name]["AllowedPattern"]
+    assert [each for each in sound if not re.search(pattern, each)] == []
+    assert [each for each in unsound if re.search(pattern, each)] == []
+
+
+def test_alarms_name_commands_that_there_are(translated: Template) -> None:
+    """Whoever is woken can paste what the notice says."""
+    named = commands(translated)
+    assert ("list", ("--overdue",)) in named
+    assert ("list", ("--held",)) in named
+    for command, given in named:
+        assert set(given) <= options(command), command
