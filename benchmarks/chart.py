@@ -23,7 +23,7 @@ FONT = "Helvetica, Arial, sans-serif"
 
 def draw(run: Run, folder: Path) -> list[Path]:
     """Write the charts of *run* into *folder*, and return their paths."""
-    _dress()
+    dress()
     folder.mkdir(parents=True, exist_ok=True)
     charts = {
         "performance-latency.svg": _bars("Batches of ten: milliseconds", run.of(latency.PART)),
@@ -45,11 +45,12 @@ def _bars(title: str, timings: Sequence[Timing]) -> Any:
         bars.append((timing.ours.median, f"{case}: {OURS.name}"))
         if timing.theirs is not None:
             bars.append((timing.theirs.median, f"{case}: {THEIRS.name}"))
-    chart.add_bars(bars, fill_color=_color_of)
+    chart.add_bars(bars, fill_color=color_of)
     return chart
 
 
-def _color_of(bar: Any) -> str:
+def color_of(bar: Any) -> str:
+    """Return the colour of the side that the name of *bar* ends with."""
     return OURS_COLOR if bar.y.endswith(OURS.name) else THEIRS_COLOR
 
 
@@ -64,7 +65,8 @@ def _lines(title: str, timings: Sequence[Timing]) -> Any:
     return chart
 
 
-def _dress() -> None:
+def dress() -> None:
+    """Give all charts their one look."""
     theme.background_color = "#ffffff"
     theme.title_font_family = theme.legend_font_family = FONT
     theme.axis_title_font_family = theme.tick_font_family = FONT

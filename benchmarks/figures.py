@@ -38,6 +38,8 @@ class Spent:
 
     They are charged by the size of the row that is there (DynamoDB developer guide, capacity consumption).
     """
+    index_units: float = 0.0
+    """Those of `write_units` that went to a secondary index."""
 
     @property
     def units(self) -> float:

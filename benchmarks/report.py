@@ -49,14 +49,14 @@ def table(run: Run) -> Table:
 
 def markdown(run: Run) -> str:
     """Return everything as the tables of docs/performance.md, between their marks."""
-    blocks = [BEGIN, "\n".join(_rows(("condition", ""), run.conditions.items()))]
+    blocks = [BEGIN, "\n".join(lined(("condition", ""), run.conditions.items()))]
     for part, title in TITLES.items():
         head = ("milliseconds: median (quartiles)", OURS.name, THEIRS.name, "times as long")
         lines = [_timed(timing) for timing in run.of(part)]
         extra = list(_shared(run)) if part == cold_start.PART else []
-        blocks += [f"### {title}", "\n".join(_rows(head, [*lines, *extra]))]
+        blocks += [f"### {title}", "\n".join(lined(head, [*lines, *extra]))]
     columns = ("case", OURS.name, "write, read units", THEIRS.name, "write, read units")
-    blocks += [f"### {COSTS}", "\n".join(_rows(columns, [_counted(cost) for cost in run.costs])), END]
+    blocks += [f"### {COSTS}", "\n".join(lined(columns, [_counted(cost) for cost in run.costs])), END]
     return "\n\n".join(blocks)
 
 
@@ -67,7 +67,8 @@ def replaced(page: str, run: Run) -> str:
     return before + markdown(run) + after
 
 
-def _rows(head: Line, lines: Iterable[Line]) -> Iterator[str]:
+def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
     yield "| " + " | ".join(head) + " |"
     yield "|---" * len(head) + "|"
     for line in lines:

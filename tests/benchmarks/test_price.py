@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+from benchmarks import bill, cost_chart, price
+from benchmarks.bill import Bill, Charged, Recorded
+from benchmarks.chart import OURS_COLOR, THEIRS_COLOR
+from benchmarks.counting import STATEMENT_INDEX_UNITS, STATEMENT_UNITS, Meter
+from benchmarks.price import Prices
+from benchmarks.steps import steps
+from benchmarks.units import (
+    EXPIRY_UNITS,
+    Item,
+    index_units,
+    read_units,
+    refused_units,
+    size_of,
+    stored_bytes,
+    update_units,
+    write_units,
+)
+from lambda_once.operations.watchdog import watchdog
+from lambda_once.stores.batches import Batches
+from lambda_once.stores.wire import new_client
+from lambda_once.testing import create_table, lambda_context
+from tests.engine.dynamodb_local import EngineAbsent, running
+
+TOKEN: Item = {"lockToken": {"S": "orders/charge/12345"}, "attempt": {"S": "a" * 32}}
+AT_WORK: Item = {
+    **TOKEN,
+    "status": {"S": "inProgress"},
+    "expectedCompletion": {"S": "2026-11-20T10:12:30.000Z"},
+    "created": {"S": "2026-11-20T10:12:00.000Z"},
+}
+COMPLETE: Item = {name: value for name, value in AT_WORK.items() if name != "status"}
+NOTHING = Charged(0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "write", "read"),
+    [(0, 1, 1), (1024, 1, 1), (1025, 2, 1), (4096, 4, 1), (4097, 5, 2), (100_000, 98, 25)],
+)
+def test_sizes_are_rounded_up(size: int, write: int, read: int) -> None:
+    """A write unit for each KB begun, a read unit for every 4 KB begun; at least one of either."""
+    assert (write_units(size), read_units(size)) == (write, read)
+
+
+def test_an_item_has_the_bytes_of_its_names_and_values() -> None:
+    """The developer guide's rules: text in UTF-8, two digits a byte, 3 bytes for a map and one an entry."""
+    assert size_of({"a": {"S": "ä"}}) == 3
+    assert size_of({"n": {"N": "1795193761845"}}) == 1 + 7 + 1
+    assert size_of({"b": {"B": b"12345"}}) == 6
+    assert size_of({"m": {"M": {"kind": {"S": "x"}}}}) == 1 + 3 + 1 + 4 + 1
+    assert size_of({"l": {"L": [{"BOOL": True}]}}) == 1 + 3 + 1 + 1
+    assert size_of({"s": {"SS": ["ab", "c"]}}) == 4
+
+
+def test_a_refused_write_costs_what_is_there() -> None:
+    """A duplicate that finds a large result in the row pays for all of it; one of nothing, one unit."""
+    large: Item = {**COMPLETE, "result": {"S": "x" * 100_000}}
+    assert refused_units(None) == 1
+    assert refused_units(COMPLETE) == 1
+    assert refused_units(large) == 98
+
+
+def test_the_index_is_written_when_the_status_comes_and_when_it_goes() -> None:
+    """Acquire and complete cost one entry each, a longer lease two; a finished row has none."""
+    extended: Item = {**AT_WORK, "expectedCompletion": {"S": "2026-11-20T10:15:00.000Z"}}
+    other: Item = {**AT_WORK, "attempt": {"S": "b" * 32}}
+    assert index_units(None, AT_WORK) == 1
+    assert index_units(AT_WORK, COMPLETE) == 1
+    assert index_units(AT_WORK, extended) == 2
+    assert index_units(AT_WORK, other) == 1
+    assert index_units(COMPLETE, {**COMPLETE, "resolution": {"M": {}}}) == 0
+
+
+def test_a_write_costs_the_larger_row_and_the_index() -> None:
+    """Completing with a result pays for the row with it; re-acquiring a large row pays for what it had."""
+    large: Item = {**COMPLETE, "result": {"S": "x" * 3_000}}
+    assert update_units(None, AT_WORK) == 2
+    assert update_units(AT_WORK, COMPLETE) == 2
+    assert update_units(AT_WORK, large) == 4 + 1
+    assert update_units(large, AT_WORK) == 4 + 1
+
+
+def test_a_transaction_doubles_the_row_and_not_the_index() -> None:
+    """`transact` pays twice for our row, once for its entry."""
+    assert update_units(AT_WORK, COMPLETE, transacted=True) == 3
+
+
+def test_a_statement_costs_what_the_same_write_costs() -> None:
+    """What the meter puts a PartiQL statement at, which DynamoDB Local does not say."""
+    assert update_units(None, AT_WORK) == STATEMENT_UNITS
+    assert index_units(None, AT_WORK) == STATEMENT_INDEX_UNITS
+
+
+def test_expiry_is_free_and_storage_is_not() -> None:
+    """Rows that ttl deletes cost no unit; while they are kept, each has 100 bytes more than its own."""
+    assert EXPIRY_UNITS == 0
+    assert stored_bytes(COMPLETE) == size_of(COMPLETE) + 100
+    kept = NOTHING._replace(stored_bytes=1_000)
+    assert price.storage(kept, Prices(storage=0.25, backup=0.20), days=30.4) == pytest.approx(0.45)
+    assert price.storage(kept, days=7) == pytest.approx(price.storage(kept, days=14) / 2)
+
+
+def test_requests_are_units_at_their_prices() -> None:
+    """Four write units at $0.625 and two read units at $0.125 a million are $2.75 a million invocations."""
+    charged = NOTHING._replace(write_units=4, index_units=2, read_units=2)
+    assert price.requests(charged) == pytest.approx(2.75)
+    assert price.index(charged) == pytest.approx(1.25)
+    assert price.requests(charged, Prices(write=1.0, read=0.5)) == pytest.approx(5.0)
+
+
+def test_logs_and_metrics_have_lines_of_their_own() -> None:
+    """A kilobyte an invocation is a GB a million; metrics cost by their number, whatever the traffic."""
+    assert price.output(NOTHING._replace(output_bytes=1_000)) == pytest.approx(0.50)
+    assert price.metrics(4) == pytest.approx(1.20)
+    assert {"started", "completed", "replayed"} <= price.every_metric()
+
+
+def test_steps_cost_what_their_writes_come_to() -> None:
+    """New work 4 units, with an item beside it 5, by `transact` 7; what moves an entry 3."""
+    units = [each for _, each in steps()]
+    assert units == [4, 5, 7, 3, 3, 5, EXPIRY_UNITS]
+    assert bill.load().bills[0].ours.write_units == units[0]
+
+
+@mock_aws
+def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queries that the page prices are those that a run sends where nothing is stuck."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    client = new_client()
+    create_table(client, "tokens")
+    meter = Meter(client)
+    watchdog("tokens", client, sweep=False)({}, lambda_context())
+    assert meter.spent().calls == ("Query",) * price.WATCHDOG_QUERIES
+    assert price.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 202 * 0.5 / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"), [(0, "0"), (0.625, "$0.625"), (2.5, "$2.50"), (117, "$117.00"), (2315.6, "$2,316")]
+)
+def test_dollars_are_told_by_their_size(amount: float, told: str) -> None:
+    """Tenths of a cent below a dollar, cents below a thousand."""
+    assert price.dollars(amount) == told
+
+
+def test_the_page_has_what_the_recorded_units_come_to() -> None:
+    """The tables of docs/operations.md are those that the computation makes of benchmarks/recorded.json."""
+    page = price.PAGE.read_text(encoding="utf-8")
+    assert price.replaced(page, bill.load()) == page
+
+
+def test_the_charts_are_those_of_the_recorded_units(tmp_path: Path) -> None:
+    """Drawn anew they are the files in docs/img; each shows both sides."""
+    for path in cost_chart.draw(bill.load(), tmp_path):
+        text = path.read_text(encoding="utf-8")
+        assert ET.fromstring(text).tag.endswith("svg")
+        assert OURS_COLOR in text
+        assert THEIRS_COLOR in text
+        assert text == (price.DOCS / "img" / path.name).read_text(encoding="utf-8")
+
+
+def test_other_units_make_another_page() -> None:
+    """A unit more in one case changes the tables, so the comparison above can fail."""
+    recorded = bill.load()
+    first = recorded.bills[0]
+    dearer = first._replace(ours=first.ours._replace(write_units=first.ours.write_units + 1))
+    changed = recorded._replace(bills=(dearer, *recorded.bills[1:]))
+    assert price.markdown(changed) != price.markdown(recorded)
+
+
+def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
+    """A file keeps every figure, and that a side could not do a case."""
+    charged = Charged(2, 4.0, 2.0, 0.5, 500, 900)
+    recorded = Recorded({"date": "2026-11-20"}, (Bill("a", charged, None), Bill("b", charged, charged)))
+    bill.save(recorded, tmp_path / "recorded.json")
+    assert bill.load(tmp_path / "recorded.json") == recorded
+
+
+def test_every_price_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reader of another region sees the tables at the prices there."""
+    price.main(["--write", "1.25"])
+    told = capsys.readouterr().out
+    assert "| a million write, read units | $1.25, $0.125 |" in told
+    assert "| API event, new | $5.00 |" in told
+
+
+def test_the_page_keeps_list_prices(capsys: pytest.CaptureFixture[str]) -> None:
+    """--docs with another price is refused, with what to do."""
+    with pytest.raises(SystemExit):
+        price.main(["--docs", "--write", "1.25"])
+    assert "leave --docs out" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def taken_anew() -> Iterator[Recorded]:
+    """What an engine of its own, whose tables are empty, charges now; by batches, though moto is loaded."""
+    try:
+        with pytest.MonkeyPatch.context() as patch, running() as endpoint:
+            patch.setattr(Batches, "usable", True)
+            yield bill.measured(endpoint)
+    except EngineAbsent as absent:
+        if os.environ.get("CI"):
+            pytest.fail(str(absent), pytrace=False)
+        pytest.skip(str(absent))
+
+
+@pytest.mark.engine
+def test_the_recorded_units_are_what_the_engine_charges(taken_anew: Recorded) -> None:
+    """Measured again on DynamoDB Local, each case costs the requests and units that the page is made of."""
+    known = {each.case: each for each in bill.load().bills}
+    assert [each.case for each in taken_anew.bills] == list(known)
+    for each in taken_anew.bills:
+        assert _counted(each.ours) == _counted(known[each.case].ours), each.case
+        assert _counted(each.theirs) == _counted(known[each.case].theirs), each.case
+
+
+def _counted(charged: Charged | None) -> tuple[float, ...] | None:
+    return None if charged is None else charged[:4]
