@@ -7,9 +7,10 @@ What users' tests need: a store and a clock of their own, a table, a context, an
             app.handler(event, lambda_context())
             app.handler(event, lambda_context())       # the redelivery
         assert charged == [5]
-        assert [record.state for record in store.records.values()] == [State.COMPLETE]
+        assert_completed(store, result=None)
 
-Nothing here needs pytest, and boto3 only `create_table`, by the client that it is given.
+Nothing here needs pytest but its fixtures, `lambda_once.testing.plugin`; and boto3 only `create_table`, by
+the client that it is given, and assertions about a table.
 """
 
 from __future__ import annotations
@@ -19,9 +20,22 @@ from typing import TYPE_CHECKING, Any, overload
 
 from lambda_once.core.record import State
 from lambda_once.stores.memory import MemoryStore
+from lambda_once.testing.assertions import (
+    assert_completed,
+    assert_held,
+    assert_in_progress,
+    assert_lapsed,
+    assert_no_token,
+    assert_ran_once,
+    assert_released,
+    assert_stored_error,
+)
 from lambda_once.testing.clock import FakeClock
-from lambda_once.testing.context import lambda_context
-from lambda_once.testing.events import api_event, eventbridge_event, sns_event, sqs_event
+from lambda_once.testing.context import InvocationContext, lambda_context
+from lambda_once.testing.crash import Crash, Killed, Step, crash_at
+from lambda_once.testing.events import eventbridge_event, s3_event, sns_event, sqs_event
+from lambda_once.testing.http_events import alb_event, api_event, function_url_event
+from lambda_once.testing.recording import RecordingStore
 from lambda_once.testing.table import create_table
 
 if TYPE_CHECKING:
@@ -36,13 +50,30 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=Store)
 
 __all__ = [
+    "Crash",
     "FakeClock",
+    "InvocationContext",
+    "Killed",
     "MemoryStore",
+    "RecordingStore",
     "State",
+    "Step",
+    "alb_event",
     "api_event",
+    "assert_completed",
+    "assert_held",
+    "assert_in_progress",
+    "assert_lapsed",
+    "assert_no_token",
+    "assert_ran_once",
+    "assert_released",
+    "assert_stored_error",
+    "crash_at",
     "create_table",
     "eventbridge_event",
+    "function_url_event",
     "lambda_context",
+    "s3_event",
     "sns_event",
     "sqs_event",
     "using",
@@ -52,19 +83,19 @@ __all__ = [
 @overload
 def using(
     once: Once, store: None = None, clock: Clock | None = None
-) -> AbstractContextManager[MemoryStore]: ...
+) -> AbstractContextManager[RecordingStore]: ...
 @overload
 def using(once: Once, store: S, clock: Clock | None = None) -> AbstractContextManager[S]: ...
 def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
     """
     Let everything that *once* decorates work with *store* and *clock* in the block.
 
-    *store* is a new `MemoryStore` where it is left out, and is what the block gets; *clock* stays the
+    *store* is a new `RecordingStore` where it is left out, and is what the block gets; *clock* stays the
     machine's where it is left out. Outcomes that the environment remembers (``cache=``) do not cross
     the block's edges. It counts for all threads of the process: do not nest it in one test and use it
     from another at the same time.
     """
-    return _using(once, MemoryStore() if store is None else store, clock)
+    return _using(once, RecordingStore() if store is None else store, clock)
 
 
 @contextmanager

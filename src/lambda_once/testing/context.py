@@ -36,3 +36,23 @@ def lambda_context(
         handler(event, lambda_context(remaining_ms=500))
     """
     return _Context(function_name, request_id or str(uuid.uuid4()), remaining_ms)
+
+
+class InvocationContext(_Context):
+    """
+    The context of one invocation; called, it returns that of another one, as `lambda_context` does.
+
+    What the fixture ``lambda_context`` gives: in a test that asks for it, it hides the function of that name.
+
+        handler(event, lambda_context)
+        handler(event, lambda_context(remaining_ms=500))
+    """
+
+    @classmethod
+    def new(cls) -> InvocationContext:
+        return cls("orders", str(uuid.uuid4()), 30_000)
+
+    def __call__(
+        self, function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
+    ) -> LambdaContext:
+        return lambda_context(function_name, request_id, remaining_ms)

@@ -6,15 +6,17 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
-from urllib.parse import urlencode
+from itertools import count
+from typing import Any
+from urllib.parse import quote_plus
 
 Event = dict[str, Any]
 
-_REGION = "eu-central-1"
-_ACCOUNT = "123456789012"
-_AT = "2026-11-20T10:12:00.000Z"
-_AT_MS = "1795169520000"
+REGION = "eu-central-1"
+ACCOUNT = "123456789012"
+AT = "2026-11-20T10:12:00.000Z"
+AT_MS = "1795169520000"
+_writes = count(0x68A3D21F5D0AA4C1)
 
 
 def sqs_event(
@@ -39,16 +41,16 @@ def sqs_event(
     ids = message_ids or [str(uuid.uuid4()) for _ in bodies]
     records: list[Event] = []
     for position, (body, message_id) in enumerate(zip(bodies, ids, strict=True)):
-        text = _text(body)
+        text = text_of(body)
         record: Event = {
             "messageId": message_id,
             "receiptHandle": f"AQEB{uuid.uuid4().hex}",
             "body": text,
             "attributes": {
                 "ApproximateReceiveCount": str(receive_count),
-                "SentTimestamp": _AT_MS,
+                "SentTimestamp": AT_MS,
                 "SenderId": "AIDAIENQZJOLO23YVJ4VO",
-                "ApproximateFirstReceiveTimestamp": _AT_MS,
+                "ApproximateFirstReceiveTimestamp": AT_MS,
             },
             "messageAttributes": {
                 name: {"stringValue": value, "dataType": "String"}
@@ -56,8 +58,8 @@ def sqs_event(
             },
             "md5OfBody": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
             "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:{_REGION}:{_ACCOUNT}:{queue}{'' if groups is None else '.fifo'}",
-            "awsRegion": _REGION,
+            "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}{'' if groups is None else '.fifo'}",
+            "awsRegion": REGION,
         }
         if groups is not None:
             record["attributes"] |= {
@@ -75,7 +77,7 @@ def sns_event(*messages: object, topic: str = "orders") -> Event:
 
         sns_event({"orderId": 5})
     """
-    arn = f"arn:aws:sns:{_REGION}:{_ACCOUNT}:{topic}"
+    arn = f"arn:aws:sns:{REGION}:{ACCOUNT}:{topic}"
     return {
         "Records": [
             {
@@ -87,12 +89,12 @@ def sns_event(*messages: object, topic: str = "orders") -> Event:
                     "MessageId": str(uuid.uuid4()),
                     "TopicArn": arn,
                     "Subject": None,
-                    "Message": _text(message),
-                    "Timestamp": _AT,
+                    "Message": text_of(message),
+                    "Timestamp": AT,
                     "SignatureVersion": "1",
                     "Signature": "EXAMPLE",
-                    "SigningCertUrl": f"https://sns.{_REGION}.amazonaws.com/cert.pem",
-                    "UnsubscribeUrl": f"https://sns.{_REGION}.amazonaws.com/?Action=Unsubscribe",
+                    "SigningCertUrl": f"https://sns.{REGION}.amazonaws.com/cert.pem",
+                    "UnsubscribeUrl": f"https://sns.{REGION}.amazonaws.com/?Action=Unsubscribe",
                     "MessageAttributes": {},
                 },
             }
@@ -120,89 +122,62 @@ def eventbridge_event(
         "id": event_id or str(uuid.uuid4()),
         "detail-type": detail_type,
         "source": source,
-        "account": _ACCOUNT,
+        "account": ACCOUNT,
         "time": "2026-11-20T10:12:00Z",
-        "region": _REGION,
+        "region": REGION,
         "resources": list(resources),
         "detail": dict(detail),
     }
 
 
-def api_event(
-    method: str = "POST",
-    path: str = "/orders",
-    body: object = None,
-    headers: Mapping[str, str] | None = None,
-    *,
-    query: Mapping[str, str] | None = None,
-    version: Literal["1.0", "2.0"] = "2.0",
+def s3_event(
+    *keys: str,
+    bucket: str = "orders",
+    event_name: str = "ObjectCreated:Put",
+    version_id: str | None = None,
+    sequencer: str | None = None,
 ) -> Event:
     """
-    Return a request as API Gateway hands it to a function; *body* is sent as JSON unless it is text.
+    Return a notification with one record for each of *keys*, the objects to which *event_name* happened.
 
-    *version* 2.0 is that of HTTP APIs and Function URLs, 1.0 that of REST APIs.
+    Each call is another write to them, for S3 numbers the writes of a key; give the same *sequencer* again
+    for a notification of the same write that is sent twice. Keys are given readable, and sent URL-encoded.
 
-        api_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
+        s3_event("orders/5.pdf", bucket="documents")
     """
-    text = None if body is None else _text(body)
-    sent = {"Content-Type": "application/json", **(headers or {})}
-    build = _http_api if version == "2.0" else _rest_api
-    return {**build(method.upper(), path, sent, dict(query or {})), "body": text, "isBase64Encoded": False}
-
-
-def _http_api(method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Event:
     return {
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": urlencode(query),
-        "headers": {name.lower(): value for name, value in headers.items()},
-        **({"queryStringParameters": query} if query else {}),
-        "requestContext": {
-            "accountId": _ACCOUNT,
-            "apiId": "abc123",
-            "domainName": f"abc123.execute-api.{_REGION}.amazonaws.com",
-            "http": {
-                "method": method,
-                "path": path,
-                "protocol": "HTTP/1.1",
-                "sourceIp": "192.0.2.1",
-                "userAgent": "test",
-            },
-            "requestId": uuid.uuid4().hex[:15],
-            "routeKey": "$default",
-            "stage": "$default",
-            "time": "20/Nov/2026:10:12:00 +0000",
-            "timeEpoch": int(_AT_MS),
-        },
+        "Records": [
+            {
+                "eventVersion": "2.1",
+                "eventSource": "aws:s3",
+                "awsRegion": REGION,
+                "eventTime": AT,
+                "eventName": event_name,
+                "userIdentity": {"principalId": "AWS:AIDAIENQZJOLO23YVJ4VO"},
+                "requestParameters": {"sourceIPAddress": "192.0.2.1"},
+                "responseElements": {"x-amz-request-id": uuid.uuid4().hex[:16].upper()},
+                "s3": {
+                    "s3SchemaVersion": "1.0",
+                    "configurationId": "notify",
+                    "bucket": {
+                        "name": bucket,
+                        "ownerIdentity": {"principalId": "A3NL1KOZZKEXAMPLE"},
+                        "arn": f"arn:aws:s3:::{bucket}",
+                    },
+                    "object": {
+                        "key": quote_plus(key, safe="/"),
+                        "size": 1024,
+                        "eTag": hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(),
+                        **({} if version_id is None else {"versionId": version_id}),
+                        "sequencer": f"{next(_writes):018X}" if sequencer is None else sequencer,
+                    },
+                },
+            }
+            for key in keys
+        ]
     }
 
 
-def _rest_api(method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Event:
-    return {
-        "version": "1.0",
-        "resource": "/{proxy+}",
-        "path": path,
-        "httpMethod": method,
-        "headers": dict(headers),
-        "multiValueHeaders": {name: [value] for name, value in headers.items()},
-        "queryStringParameters": query or None,
-        "multiValueQueryStringParameters": {name: [value] for name, value in query.items()} or None,
-        "pathParameters": {"proxy": path.lstrip("/")},
-        "stageVariables": None,
-        "requestContext": {
-            "accountId": _ACCOUNT,
-            "apiId": "abc123",
-            "resourcePath": "/{proxy+}",
-            "path": f"/prod{path}",
-            "stage": "prod",
-            "httpMethod": method,
-            "requestId": str(uuid.uuid4()),
-            "requestTimeEpoch": int(_AT_MS),
-            "identity": {"sourceIp": "192.0.2.1", "userAgent": "test"},
-        },
-    }
-
-
-def _text(body: object) -> str:
+def text_of(body: object) -> str:
+    """Return *body* as it is sent: text as it is, anything else as JSON."""
     return body if isinstance(body, str) else json.dumps(body)

@@ -1,0 +1,1 @@
+"""How the shop's handlers are tested: read them as a description of what the shop promises."""

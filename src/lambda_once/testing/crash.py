@@ -1,0 +1,184 @@
+"""
+The death of an environment, at a step that a test names.
+
+A killed environment writes nothing more: no ``except``, no ``finally`` and no background write of it
+reaches the table. So what dies here is the store: from the crash on, every request to it raises `Crash`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+
+from lambda_once.runner.engine import Engine
+from lambda_once.runner.settlement import Ending, Settlement
+from lambda_once.stores.contract import Won, Written
+from lambda_once.testing.staging import staged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from lambda_once.core.clock import Clock, Deadline
+    from lambda_once.core.record import Record, State
+    from lambda_once.core.writes import Acquire, Finish
+    from lambda_once.observability.powertools import Reporter
+    from lambda_once.runner.attempt import Attempt
+    from lambda_once.stores.contract import Acquired, Finished, Store, Unfinished
+
+Step = Literal["acquire", "work", "complete"]
+
+
+class Crash(BaseException):  # named as it is read in a test: no error of anybody's, and no handler's to catch
+    """The environment was killed. A `BaseException`: handlers, batches and Event Handlers let it pass."""
+
+
+class Killed:
+    """What `crash_at` tells of the environment that it kills."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.tokens: tuple[str, ...] = ()
+        """The tokens at *step*; of a batch all that were acquired together. Empty while it lives."""
+        self._lock = Lock()
+
+    @property
+    def token(self) -> str:
+        """The token that was at the step. Raises ValueError where there were several, or none yet."""
+        (token,) = self.tokens
+        return token
+
+    def check(self) -> None:
+        """Raise `Crash` where the environment is dead."""
+        if self.tokens:
+            self._die()
+
+    def come_to(self, step: Step, *tokens: str) -> None:
+        """Let the environment die where *step* is the one and *tokens* are at it; a dead one stays dead."""
+        with self._lock:
+            if step == self.step and tokens and not self.tokens:
+                self.tokens = tokens
+        self.check()
+
+    def _die(self) -> NoReturn:
+        raise Crash(f"the environment was killed at {self.step!r}, with {', '.join(self.tokens)}")
+
+
+def crash_at(step: Step) -> AbstractContextManager[Killed]:
+    """
+    Kill the environment at the next *step* that protected work comes to, and end the block there.
+
+        with crash_at("work"):
+            handler(event, lambda_context())            # what stands behind this in the block is not run
+        clock.advance(60)                               # the lease is over
+        handler(event, lambda_context())                # the next delivery, in a new environment
+
+    * ``"acquire"``: the token is acquired (in a batch under take_over all of them), no work has begun.
+    * ``"work"``: the work is over, its effects have happened, and nothing of that is written.
+    * ``"complete"``: the outcome is written, and nobody hears of it.
+
+    It kills what every Once of the process does, whatever its store, plain or async. The rows are left as a
+    killed function leaves them: what was acquired and not finished is in progress, with its lease. The block
+    swallows the `Crash`, and gives a `Killed`, whose ``token`` is the one that was at the step. It raises
+    AssertionError where nothing came to *step*, and ValueError for a step that there is not.
+
+    Unlike at a real kill, ``finally`` blocks of the work run and metrics are flushed, and where several
+    coroutines of a batch are at work, the others are cancelled.
+    """
+    if step not in get_args(Step):
+        raise ValueError(f"there is no step {step!r}: crash_at takes {', '.join(map(repr, get_args(Step)))}")
+    return _crash_at(step)
+
+
+@contextmanager
+def _crash_at(step: Step) -> Iterator[Killed]:
+    killed = Killed(step)
+    with staged(engine=partial(_mortal, killed)):
+        try:
+            yield killed
+        except Crash:
+            if not killed.tokens:
+                raise
+    if not killed.tokens:
+        raise AssertionError(
+            f"nothing came to {step!r} in this block: no work was begun there. Was it a duplicate, is it "
+            "protected, and did it end in the block?"
+        )
+
+
+def _mortal(killed: Killed, store: Store, clock: Clock, reporter: Reporter) -> Engine:
+    return Engine(MortalStore(store, killed), clock, reporter, partial(MortalSettlement, killed))
+
+
+class MortalStore:
+    """A store in an environment that may be *killed*: a dead one asks for nothing any more."""
+
+    def __init__(self, real: Store, killed: Killed) -> None:
+        self.real = real
+        self._killed = killed
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        self._killed.check()
+        answers = self.real.acquire(wishes, deadline)
+        won = [wish.token for wish, answer in zip(wishes, answers, strict=True) if isinstance(answer, Won)]
+        self._killed.come_to("acquire", *won)
+        return answers
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        self._killed.check()
+        return self.real.finish(writes, deadline)
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        self._killed.check()
+        return self.real.read(token, deadline)
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        self._killed.check()
+        return self.real.chunks(record, deadline)
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        tokens = () if finish is None else (finish.token,)
+        self._killed.come_to("work", *tokens)
+        answer = self.real.transact(finish, items, deadline)
+        if isinstance(answer, Written):
+            self._killed.come_to("complete", *tokens)
+        return answer
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        self._killed.check()
+        return self.real.unfinished(state, deadline, before)
+
+
+class MortalSettlement(Settlement):
+    """
+    Settles attempts in an environment that may be killed.
+
+    It dies in the thread of the work, before a batch's background writer hears of the outcome: which record
+    is at the step, and which never begin, is the same each time.
+    """
+
+    def __init__(self, killed: Killed, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._killed = killed
+
+    def of_return(self, attempt: Attempt, value: Any) -> Ending:
+        return self._or_die(super().of_return(attempt, value))
+
+    def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
+        return self._or_die(super().of_error(attempt, error, value))
+
+    def _or_die(self, ending: Ending) -> Ending:
+        token = ending.attempt.token
+        self._killed.come_to("work", token)
+        if self._killed.step == "complete":
+            (answer,) = self.store.finish([ending.write], ending.attempt.call.invocation.deadline)
+            if isinstance(answer, Written):
+                self._killed.come_to("complete", token)
+        return ending

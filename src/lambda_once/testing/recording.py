@@ -1,0 +1,113 @@
+"""A token table in memory that remembers what was asked of each token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.writes import Acquire, Complete, Extend, Finish, Hold, Onlooker, Pin, Release
+from lambda_once.stores.contract import Refused, Won, Written
+from lambda_once.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+    from lambda_once.core.record import Record
+    from lambda_once.stores.contract import Acquired, Finished
+
+
+class Chapter(NamedTuple):
+    """One thing that was asked of a token, and what came of it."""
+
+    at: datetime
+    text: str
+
+
+class RecordingStore(MemoryStore):
+    """
+    A `MemoryStore` that also keeps the story of each token: what `using` and ``once_store`` give.
+
+    ``history`` maps lock tokens to their chapters in time, ``acquisitions`` to how many attempts got them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: dict[str, list[Chapter]] = {}
+        self.acquisitions: dict[str, int] = {}
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        answers = super().acquire(wishes, deadline)
+        for wish, answer in zip(wishes, answers, strict=True):
+            if isinstance(answer, Won):
+                with self._lock:
+                    self.acquisitions[wish.token] = self.acquisitions.get(wish.token, 0) + 1
+            self._add(wish.token, wish.now, _of_wish(wish, answer))
+        return answers
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        answers = super().finish(writes, deadline)
+        for write, answer in zip(writes, answers, strict=True):
+            self._add(write.token, write.now, _of_write(write, answer))
+        return answers
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        answer = super().transact(finish, items, deadline)
+        if finish is not None:
+            self._add(finish.token, finish.now, f"{_of_write(finish, answer)}, in one transaction")
+        return answer
+
+    def _add(self, token: str, at: datetime, text: str) -> None:
+        with self._lock:
+            self.history.setdefault(token, []).append(Chapter(at, text))
+
+
+def _of_wish(wish: Acquire, answer: Acquired) -> str:
+    match answer:
+        case Won(fence, took_over):
+            verb = "taken over" if took_over else "acquired"
+            return (
+                f"{verb} by {wish.locked_by} (attempt {wish.attempt}, fence {fence}), "
+                f"lease until {stamp(wish.lease)}"
+            )
+        case Refused(record):
+            return f"asked for by {wish.locked_by}: refused, {_stands(record)}"
+        case _:
+            return f"asked for by {wish.locked_by}: no answer"
+
+
+def _of_write(write: Finish, answer: Finished) -> str:
+    done = _of_change(write.change)
+    who = f"attempt {write.attempt}"
+    if isinstance(write.by, Onlooker):
+        who = f"somebody else than attempt {write.by.seen}" if write.note is None else write.note.by
+    match answer:
+        case Written():
+            return f"{done}, by {who}"
+        case Refused(record):
+            return f"not {done}: {who} was refused, {_stands(record)}"
+        case _:
+            return f"not {done}: no answer to {who}"
+
+
+def _of_change(change: Complete | Hold | Release | Extend | Pin) -> str:
+    match change:
+        case Complete(error=error):
+            return "completed" if error is None else f"completed with the error {error.kind}"
+        case Hold(error):
+            return f"held after {error.kind}"
+        case Release(error):
+            return "released" if error is None else f"released after {error.kind}"
+        case Extend(lease):
+            return f"extended until {stamp(lease)}"
+        case Pin():
+            return "kept from expiring"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _stands(record: Record | None) -> str:
+    return "there is no row" if record is None else f"it is {record.state.value}"

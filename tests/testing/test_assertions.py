@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from lambda_once import HOLD, RELEASE, STORE, MemoryStore, Once
+from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.testing import (
+    FakeClock,
+    RecordingStore,
+    assert_completed,
+    assert_held,
+    assert_in_progress,
+    assert_lapsed,
+    assert_no_token,
+    assert_ran_once,
+    assert_released,
+    assert_stored_error,
+    crash_at,
+    create_table,
+    lambda_context,
+    using,
+)
+from lambda_once.testing.rows import deadline
+from tests.engine import tables
+from tests.faces.rig import FrailStore
+
+
+class Declined(Exception):
+    """The card was declined."""
+
+
+class Desk:
+    """Work that can be made to end in each way, by its key."""
+
+    def __init__(self) -> None:
+        self.once = Once(service="shop", on_error={Declined: STORE, TimeoutError: HOLD, OSError: RELEASE})
+        self.clock = FakeClock()
+        self.handler = self.once.event(key="id", name="charge")(self._work)
+
+    def _work(self, event: dict[str, Any]) -> Any:
+        if event["id"] == "declined":
+            raise Declined("no credit")
+        if event["id"] == "timeout":
+            raise TimeoutError("no answer")
+        if event["id"] == "broken":
+            raise OSError("no line")
+        return event.get("result")
+
+    def deliver(self, key: object, result: Any = None) -> None:
+        event = {"id": key, "result": result}
+        if key == "dead":
+            with crash_at("work"):
+                self.handler(event, lambda_context("charge", "r-1"))
+        elif key in ("declined", "timeout", "broken"):
+            with pytest.raises((Declined, TimeoutError, OSError)):
+                self.handler(event, lambda_context("charge", "r-1"))
+        else:
+            self.handler(event, lambda_context("charge", "r-1"))
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """A desk on a store in memory."""
+    desk = Desk()
+    with using(desk.once, clock=desk.clock):
+        yield desk
+
+
+def message_of(check: Callable[[], object]) -> str:
+    """What a failing assertion says."""
+    with pytest.raises(AssertionError) as raised:
+        check()
+    return str(raised.value)
+
+
+ENDS: list[tuple[str, Callable[..., Any]]] = [
+    ("5", assert_completed),
+    ("declined", assert_stored_error),
+    ("timeout", assert_held),
+    ("broken", assert_released),
+    ("dead", assert_in_progress),
+]
+
+
+@pytest.mark.parametrize("key", [key for key, _ in ENDS])
+def test_each_state_passes_its_own_assertion_and_no_other(desk: Desk, key: str) -> None:
+    """They return the row; the others fail with its story."""
+    desk.deliver(key)
+    for other, check in ENDS:
+        if other == key:
+            assert check(desk.once, key).token == f"shop/charge/{key}"
+        else:
+            assert f"token shop/charge/{key} is " in message_of(lambda check=check: check(desk.once, key))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("key", "check", "error", "other"),
+    [
+        ("declined", assert_stored_error, Declined, "TimeoutError"),
+        ("timeout", assert_held, "TimeoutError", Declined),
+        ("broken", assert_released, OSError, TimeoutError),
+    ],
+)
+def test_an_error_is_compared_by_its_name(
+    desk: Desk, key: str, check: Callable[..., Any], error: Any, other: Any
+) -> None:
+    """A class or its name; another one fails."""
+    desk.deliver(key)
+    check(desk.once, key, error=error)
+    assert "it is not so because of" in message_of(lambda: check(desk.once, key, error=other))
+
+
+def test_the_lease_is_judged_by_the_clock(desk: Desk) -> None:
+    """In progress before it is over, lapsed after."""
+    desk.deliver("dead")
+    said = message_of(lambda: assert_lapsed(desk.once, "dead", clock=desk.clock))
+    assert "it is not lapsed by 2026-11-20T10:12:00Z" in said
+    assert "with a lease until 2026-11-20T10:12:32.000Z" in said
+    desk.clock.advance(60)
+    assert_lapsed(desk.once, "dead", clock=desk.clock)
+
+
+@dataclass
+class Receipt:
+    amount: int
+
+
+@pytest.mark.parametrize("result", [None, 0, "", [], {"a": [1, 2]}, "x" * 300, list(range(3000)), "é" * 5000])
+def test_results_are_compared_as_json_has_them(desk: Desk, result: Any) -> None:
+    """In the row, compressed, or in parts; falsy ones are results; the message has both."""
+    desk.deliver("5", result)
+    assert_completed(desk.once, "5", result=result)
+    said = message_of(lambda: assert_completed(desk.once, "5", result={"other": 1}))
+    assert "and not {'other': 1}" in said
+
+
+def test_a_large_result_is_read_from_its_parts(desk: Desk) -> None:
+    """However many there are; one that is gone is said."""
+    result = "".join(f"{n:x}" for n in range(200_000))
+    desk.deliver("5", result)
+    store: Any = desk.once._host.engine.store
+    assert_completed(desk.once, "5", result=result)
+    store._chunks.clear()
+    assert "is missing" in message_of(lambda: assert_completed(desk.once, "5", result=result))
+
+
+def test_a_dataclass_is_what_json_makes_of_it(desk: Desk) -> None:
+    """Expected values need not be taken apart by hand."""
+    desk.deliver("5", {"amount": 5})
+    assert_completed(desk.once, "5", result=Receipt(5))
+
+
+def test_a_result_is_shown_only_where_it_is_compared(desk: Desk) -> None:
+    """The story measures it."""
+    desk.deliver("5", "a secret")
+    said = message_of(lambda: assert_held(desk.once, "5"))
+    assert "secret" not in said
+    assert "result: 10 characters" in said
+
+
+def test_a_story_is_told_in_time(desk: Desk) -> None:
+    """Who acquired it, when and by which fence; who was refused; the end, and its error."""
+    desk.deliver("timeout")
+    row, lease = assert_held(desk.once), "lease until 2026-11-20T10:12:32.000Z"
+    attempt = f"attempt {row.attempt}"
+    desk.clock.advance(5)
+    with pytest.raises(Exception, match="waits for a person"):
+        desk.handler({"id": "timeout", "result": None}, lambda_context("charge", "r-2"))
+    assert message_of(lambda: assert_completed(desk.once)).splitlines() == [
+        "it is not complete",
+        "token shop/charge/timeout is held: it waits for a person",
+        f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1 ({attempt}, fence {row.fence}), {lease}",
+        f"  2026-11-20T10:12:00.000Z  held after TimeoutError, by {attempt}",
+        "  2026-11-20T10:12:05.000Z  asked for by charge/r-2: refused, it is error",
+        "  error: TimeoutError: no answer",
+    ]
+
+
+def test_a_take_over_is_told(desk: Desk) -> None:
+    """With the second attempt's fence."""
+    desk.once = Once(service="shop")
+    desk.handler = desk.once.event(key="id", name="charge")(lambda _: 5)
+    with using(desk.once, clock=desk.clock) as store:
+        desk.deliver("dead")
+        first = assert_ran_once(store)
+        desk.clock.advance(60)
+        desk.handler({"id": "dead", "result": None}, lambda_context("charge", "r-2"))
+        said = message_of(lambda: assert_ran_once(store))
+    assert "it is not a token of one attempt (2 got it)" in said
+    assert f"taken over by charge/r-2 (attempt {store.records[first.token].attempt}" in said
+
+
+def test_what_a_person_decided_is_told(desk: Desk) -> None:
+    """By whom, and why."""
+    desk.deliver("timeout")
+    store: Any = desk.once._host.engine.store
+    now = datetime(2026, 11, 20, 11, tzinfo=UTC)
+    held = assert_held(store)
+    write = settlement(held, Verdict.DONE, by="mira", because="the bank says so", now=now)
+    store.finish([write], deadline())
+    said = message_of(lambda: assert_held(store))
+    assert "  2026-11-20T11:00:00.000Z  completed, by mira" in said
+    assert "  resolved by mira at 2026-11-20T11:00:00.000Z: the bank says so" in said
+
+
+def test_a_store_that_remembers_nothing_tells_the_row() -> None:
+    """Its times in their order."""
+    desk, store = Desk(), MemoryStore()
+    with using(desk.once, store, desk.clock):
+        desk.deliver("timeout")
+        said = message_of(lambda: assert_released(store)).splitlines()
+        with pytest.raises(TypeError, match="counts no attempts"):
+            assert_ran_once(store)
+    assert [line.split("  ")[-1].split(" (")[0] for line in said[2:]] == [
+        "acquired by charge/r-1",
+        "held",
+        "the lease ends",
+        "error: TimeoutError: no answer",
+    ]
+
+
+def test_keys_are_given_as_the_work_got_them(desk: Desk) -> None:
+    """Text, numbers, lists, and what is percent-encoded; or the whole token."""
+    for key in ("a/b #1", 7, ["x", 2]):
+        desk.deliver(key, "r")
+        token = assert_completed(desk.once, key, result="r").token
+        assert assert_completed(desk.once, token).token == token
+
+
+def test_an_unknown_token_lists_those_that_there_are(desk: Desk) -> None:
+    """With their states; where there is none at all, what to look at."""
+    assert "there is none at all" in message_of(lambda: assert_completed(desk.once, "6"))
+    desk.deliver("5")
+    desk.deliver("timeout")
+    assert message_of(lambda: assert_completed(desk.once, "6")).splitlines() == [
+        "there is no token of '6'. There are",
+        "  shop/charge/5 (complete)",
+        "  shop/charge/timeout (error)",
+    ]
+    for n in range(30):
+        desk.deliver(f"n{n}")
+    assert message_of(lambda: assert_completed(desk.once, "6")).endswith("… and 12 more")
+
+
+def test_an_ambiguous_key_lists_what_it_could_mean(desk: Desk) -> None:
+    """The same key under two names, and no key where there are two tokens."""
+    desk.once.event(key="id", name="ship")(lambda _: None)({"id": "5"}, lambda_context())
+    desk.deliver("5")
+    for check in (lambda: assert_completed(desk.once, "5"), lambda: assert_completed(desk.once)):
+        said = message_of(check)
+        assert "2 tokens could be meant by" in said
+        assert "  shop/ship/5 (complete)" in said
+
+
+def test_absence_is_asserted(desk: Desk) -> None:
+    """Of one token, and of all."""
+    assert_no_token(desk.once)
+    desk.deliver("5")
+    assert_no_token(desk.once, "6")
+    assert "it is not absent" in message_of(lambda: assert_no_token(desk.once))
+
+
+def test_one_attempt_is_counted(desk: Desk) -> None:
+    """Duplicates are none; a second attempt after a release is."""
+    for _ in range(3):
+        desk.deliver("5")
+    assert_ran_once(desk.once, "5")
+    for _ in range(2):
+        desk.deliver("broken")
+    assert "2 got it" in message_of(lambda: assert_ran_once(desk.once, "broken"))
+
+
+def test_a_recording_store_counts_right_among_threads() -> None:
+    """And remembers extensions, pins and transactions."""
+    store, clock = RecordingStore(), FakeClock()
+    once = Once(service="shop", store=store)
+    once._host.clock = clock
+
+    @once.event(key="id", name="h")
+    def handler(event: dict[str, Any]) -> Any:
+        once.current().extend(500)
+        return once.current().transact([{"Put": {}}], result=1)
+
+    handler({"id": "5"}, lambda_context())
+    told = [chapter.text.split(",")[0] for chapter in store.history["shop/h/5"]]
+    assert told[1:] == ["extended until 2026-11-20T10:20:20.000Z", "completed"]
+    assert store.history["shop/h/5"][-1].text.endswith("in one transaction")
+
+
+def test_a_table_is_looked_into_as_well() -> None:
+    """By the Once that works on it: keys, parts, and what other writes left there."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        desk = Desk()
+        desk.once = Once(table="tokens", client=client, service="shop", keep=timedelta(days=1))
+        desk.handler = desk.once.event(key="id", name="charge")(desk._work)
+        large = "".join(f"{n:x}" for n in range(200_000))
+        client.put_item(TableName="tokens", Item={"lockToken": {"S": "another program's"}})
+        desk.deliver("5", large)
+        assert_completed(desk.once, "5", result=large)
+        assert "  shop/charge/5 (complete)" in message_of(lambda: assert_held(desk.once, "6"))
+        assert "token shop/charge/5 is complete" in message_of(lambda: assert_held(desk.once, "5"))
+
+
+def test_a_store_of_ones_own_is_asked_for_tokens() -> None:
+    """It can read a row, and list none."""
+    desk, store = Desk(), FrailStore(MemoryStore())
+    with using(desk.once, store, desk.clock):
+        desk.deliver("5")
+        assert_completed(store, "shop/charge/5")
+        assert "cannot list" in message_of(lambda: assert_completed(store, "shop/charge/6"))
+        with pytest.raises(TypeError, match="give the whole token"):
+            assert_completed(store)
