@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
 from lambda_once.core.lifecycle import OnLapse
+from lambda_once.core.keys import downstream
 from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, RetryLater
 
@@ -60,6 +61,10 @@ class Lapsed:
     locked_by: str
     created: datetime
     expected_completion: datetime
+
+    def downstream_key(self, label: str = "") -> str:
+        """Return the key that the attempt handed on by `Attempt.downstream_key`: 64 hex digits."""
+        return downstream(self.token, label)
 
 
 Probe = Callable[..., object]

@@ -128,6 +128,26 @@ def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:
     assert seen == [(row.attempt, row.fence, row.locked_by, 5)] * 2
 
 
+def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:
+    """It is the one that the lapsed attempt gave to the next system, and that its successor will give."""
+    handed_on: list[str] = []
+
+    def probe(lapsed: Lapsed) -> object:
+        handed_on.append(lapsed.downstream_key("charge"))
+        return NOT_DONE
+
+    @rig.once.function(key="'order-5'", on_lapse=probe)
+    def work() -> None:
+        handed_on.append(rig.once.current().downstream_key("charge"))
+
+    with rig.crash():
+        work()
+    rig.clock.advance(3_600)
+    work()
+    assert len(handed_on) == 3
+    assert len(set(handed_on)) == 1
+
+
 def test_a_probe_is_not_asked_about_the_living(rig: Rig) -> None:
     """While the lease lasts nobody asks."""
     crashed = Crashed(rig, wait=900, on_lapse=raising)
