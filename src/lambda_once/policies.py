@@ -7,8 +7,9 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
 
-from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.keys import downstream
+from lambda_once.core.lifecycle import OnLapse
+from lambda_once.core.record import Record
 from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, RetryLater
 
@@ -61,6 +62,18 @@ class Lapsed:
     locked_by: str
     created: datetime
     expected_completion: datetime
+
+    @classmethod
+    def of(cls, record: Record) -> Lapsed:
+        """Return what a probe is told of *record*, whose attempt has lapsed."""
+        return cls(
+            record.token,
+            record.attempt,
+            record.fence,
+            record.locked_by,
+            record.created,
+            record.expected_completion,
+        )
 
     def downstream_key(self, label: str = "") -> str:
         """Return the key that the attempt handed on by `Attempt.downstream_key`: 64 hex digits."""

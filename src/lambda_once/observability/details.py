@@ -7,12 +7,14 @@ from collections import Counter
 from datetime import datetime
 from enum import StrEnum
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from lambda_once.core.record import Record
 
 
 class Happening(StrEnum):
@@ -124,6 +126,20 @@ class Details(NamedTuple):
     """A fixed text of this package, never data."""
     differing: str | None = None
     """The names of fields in which a payload differs from the first under its key, never their values."""
+
+    @classmethod
+    def of_row(cls, happening: Happening, record: Record, **more: Any) -> Details:
+        """Return what *record* tells of its attempt, and *more*."""
+        return cls(
+            happening,
+            record.token,
+            attempt=record.attempt,
+            fence=record.fence,
+            locked_by=record.locked_by,
+            created=record.created,
+            expected_completion=record.expected_completion,
+            **more,
+        )
 
     def fields(self) -> dict[str, object]:
         """

@@ -122,16 +122,8 @@ def _decided(
 def _answer(probe: OverdueProbe, record: Record) -> object:
     import asyncio
 
-    lapsed = Lapsed(
-        record.token,
-        record.attempt,
-        record.fence,
-        record.locked_by,
-        record.created,
-        record.expected_completion,
-    )
     try:
-        answer = probe(lapsed)
+        answer = probe(Lapsed.of(record))
         return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
     except Exception as broken:
         # Not chained to what is logged: the message of a user's exception may quote data.

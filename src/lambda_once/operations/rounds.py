@@ -223,15 +223,10 @@ class _Look:
         late = None
         if happening is Happening.OVERDUE:
             late = (self._table.clock.now() - record.expected_completion).total_seconds()
-        details = Details(
+        details = Details.of_row(
             happening,
-            token=record.token,
+            record,
             name=None if name is None else name.name,
-            attempt=record.attempt,
-            fence=record.fence,
-            locked_by=record.locked_by,
-            created=record.created,
-            expected_completion=record.expected_completion,
             delivery=record.delivery,
             seconds=late,
             error=error,

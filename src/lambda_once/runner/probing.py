@@ -68,14 +68,7 @@ class Probing:
             return None
         import asyncio
 
-        lapsed = Lapsed(
-            record.token,
-            record.attempt,
-            record.fence,
-            record.locked_by,
-            record.created,
-            record.expected_completion,
-        )
+        lapsed = Lapsed.of(record)
         try:
             answer = call.plan.probe(lapsed, *call.arguments)
             return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer

@@ -93,15 +93,10 @@ class Story:
         reason: str | None = None,
     ) -> None:
         """Tell what a call met: the row of somebody else's attempt."""
-        details = Details(
-            happening=happening,
+        details = Details.of_row(
+            happening,
+            record,
             name=call.name,
-            token=call.token,
-            attempt=record.attempt,
-            fence=record.fence,
-            locked_by=record.locked_by,
-            created=record.created,
-            expected_completion=record.expected_completion,
             delivery=call.delivery,
             other_delivery=record.delivery,
             error=error,
