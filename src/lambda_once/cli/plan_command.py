@@ -9,10 +9,10 @@ import click
 
 from lambda_once.cli.access import with_output
 from lambda_once.cli.durations import DURATION
-from lambda_once.patterns.ledger_layout import ID_BYTES
-from lambda_once.patterns.ledger_wishes import MOST_SHARDS
+from lambda_once.patterns.ledger.layout import ID_BYTES
+from lambda_once.patterns.ledger.wishes import MOST_SHARDS
 from lambda_once.patterns.sizing import OTHER_BYTES, Plan, plan
-from lambda_once.patterns.sizing_limits import MOST_ITEM_BYTES
+from lambda_once.patterns.sizing.limits import MOST_ITEM_BYTES
 
 if TYPE_CHECKING:
     from datetime import timedelta

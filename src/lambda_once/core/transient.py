@@ -23,6 +23,6 @@ AGAIN: Final = frozenset(
 _SERVER_ERROR: Final = 500
 
 
-def passes(code: str, status: int) -> bool:
-    """Tell whether an error of this *code* and HTTP *status* may be gone at the next try."""
-    return code in AGAIN or status >= _SERVER_ERROR
+def passes(code: str, status: int, codes: frozenset[str] = AGAIN) -> bool:
+    """Tell whether an error of this *code* and HTTP *status* may be gone at the next try; *codes* are."""
+    return code in codes or status >= _SERVER_ERROR

@@ -26,12 +26,21 @@ def typed(value: object) -> dict[str, Any]:
     an empty set, a class of the caller's own.
     """
     serializer, _ = _converters()
+    if isinstance(value, set | frozenset) and not value:
+        raise Misconfigured("an empty set cannot be stored: leave the attribute out")
     try:
-        attribute: dict[str, Any] = serializer.serialize(value)
+        attribute: dict[str, Any] = serializer.serialize(_finite(value))
     except (TypeError, ArithmeticError) as error:
         message = f"a value of type {type(value).__name__} cannot be stored: {error}"
         raise Misconfigured(message) from None
     return attribute
+
+
+def _finite(value: object) -> object:
+    """Return *value*. Raises TypeError for -Infinity, which boto3 lets through."""
+    if isinstance(value, Decimal) and value == -Decimal("Infinity"):
+        raise TypeError("Infinity and NaN not supported")
+    return value
 
 
 def typed_item(values: Mapping[str, object]) -> Item:

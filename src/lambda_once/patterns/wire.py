@@ -12,7 +12,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.transient import passes
+from lambda_once.core.transient import AGAIN, passes
 from lambda_once.errors import Misconfigured, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Wire:
             except (BotoCoreError, ClientError) as error:
                 if code_of(error) == REFUSED:
                     raise ConditionRefused(_standing(error)) from None
-                if not _is_transient(error):
+                if not is_transient(error):
                     table = request.get("TableName", "")
                     raise Misconfigured(f"{operation} on table {table!r} was refused: {error}") from error
                 if tries == TRIES:
@@ -73,9 +73,11 @@ class Wire:
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's name for *error*; for an error of the wire, its class."""
+    """Return AWS' name for *error*; for an error of the wire, its class."""
     response = getattr(error, "response", None)
-    return str(response["Error"]["Code"]) if response else type(error).__name__
+    if not response:
+        return type(error).__name__
+    return str(response["Error"]["Code"]).rpartition(".")[2]  # SQS puts its own name before some
 
 
 def _standing(error: Exception) -> Mapping[str, Mapping[str, Any]] | None:
@@ -83,7 +85,8 @@ def _standing(error: Exception) -> Mapping[str, Mapping[str, Any]] | None:
     return item
 
 
-def _is_transient(error: Exception) -> bool:
+def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
+    """Tell whether the same request may succeed later: no answer, a fault of the server's, one of *codes*."""
     from botocore.exceptions import (
         ClientError,
         ConnectionError,  # noqa: A004  (botocore's own)
@@ -96,7 +99,7 @@ def _is_transient(error: Exception) -> bool:
     if not isinstance(error, ClientError):
         return False
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return passes(code_of(error), status)
+    return passes(code_of(error), status, codes)
 
 
 def _new_client() -> Any:

@@ -1,0 +1,46 @@
+"""
+Counts loyalty points: an SQS function that needs no token, because the sum remembers what went into it.
+
+The points of an order and the order's id go into one item in one write, so a message that comes again changes
+nothing. Points may be spent down to nothing and no further: what goes beyond that is refused, for good, and
+the same message again is no refusal if it was the one that spent them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from lambda_once.patterns.fifo import work_in_order
+from lambda_once.patterns.ledger import BelowFloor, Entry, Ledger
+
+from .settings import KEEP
+
+logger = Logger()
+POINTS = Ledger(os.environ.get("LOYALTY_TABLE", "loyalty"), key="customer", window=KEEP)
+
+
+def count(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Count a batch of messages; those that fail come back."""
+    del context
+    return work_in_order(event, _count)
+
+
+def _count(record: dict[str, Any]) -> None:
+    order = json.loads(record["body"])
+    known = {"order": order["orderId"], "kind": order["kind"]}
+    try:
+        entry = POINTS.add(
+            order["customer"],
+            {"balance": order["points"], "entries": 1},
+            id=f"{order['orderId']}/{order['kind']}",
+            floor={"balance": 0},
+            set={"lastOrder": order["orderId"]},
+        )
+    except BelowFloor:
+        logger.warning("loyalty.refused", extra=known)  # settled: trying again gives nobody points
+    else:
+        logger.info("loyalty.counted" if entry is Entry.APPLIED else "loyalty.duplicate", extra=known)

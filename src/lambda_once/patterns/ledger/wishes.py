@@ -1,0 +1,136 @@
+"""What callers of a ledger wish for, checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.items import Item, typed, typed_item
+from lambda_once.patterns.ledger.layout import is_its_own
+
+if TYPE_CHECKING:
+    from lambda_once.patterns.ledger.requests import Number
+
+KeyPart = str | bytes | int | Decimal
+Key = KeyPart | tuple[KeyPart, ...]
+
+SEPARATOR: Final = "#"
+MOST_SHARDS: Final = 1_000
+
+_LONGEST_NAME: Final = 255
+_PATH: Final = frozenset(".[]")
+
+
+def key_names(key: object) -> tuple[str, ...]:
+    """Return the names of the key attributes. Raises `Misconfigured`."""
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, tuple | list) or len(names) not in (1, 2) or len({*names}) != len(names):
+        raise Misconfigured(f"key names one or two attributes, the partition key first, not {key!r}")
+    for name in names:
+        _check_name(name, ())
+    return tuple(names)
+
+
+def shard_count(shards: object) -> int:
+    """Return the number of shards. Raises `Misconfigured`."""
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
+        raise Misconfigured(f"a ledger has 1 to {MOST_SHARDS:,} shards, not {shards!r}")
+    return shards
+
+
+def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
+    """
+    Return the key of the item, of its shard where there are several. Raises `Misconfigured`.
+
+    The shard stands behind the partition key, for each is to have a partition of its own.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) != len(names):
+        raise Misconfigured(f"a key here is {' and '.join(names)}: {len(names)} parts, not {len(parts)}")
+    for name, part in zip(names, parts, strict=True):
+        _check_key_part(name, part)
+    if shard is not None:
+        parts = (_sharded(names[0], parts[0], shard), *parts[1:])
+    return typed_item(dict(zip(names, parts, strict=True)))
+
+
+def checked_amounts(amounts: object, apart: tuple[str, ...]) -> dict[str, Number]:
+    """Return what is to be added, by counter. Raises `Misconfigured`."""
+    return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
+
+
+def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Number]:
+    """Return the floors. Raises `Misconfigured`, also for one of a counter that nothing is added to."""
+    floors = {name: _number(name, each) for name, each in _named("floor", floor, ()).items()}
+    if not floors.keys() <= amounts.keys():
+        strange = sorted(floors.keys() - amounts.keys())
+        raise Misconfigured(f"floor names {strange}, to which nothing is added: name counters of this write")
+    return floors
+
+
+def checked_values(what: str, values: object, apart: tuple[str, ...]) -> dict[str, object]:
+    """Return attributes that are to be set. Raises `Misconfigured`."""
+    found = _named(what, values, apart)
+    typed_item(found)
+    return found
+
+
+def checked_expected(expected: object, apart: tuple[str, ...]) -> dict[str, object]:
+    """Return what attributes must stand at. Raises `Misconfigured`."""
+    found = _named("expected", expected, apart)
+    if not found:
+        raise Misconfigured("expected names no attribute: name what was read, such as a version")
+    for name, each in found.items():
+        if not isinstance(each, str | bytes | bool | int | Decimal | None):
+            raise Misconfigured(
+                f"expected {name!r} is a {type(each).__name__}: compare text, bytes, a number, a bool or None"
+            )
+    typed_item(found)
+    return found
+
+
+def _named(what: str, given: object, apart: tuple[str, ...]) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        raise Misconfigured(f"{what} is a mapping by attribute, not a {type(given).__name__}")
+    for name in given:
+        _check_name(name, apart)
+    return dict(given)
+
+
+def _check_name(name: object, apart: tuple[str, ...]) -> None:
+    if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
+        raise Misconfigured(f"an attribute's name is text of 1 to {_LONGEST_NAME} bytes, not {name!r}")
+    if _PATH & {*name}:
+        raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, no paths into them")
+    if is_its_own(name):
+        raise Misconfigured(
+            f"attribute {name!r}: b and a number, bt, bv and bw are the ledger's own: rename it"
+        )
+    if name in apart:
+        raise Misconfigured(f"attribute {name!r} is named twice, or belongs to the key")
+
+
+def _number(name: str, amount: object) -> Number:
+    if isinstance(amount, bool) or not isinstance(amount, int | Decimal):
+        kind = type(amount).__name__
+        raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")
+    if isinstance(amount, Decimal) and not amount.is_finite():
+        raise Misconfigured(f"attribute {name!r}: {amount} is no amount")
+    try:
+        typed(amount)  # refuses what has more than 38 digits
+    except Misconfigured as error:
+        raise Misconfigured(f"attribute {name!r}: {error}") from None
+    return amount
+
+
+def _check_key_part(name: str, part: object) -> None:
+    if isinstance(part, bool) or not isinstance(part, str | bytes | int | Decimal) or part in ("", b""):
+        raise Misconfigured(f"key {name!r} is text, bytes or a number, and not empty: it is {part!r}")
+
+
+def _sharded(name: str, part: object, shard: int) -> str:
+    if not isinstance(part, str) or SEPARATOR in part:
+        raise Misconfigured(f"key {name!r} of a sharded ledger is text without {SEPARATOR!r}, not {part!r}")
+    return f"{part}{SEPARATOR}{shard}"

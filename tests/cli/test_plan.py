@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lambda_once.cli.app import app
+from lambda_once.patterns.sizing import Plan, plan
+from tests.cli.shop import complaint
+
+
+def _run(line: str) -> Result:
+    """Call the command without a table, credentials or a region: it has no need of them."""
+    return CliRunner().invoke(app, ["plan", *line.split()], catch_exceptions=False)
+
+
+def _told(line: str) -> Any:
+    ran = _run(f"{line} --output json")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    return json.loads(ran.stdout)
+
+
+def test_it_says_in_words_what_the_plan_says() -> None:
+    """A line each, on standard output."""
+    ran = _run("--lifetime 5m")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == plan(lifetime=300).explain()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("--lifetime 5m", plan(lifetime=300)),
+        ("--rate 100/s --lifetime 5m", plan(rate=100, lifetime=300)),
+        ("--rate 100 --lifetime 300s", plan(rate=100, lifetime=300)),
+        ("--rate 90/m", plan(rate=1.5)),
+        ("--rate 5/h --shards 2", plan(rate=5 / 3600, shards=2)),
+        ("--rate 0.5/d --lifetime 14d", plan(rate=0.5 / 86_400, lifetime=timedelta(days=14))),
+        ("--lifetime 2h --id-bytes 36 --other-bytes 0", plan(lifetime=7_200, id_bytes=36, other_bytes=0)),
+        ("--rate 10 --lifetime 5m --id-bytes max", plan(rate=10, lifetime=300, id_bytes=None)),
+        ("--rate 10 --lifetime 5m --other-bytes max", plan(rate=10, lifetime=300, other_bytes=None)),
+        ("--rate 1 --lifetime 5m --shards 1", plan(rate=1, lifetime=300, shards=1)),
+    ],
+)
+def test_options_are_the_arguments_of_plan(line: str, found: Plan) -> None:
+    """What is left out is found; ``max`` leaves a size out."""
+    told = _told(line)
+    assert told["rate"] == found.rate
+    assert timedelta(seconds=told["lifetime"]) == found.lifetime
+    assert timedelta(seconds=told["remembered"]) == found.remembered
+    assert (told["shards"], told["idBytes"], told["otherBytes"], told["buckets"]) == (
+        found.shards,
+        found.id_bytes,
+        found.other_bytes,
+        found.buckets,
+    )
+    assert (told["ids"], told["itemBytes"], told["limit"]) == (
+        found.ids,
+        found.item_bytes,
+        found.limit.value,
+    )
+    assert (told["writeUnits"], told["itemUnits"], told["totalUnits"], told["readUnits"]) == (
+        found.write_units,
+        found.item_units,
+        found.total_units,
+        found.read_units,
+    )
+    assert told["solved"] == (None if found.solved is None else found.solved.value)
+
+
+def test_a_plan_is_one_line_of_jsonl() -> None:
+    """For scripts."""
+    (line,) = _run("--lifetime 5m --output jsonl").stdout.splitlines()
+    assert json.loads(line) == _told("--lifetime 5m")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "nothing says how often it is written, or how long ids count"),
+        ("--shards 3", "nothing says how often"),
+        ("--rate 100/s --lifetime 5m --shards 1", "too many for 1 item: give 5 shards, at most 20 writes a"),
+        ("--rate 1000/s", "however short ids are remembered: give 5 shards or more"),
+        ("--rate 900000 --lifetime 14d", "shards, and 1,000 is the most"),
+        ("--rate 1/s --id-bytes max", "a rate and a lifetime: give both"),
+        ("--rate 1 --lifetime 1m --id-bytes max --other-bytes max", "one size follows from the other"),
+        ("--rate 20/x", "'20/x' is no rate: give 20/s, 90/m, 5/h or 100/d"),
+        ("--rate 0/s", "'0/s' is no rate"),
+        ("--rate -1/s", "'-1/s' is no rate"),
+        ("--rate 999999999", "rate is 999999999.0: give writes a second"),
+        ("--lifetime 0s", "lifetime is 0:00:00: give a time"),
+        ("--lifetime 5", "'5' is no length of time"),
+        ("--lifetime 99999w", "lifetime is 699993 days"),
+        ("--lifetime 5m --shards 0", "0 is not in the range"),
+        ("--lifetime 5m --id-bytes 0", "0 is not in the range"),
+        ("--lifetime 5m --id-bytes -1", "-1 is not in the range"),
+        ("--lifetime 5m --id-bytes many", "'many' is not a valid"),
+        ("--lifetime 5m --other-bytes 409600", "more than an item may have"),
+    ],
+)
+def test_bad_input_is_one_line(line: str, why: str) -> None:
+    """Of what is wrong and what could be, with exit code 2."""
+    assert why in complaint(_run(line))
