@@ -1,0 +1,456 @@
+"""What one caller of a ratchet gets."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.ratchet import LostRace, Ratchet, Stale, TooFarAhead, Written
+from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.patterns.ratchet.requests import ANYTHING
+from lambda_once.patterns.ratchet.stamps import Stamp
+from lambda_once.testing import FakeClock
+from tests.patterns.conftest import Ground
+from tests.patterns.faulty import FaultyClient, every_second_answer_lost
+
+NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+MS = 1_795_169_520_000
+LAMP = {"pk": "lamp"}
+ITEM = {**LAMP, "price": 10}
+EVERYTHING = {
+    "pk": "everything",
+    "text": "ü",
+    "price": Decimal("12.50"),
+    "count": 3,
+    "raw": b"\x00\x01",
+    "flag": False,
+    "nothing": None,
+    "empty": "",
+    "list": [1, {"a": {"b"}}],
+    "names": {"a", "b"},
+    "numbers": {1, 2},
+    "ttl": 99,
+}
+
+
+def rows(ground: Ground, table: str) -> list[dict[str, Any]]:
+    """Return all that is stored, tombstones included."""
+    items: list[dict[str, Any]] = ground.client.scan(TableName=table, ConsistentRead=True)["Items"]
+    return items
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """The clock of the ratchet."""
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def table(ground: Ground) -> str:
+    """An empty table of one key attribute."""
+    return ground.table()
+
+
+@pytest.fixture
+def ratchet(ground: Ground, table: str, clock: FakeClock) -> Ratchet:
+    """A ratchet of times on that table."""
+    return Ratchet(table, ground.client, clock=clock)
+
+
+def test_what_is_put_is_got(ratchet: Ratchet) -> None:
+    """Every type that DynamoDB has, with the timestamp and without what the ratchet keeps for itself."""
+    assert ratchet.put(EVERYTHING, NOW) == Written(MS)
+    assert ratchet.get({"pk": "everything"}) == {**EVERYTHING, "ts": MS}
+    assert ratchet.get({"pk": "everything"}, consistent=False) == {**EVERYTHING, "ts": MS}
+
+
+def test_the_newer_write_stands(ratchet: Ratchet) -> None:
+    """An older put and an older delete are stale, and told what stands."""
+    assert ratchet.put(ITEM, MS + 5) == Written(MS + 5)
+    assert ratchet.put({**LAMP, "price": 9}, MS + 4) == Stale(MS + 4, MS + 5)
+    assert ratchet.delete(LAMP, MS + 4) == Stale(MS + 4, MS + 5)
+    assert ratchet.get(LAMP) == {**ITEM, "ts": MS + 5}
+    assert ratchet.put({**LAMP, "colour": "red"}, MS + 6) == Written(MS + 6)
+    assert ratchet.get(LAMP) == {**LAMP, "colour": "red", "ts": MS + 6}
+
+
+def test_a_write_may_be_repeated(ratchet: Ratchet) -> None:
+    """The same under the same timestamp is written, however often."""
+    for _ in range(3):
+        assert ratchet.put(ITEM, MS) == Written(MS)
+    for _ in range(3):
+        assert ratchet.delete(LAMP, MS + 1) == Written(MS + 1)
+    assert ratchet.get(LAMP) is None
+
+
+def test_of_two_contents_of_one_timestamp_one_stands_in_both_orders(
+    ground: Ground, table: str, ratchet: Ratchet
+) -> None:
+    """Which one is arbitrary; that the other is refused, wherever it comes, is not."""
+    left = []
+    for order in ((1, 2), (2, 1)):
+        outcomes = {price: ratchet.put({**LAMP, "price": price}, MS) for price in order}
+        left.append(ratchet.get(LAMP))
+        assert left[-1] is not None
+        assert outcomes[left[-1]["price"]] == Written(MS)
+        assert ratchet.put({**LAMP, "price": 3 - left[-1]["price"]}, MS) == Stale(MS, MS)
+        ground.client.delete_item(TableName=table, Key={"pk": {"S": "lamp"}})
+    assert left[0] == left[1]
+
+
+def test_a_delete_outranks_every_put_of_its_timestamp(ratchet: Ratchet) -> None:
+    """Before or after it."""
+    assert ratchet.put(ITEM, MS) == Written(MS)
+    assert ratchet.delete(LAMP, MS) == Written(MS)
+    assert ratchet.put(ITEM, MS) == Stale(MS, MS)
+    assert ratchet.get(LAMP) is None
+    assert ratchet.put(ITEM, MS + 1) == Written(MS + 1)
+
+
+def test_a_tombstone_is_small_and_expires(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """Of a large item only key, timestamp, mark and ttl stay: thirty days from the delete, by its clock."""
+    ratchet.put({**ITEM, "text": "x" * 10_000}, MS - 1_000)
+    ratchet.delete(LAMP, MS - 999)
+    assert rows(ground, table) == [
+        {
+            "pk": {"S": "lamp"},
+            "ts": {"N": str(MS - 999)},
+            "deleted": {"BOOL": True},
+            "ttl": {"N": str((MS + 30 * 86_400_000) // 1_000)},
+        }
+    ]
+
+
+def test_an_item_that_was_never_there_can_be_deleted(ratchet: Ratchet) -> None:
+    """Its put may be on its way yet, and is older."""
+    assert ratchet.delete(LAMP, MS) == Written(MS)
+    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
+    assert ratchet.get(LAMP) is None
+
+
+def test_a_tombstone_counts_after_its_ttl_until_dynamodb_takes_it(ratchet: Ratchet, clock: FakeClock) -> None:
+    """It may do so days later; what is older stays refused."""
+    ratchet.delete(LAMP, MS)
+    clock.advance(timedelta(days=31).total_seconds())
+    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
+
+
+def test_once_a_tombstone_is_gone_a_late_put_resurrects(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """What nobody remembers cannot be refused: the ttl must exceed the longest that a write is on its way."""
+    ratchet.put(ITEM, MS)
+    ratchet.delete(LAMP, MS + 1)
+    ground.client.delete_item(TableName=table, Key={"pk": {"S": "lamp"}})  # as DynamoDB's TTL does
+    assert ratchet.put(ITEM, MS) == Written(MS)
+    assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
+
+
+def test_an_item_without_a_timestamp_is_older_than_all(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """A table may be taken over as it is."""
+    ground.client.put_item(TableName=table, Item={"pk": {"S": "lamp"}, "price": {"N": "1"}})
+    assert ratchet.get(LAMP) == {**LAMP, "price": 1}
+    assert ratchet.put(ITEM, MS, expected=None) == LostRace(MS, None)
+    assert ratchet.put(ITEM, MS) == Written(MS)
+
+
+def test_an_item_of_another_writer_is_outranked(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """One that something else wrote has a timestamp and no rank: of the same timestamp ours stands."""
+    item = {"pk": {"S": "lamp"}, "price": {"N": "1"}, "ts": {"N": str(MS)}}
+    ground.client.put_item(TableName=table, Item=item)
+    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
+    assert ratchet.put(ITEM, MS, expected={**LAMP, "price": 1, "ts": MS}) == Written(MS)
+
+
+# -- tokens that are no times
+
+
+@pytest.mark.parametrize(("older", "newer"), [(9, 10), (-1, 0), ("09", "10"), ("a", "b"), ("Z", "a")])
+def test_any_token_that_grows(
+    ground: Ground, table: str, clock: FakeClock, older: Stamp, newer: Stamp
+) -> None:
+    """Numbers by value, texts by their characters."""
+    ratchet = Ratchet(table, ground.client, ahead=None, clock=clock)
+    assert ratchet.put(ITEM, newer) == Written(newer)
+    assert ratchet.put(ITEM, older) == Stale(older, newer)
+    assert ratchet.delete(LAMP, older) == Stale(older, newer)
+    assert ratchet.delete(LAMP, newer) == Written(newer)
+
+
+@pytest.mark.parametrize(("stored", "mine"), [("9", "10"), ("10", "9")])
+def test_texts_of_two_lengths_are_refused(
+    ground: Ground, table: str, clock: FakeClock, stored: Stamp, mine: Stamp
+) -> None:
+    """They have no order: an error, and what stands is as it was."""
+    check_refused(Ratchet(table, ground.client, ahead=None, clock=clock), stored, mine)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("stored", "mine"), [(9, "10"), ("9", 10), (10, "9"), ("10", 9)])
+def test_tokens_of_two_types_are_refused(
+    engine: Ground, clock: FakeClock, stored: Stamp, mine: Stamp
+) -> None:
+    """The same of a number and a text; moto 5.2.5 raises TypeError when it compares them."""
+    check_refused(Ratchet(engine.table(), engine.client, ahead=None, clock=clock), stored, mine)
+
+
+def check_refused(ratchet: Ratchet, stored: Stamp, mine: Stamp) -> None:
+    """Check that neither write passes over what stands, expected or not."""
+    ratchet.put(ITEM, stored)
+    for expected in (ANYTHING, {**ITEM, "ts": stored}):
+        with pytest.raises(Misconfigured, match="no order"):
+            ratchet.put({**LAMP, "price": 2}, mine, expected=expected)
+        with pytest.raises(Misconfigured, match="no order"):
+            ratchet.delete(LAMP, mine, expected=expected)
+    assert ratchet.get(LAMP) == {**ITEM, "ts": stored}
+
+
+def test_without_the_width_a_text_goes_back(
+    ground: Ground, table: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: "9" replaces "10"."""
+    monkeypatch.setattr(ratchet_requests, "OF_ONE_WIDTH", ":width = :width")
+    ratchet = Ratchet(table, ground.client, ahead=None, clock=clock)
+    ratchet.put(ITEM, "10")
+    assert ratchet.put(ITEM, "9") == Written("9")
+
+
+# -- clocks
+
+
+def test_a_timestamp_far_ahead_is_refused_before_it_blocks_the_item(
+    ground: Ground, table: str, ratchet: Ratchet, clock: FakeClock
+) -> None:
+    """Nothing is written; once the clock has come near it, it is."""
+    ahead = NOW + timedelta(minutes=6)
+    with pytest.raises(TooFarAhead, match=r"10:18:00.000Z.*10:12:00.000Z"):
+        ratchet.put(ITEM, ahead)
+    with pytest.raises(TooFarAhead, match=r"10:18:00.000Z.*10:12:00.000Z"):
+        ratchet.delete(LAMP, ahead)
+    assert rows(ground, table) == []
+    clock.advance(60)
+    assert ratchet.put(ITEM, ahead) == Written(MS + 360_000)
+
+
+def test_an_item_that_is_blocked_is_told(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """What a writer with a wrong clock left refuses all others: not as stale, which would be overlooked."""
+    ahead = FakeClock(NOW + timedelta(hours=1))
+    skewed = Ratchet(table, ground.client, clock=ahead)
+    with skewed.attempt() as attempt:
+        assert attempt.put(ITEM) == Written(MS + 3_600_000)
+    with pytest.raises(TooFarAhead, match=r"what stands at .*lamp.* has the timestamp 2026-11-20T11:12"):
+        ratchet.put(ITEM, MS)
+
+
+def test_without_the_bound_an_item_is_blocked(ground: Ground, table: str, clock: FakeClock) -> None:
+    """Negative twin: one wrong timestamp, and every right one is stale."""
+    unbounded = Ratchet(table, ground.client, ahead=None, clock=clock)
+    assert unbounded.put(ITEM, NOW + timedelta(days=365)) == Written(MS + 365 * 86_400_000)
+    assert isinstance(unbounded.put(ITEM, NOW), Stale)
+
+
+# -- attempts
+
+
+def test_an_attempt_keeps_its_timestamp(ratchet: Ratchet, clock: FakeClock) -> None:
+    """Its repetitions say the same, whatever the clock says meanwhile."""
+    with ratchet.attempt() as attempt:
+        assert attempt.stamp == MS
+        assert attempt.put(ITEM) == Written(MS)
+        clock.advance(10)
+        assert attempt.put(ITEM) == Written(MS)
+        assert ratchet.put(ITEM, attempt) == Written(MS)
+        assert attempt.delete({"pk": "other"}) == Written(MS)
+
+
+def test_a_retry_with_a_fresh_timestamp_undoes_what_came_between(ratchet: Ratchet, clock: FakeClock) -> None:
+    """Why an attempt keeps it: a retry that takes the time anew brings the old content back as the newest."""
+    with ratchet.attempt() as first:
+        first.put(ITEM)
+        clock.advance(1)
+        with ratchet.attempt() as second:
+            second.put({**LAMP, "price": 20})
+        clock.advance(1)
+        assert first.put(ITEM) == Stale(MS, MS + 1_000)
+    assert ratchet.get(LAMP) == {**LAMP, "price": 20, "ts": MS + 1_000}
+    assert ratchet.put(ITEM, clock.now()) == Written(MS + 2_000)  # the negative twin
+    assert ratchet.get(LAMP) == {**ITEM, "ts": MS + 2_000}
+
+
+def test_hedged_writes_of_one_attempt_are_one_write(ratchet: Ratchet) -> None:
+    """Eight threads send it; each is told that it stands."""
+    with ratchet.attempt() as attempt, ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(lambda _: attempt.put(ITEM), range(8)))
+    assert outcomes == [Written(MS)] * 8
+
+
+def test_two_attempts_in_one_millisecond_are_two(ratchet: Ratchet) -> None:
+    """The later change of one writer stands."""
+    for price in (1, 2, 3):
+        with ratchet.attempt() as attempt:
+            assert attempt.put({**LAMP, "price": price}) == Written(MS + price - 1)
+    assert ratchet.get(LAMP) == {**LAMP, "price": 3, "ts": MS + 2}
+
+
+def test_an_attempt_writes_one_content_to_an_item(ratchet: Ratchet) -> None:
+    """A second one under the same timestamp would be left to chance: refused, and the first stands."""
+    with ratchet.attempt() as attempt:
+        attempt.put(ITEM)
+        with pytest.raises(Misconfigured, match="lamp"):
+            attempt.put({**LAMP, "price": 11})
+        with pytest.raises(Misconfigured, match="lamp"):
+            attempt.delete(LAMP)
+    assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
+
+
+def test_an_attempt_ends_with_its_block(ratchet: Ratchet) -> None:
+    """What comes later is another change."""
+    with ratchet.attempt() as attempt:
+        pass
+    with pytest.raises(Misconfigured, match="is over"):
+        attempt.put(ITEM)
+    assert ratchet.get(LAMP) is None
+
+
+def test_an_attempt_takes_a_token(ground: Ground, table: str, clock: FakeClock, ratchet: Ratchet) -> None:
+    """Where timestamps are no times it must be given; else it may be."""
+    tokens = Ratchet(table, ground.client, ahead=None, clock=clock)
+    with tokens.attempt("0007") as attempt:
+        assert attempt.put(ITEM) == Written("0007")
+    with pytest.raises(Misconfigured, match="ahead=None"):
+        tokens.attempt()
+    assert ratchet.attempt(NOW - timedelta(seconds=1)).stamp == MS - 1_000
+    with pytest.raises(Misconfigured):
+        ratchet.attempt("0007")
+
+
+# -- what was read
+
+
+def test_a_write_of_what_was_read_wins_or_loses_the_race(ratchet: Ratchet) -> None:
+    """Two read the same; the first write stands, the second is told to read again, though it is newer."""
+    ratchet.put(ITEM, MS)
+    read = ratchet.get(LAMP)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Written(MS + 1)
+    assert ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read) == LostRace(MS + 2, MS + 1)
+    assert ratchet.delete(LAMP, MS + 2, expected=read) == LostRace(MS + 2, MS + 1)
+    assert ratchet.get(LAMP) == {**LAMP, "price": 11, "ts": MS + 1}
+    assert ratchet.delete(LAMP, MS + 3, expected=ratchet.get(LAMP)) == Written(MS + 3)
+
+
+def test_stale_is_told_apart_from_a_lost_race(ratchet: Ratchet) -> None:
+    """What was read still stands, and is newer: no reading helps, only a later timestamp."""
+    ratchet.put(ITEM, MS + 5)
+    read = ratchet.get(LAMP)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 4, expected=read) == Stale(MS + 4, MS + 5)
+    with ratchet.attempt(after=MS + 5) as attempt:
+        assert attempt.put({**LAMP, "price": 11}, expected=read) == Written(MS + 6)
+
+
+def test_nothing_may_be_what_was_read(ratchet: Ratchet) -> None:
+    """Of two that found nothing one creates; a tombstone is nothing too, but for its timestamp."""
+    assert ratchet.put(ITEM, MS, expected=None) == Written(MS)
+    assert ratchet.put({**LAMP, "price": 2}, MS + 1, expected=None) == LostRace(MS + 1, MS)
+    ratchet.delete(LAMP, MS + 2)
+    assert ratchet.put(ITEM, MS + 1, expected=None) == Stale(MS + 1, MS + 2)
+    assert ratchet.put(ITEM, MS + 3, expected=None) == Written(MS + 3)
+
+
+def test_what_was_read_and_deleted_since_is_a_lost_race(ratchet: Ratchet) -> None:
+    """By a delete of its own timestamp too."""
+    ratchet.put(ITEM, MS)
+    read = ratchet.get(LAMP)
+    ratchet.delete(LAMP, MS)
+    assert ratchet.put({**LAMP, "price": 2}, MS + 1, expected=read) == LostRace(MS + 1, MS)
+
+
+def test_a_race_is_not_lost_against_oneself(ground: Ground, table: str, clock: FakeClock) -> None:
+    """The answer is lost, the retry finds its own write in place of what was read: it is written."""
+    faulty = FaultyClient(ground.client, every_second_answer_lost())
+    ratchet = Ratchet(table, faulty, clock=clock)
+    for n in range(6):
+        read = ratchet.get(LAMP)
+        assert ratchet.put({**LAMP, "price": n}, MS + n, expected=read) == Written(MS + n)
+        if n % 2:
+            assert ratchet.delete(LAMP, MS + n, expected=ratchet.get(LAMP)) == Written(MS + n)
+
+
+def test_without_its_own_write_a_race_is_lost_against_oneself(
+    ground: Ground, table: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: what only lost its answer would be told to read and write again."""
+    monkeypatch.setattr(ratchet_requests, "OWN_PUT", "(:rank <> :rank)")
+    ratchet = Ratchet(table, FaultyClient(ground.client, every_second_answer_lost()), clock=clock)
+    assert ratchet.put({"pk": "first"}, MS, expected=None) == Written(MS)
+    assert ratchet.put({"pk": "second"}, MS, expected=None) == LostRace(MS, MS)
+
+
+def test_without_what_was_read_an_update_is_lost(ratchet: Ratchet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: the second of two that read the same replaces what the first made of it."""
+    monkeypatch.setattr(ratchet_requests, "AS_READ", "(:read = :read AND :readrank = :readrank)")
+    ratchet.put(ITEM, MS)
+    read = ratchet.get(LAMP)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Written(MS + 1)
+    assert ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read) == Written(MS + 2)
+
+
+def test_what_never_was_read_is_no_expectation(ground: Ground, table: str, ratchet: Ratchet) -> None:
+    """An item without a timestamp says nothing of what stands: refused before anything is sent."""
+    with pytest.raises(Misconfigured, match="expected has no 'ts'"):
+        ratchet.put(ITEM, MS, expected=ITEM)
+    assert rows(ground, table) == []
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize("ts", [1.5, True, None, "0007", 1_795_169_520, datetime(2026, 11, 20)])  # noqa: DTZ001
+def test_a_timestamp_of_a_wrong_type_writes_nothing(
+    ground: Ground, table: str, ratchet: Ratchet, ts: Any
+) -> None:
+    """A float, a bool, None, text, seconds and a naive time are refused by both."""
+    with pytest.raises(Misconfigured):
+        ratchet.put(ITEM, ts)
+    with pytest.raises(Misconfigured):
+        ratchet.delete(LAMP, ts)
+    assert rows(ground, table) == []
+
+
+def test_an_item_over_the_limit_of_dynamodb_writes_nothing(ratchet: Ratchet) -> None:
+    """400 KB: the error is DynamoDB's, under a name that says that a retry is of no use."""
+    with pytest.raises(Misconfigured, match="put_item"):
+        ratchet.put({**LAMP, "text": "x" * 410_000}, MS)
+    assert ratchet.get(LAMP) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tombstone_ttl": timedelta(0)},
+        {"tombstone_ttl": timedelta(days=-1)},
+        {"tombstone_ttl": timedelta.max},
+        {"ahead": timedelta(seconds=-1)},
+        {"key": ()},
+        {"key": ("pk", "sk", "more")},
+        {"stamp": "deleted"},
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any]) -> None:
+    """When the ratchet is made, not when it is used."""
+    with pytest.raises(Misconfigured):
+        Ratchet("products", **options)
+
+
+def test_nothing_is_connected_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ratchet is made at import; without a region no client can be."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    Ratchet("products")
+
+
+def test_what_could_break_the_ratchet_is_not_offered() -> None:
+    """Partial updates and unconditional batches would depend on what they meet."""
+    offered = {name for name in dir(Ratchet) if not name.startswith("_")}
+    assert offered == {"attempt", "batch_get", "delete", "get", "put", "query"}

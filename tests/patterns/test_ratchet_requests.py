@@ -1,0 +1,164 @@
+"""The requests of a ratchet, as values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.items import typed_item
+from lambda_once.patterns.ratchet.requests import (
+    DELETE_IS_NEWER,
+    NOTHING_READ,
+    OWN_PUT,
+    PUT_IS_NEWER,
+    Shape,
+    get,
+    put,
+    query,
+    rank_of,
+    tombstone,
+)
+
+SHAPE = Shape("products", ("pk", "sk"), "ts")
+KEY = {"pk": "p", "sk": "s"}
+
+
+def test_a_put_replaces_the_whole_item_under_one_condition() -> None:
+    """Content, stamp and rank in one PutItem, which gives back what stands where it is refused."""
+    write = put(SHAPE, {**KEY, "price": 5}, 1_000)
+    rank = rank_of(typed_item({**KEY, "price": 5}))
+    assert write.request() == {
+        "TableName": "products",
+        "Item": {
+            "pk": {"S": "p"},
+            "sk": {"S": "s"},
+            "price": {"N": "5"},
+            "ts": {"N": "1000"},
+            "_rank": {"S": rank},
+        },
+        "ConditionExpression": f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})",
+        "ExpressionAttributeNames": {"#ts": "ts", "#deleted": "deleted", "#rank": "_rank"},
+        "ExpressionAttributeValues": {":ts": {"N": "1000"}, ":rank": {"S": rank}},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def test_a_tombstone_keeps_key_stamp_mark_and_ttl_only() -> None:
+    """It is one PutItem too, and nothing of the item's content is left."""
+    request = tombstone(SHAPE, KEY, 1_000, 99).request()
+    assert request["Item"] == {
+        "pk": {"S": "p"},
+        "sk": {"S": "s"},
+        "ts": {"N": "1000"},
+        "deleted": {"BOOL": True},
+        "ttl": {"N": "99"},
+    }
+    assert request["ConditionExpression"] == f"attribute_not_exists(#ts) OR ({DELETE_IS_NEWER})"
+    assert request["ExpressionAttributeNames"] == {"#ts": "ts"}
+    assert request["ExpressionAttributeValues"] == {":ts": {"N": "1000"}}
+
+
+def test_text_is_compared_with_text_of_its_length_only() -> None:
+    """The condition of a text asks for the width of what stands."""
+    request = put(SHAPE, KEY, "0007").request()
+    assert "(size(#ts) = :width AND (" in request["ConditionExpression"]
+    assert request["ExpressionAttributeValues"][":width"] == {"N": "4"}
+
+
+def test_an_expectation_is_a_further_condition() -> None:
+    """What is newer is asked first; then what was read must stand, or this very write."""
+    request = put(SHAPE, KEY, 7).request(None)
+    newer = f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})"
+    assert request["ConditionExpression"] == f"({newer}) AND ({NOTHING_READ} OR {OWN_PUT})"
+    assert request["ExpressionAttributeNames"]["#pk"] == "pk"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"n": Decimal("1.00")}, {"n": 1}),
+        ({"n": (1, 2)}, {"n": [1, 2]}),
+        ({"n": {"b", "a"}}, {"n": {"a", "b"}}),
+    ],
+)
+def test_what_is_stored_as_the_same_has_one_rank(one: dict[str, object], other: dict[str, object]) -> None:
+    """However a number, a list or a set was written by its caller."""
+    assert rank_of(typed_item(one)) == rank_of(typed_item(other))
+
+
+@pytest.mark.parametrize(
+    "other", [{"n": "1"}, {"n": {1}}, {"n": [1]}, {"m": 1}, {"n": b"1"}, {"n": True}, {}]
+)
+def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
+    """Types count, and names do."""
+    assert rank_of(typed_item(other)) != rank_of(typed_item({"n": 1}))
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "stamp"),
+    [
+        ("", ("pk",), "ts"),
+        ("t", (), "ts"),
+        ("t", ("a", "b", "c"), "ts"),
+        ("t", ("",), "ts"),
+        ("t", ("pk",), ""),
+        ("t", ("pk", "pk"), "ts"),
+        ("t", ("ts",), "ts"),
+        ("t", ("pk",), "deleted"),
+        ("t", ("ttl",), "ts"),
+        ("t", ("pk",), "_rank"),
+    ],
+)
+def test_a_shape_with_names_that_collide_is_refused(table: str, key: tuple[str, ...], stamp: str) -> None:
+    """One or two names for the key, and none of them used for anything else."""
+    with pytest.raises(Misconfigured):
+        Shape(table, key, stamp)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"pk": "p"}, {"pk": "", "sk": "s"}, {"pk": True, "sk": "s"}, {"pk": 1.5, "sk": "s"}]
+)
+def test_what_is_no_key_is_refused(bad: dict[str, object]) -> None:
+    """A part missing or empty, a bool, a float: before anything is sent."""
+    with pytest.raises(Misconfigured, match="key attribute"):
+        get(SHAPE, bad, consistent=True)
+    with pytest.raises(Misconfigured, match="key attribute"):
+        put(SHAPE, bad, 1)
+    with pytest.raises(Misconfigured, match="key attribute"):
+        tombstone(SHAPE, bad, 1, 1)
+
+
+def test_more_than_a_key_is_refused() -> None:
+    """Whoever gives an item where a key is wanted means something else."""
+    with pytest.raises(Misconfigured, match="price"):
+        tombstone(SHAPE, {**KEY, "price": 5}, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["deleted", "_rank"])
+def test_an_item_may_not_use_the_names_of_the_ratchet(name: str) -> None:
+    """An item of its own ``deleted`` would be taken for a tombstone."""
+    with pytest.raises(Misconfigured, match=name):
+        put(SHAPE, {**KEY, name: True}, 1)
+
+
+@pytest.mark.parametrize("bad", [1.5, object(), float])
+def test_what_dynamodb_cannot_keep_is_refused_by_name(bad: object) -> None:
+    """The error says which attribute."""
+    with pytest.raises(Misconfigured, match="price"):
+        put(SHAPE, {**KEY, "price": bad}, 1)
+
+
+def test_a_query_leaves_tombstones_out_on_the_server() -> None:
+    """They are filtered before they travel."""
+    request = query(SHAPE, "p", begins_with="a", descending=True, consistent=False)
+    assert request == {
+        "TableName": "products",
+        "KeyConditionExpression": "#pk = :pk AND begins_with(#sk, :sk)",
+        "FilterExpression": "attribute_not_exists(#deleted)",
+        "ExpressionAttributeNames": {"#pk": "pk", "#deleted": "deleted", "#sk": "sk"},
+        "ExpressionAttributeValues": {":pk": {"S": "p"}, ":sk": {"S": "a"}},
+        "ScanIndexForward": False,
+        "ConsistentRead": False,
+    }
