@@ -1,0 +1,147 @@
+"""A FIFO topic or a FIFO queue: the requests to it as values, and what its answers say of each message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from lambda_once.core.values import value
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.fifo.messages import Message
+from lambda_once.patterns.wire import code_of, is_transient
+
+KIBIBYTE: Final = 1024
+TOPIC_LARGEST: Final = 256 * KIBIBYTE
+"""Bytes of a message and of a request, unless the topic's MaximumMessageSize was raised (at most 1 MiB)."""
+LARGEST: Final = 1024 * KIBIBYTE
+"""The same of a queue, and the most of a topic. Source: API references, PublishBatch and SendMessageBatch."""
+
+PASSING: Final = frozenset(
+    {
+        *(
+            "InternalError",
+            "InternalErrorException",
+            "InternalFailure",
+            "ServiceUnavailable",
+            "RequestTimeout",
+        ),
+        *("RequestThrottled", "Throttled", "ThrottledException", "Throttling", "ThrottlingException"),
+        *("KMSThrottling", "KMSThrottlingException", "KmsThrottled"),
+    }
+)
+"""Errors after which the same request may succeed. Source: API references, common errors and the batches'."""
+ABOUT_A_MESSAGE: Final = frozenset(
+    {
+        *("BatchRequestTooLong", "BatchRequestTooLongException", "InvalidMessageContents"),
+        *("InvalidParameter", "InvalidParameterException"),
+        *("InvalidParameterValue", "InvalidParameterValueException"),
+        *("MissingParameter", "ParamValidationError", "ValidationError", "ValidationException"),
+    }
+)
+"""Errors with which one message may have a whole request refused."""
+
+_TOPIC = re.compile(r"arn:[^:]+:sns:(?P<region>[^:]+):\d+:(?P<name>[A-Za-z0-9_-]+\.fifo)")
+_QUEUE = re.compile(r"https?://[^/]+/(?:[^/]+/)*(?P<name>[A-Za-z0-9_-]+\.fifo)")
+
+
+@value
+class Trouble:
+    """Why a message was not taken, or is not known to be."""
+
+    code: str
+    reason: str
+    passes: bool
+    """Whether the fault is not the sender's: the same message may be taken at the next try."""
+
+
+Answer = Mapping[str, Any] | Trouble
+"""The entry of the answer for a message that was taken, with its MessageId; or why not."""
+
+
+@value
+class Channel:
+    """Where messages go."""
+
+    name: str
+    largest: int
+    """Bytes of one request, which may be one message."""
+    service: str
+    region: str | None
+    operation: str
+    request: Callable[[Sequence[Message]], dict[str, Any]]
+
+    def send(self, client: Any, batch: Sequence[Message]) -> list[Answer]:
+        """
+        Send *batch* and return what became of each of its messages, in their order.
+
+        One request; where it is refused for what one message may be, one more for each by itself.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            said = getattr(client, self.operation)(**self.request(batch))
+        except (BotoCoreError, ClientError) as error:
+            if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
+                return [answer for message in batch for answer in self.send(client, [message])]
+            return [Trouble(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
+        answers: dict[str, Answer] = {each["Id"]: each for each in said.get("Successful", ())}
+        for each in said.get("Failed", ()):
+            answers[each["Id"]] = Trouble(each["Code"], each.get("Message", ""), not each["SenderFault"])
+        silence = Trouble("NoAnswer", "the answer does not speak of this message", passes=True)
+        return [answers.get(str(place), silence) for place in range(len(batch))]
+
+    def new_client(self) -> Any:
+        """Connect. Nothing is tried again by botocore: the publisher does that, message by message."""
+        import boto3
+        from botocore.config import Config
+
+        settings = Config(
+            connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}, tcp_keepalive=True
+        )
+        return boto3.client(self.service, region_name=self.region, config=settings)  # type: ignore[call-overload,unused-ignore]
+
+
+def channel_of(target: str, largest: int | None = None) -> Channel:
+    """
+    Return the channel of *target*, the ARN of an SNS FIFO topic or the URL of an SQS FIFO queue.
+
+    Raises `Misconfigured` for anything else, and for a *largest* that neither takes.
+    """
+    if largest is not None and not 0 < largest <= LARGEST:
+        raise Misconfigured(f"largest={largest}: a request takes 1 to {LARGEST} bytes")
+    if found := _TOPIC.fullmatch(target):
+        most = TOPIC_LARGEST if largest is None else largest
+        make = partial(topic_request, target)
+        return Channel(found["name"], most, "sns", found["region"], "publish_batch", make)
+    if found := _QUEUE.fullmatch(target):
+        most = LARGEST if largest is None else largest
+        make = partial(queue_request, target)
+        return Channel(found["name"], most, "sqs", None, "send_message_batch", make)
+    raise Misconfigured(
+        f"{target!r} is neither the ARN of an SNS FIFO topic nor the URL of an SQS FIFO queue: "
+        f"both end in .fifo"
+    )
+
+
+def topic_request(topic: str, batch: Sequence[Message]) -> dict[str, Any]:
+    """Return the arguments of the PublishBatch that publishes *batch*."""
+    entries = [_entry(place, message, "Message") for place, message in enumerate(batch)]
+    return {"TopicArn": topic, "PublishBatchRequestEntries": entries}
+
+
+def queue_request(queue: str, batch: Sequence[Message]) -> dict[str, Any]:
+    """Return the arguments of the SendMessageBatch that sends *batch*."""
+    entries = [_entry(place, message, "MessageBody") for place, message in enumerate(batch)]
+    return {"QueueUrl": queue, "Entries": entries}
+
+
+def _entry(place: int, message: Message, body: str) -> dict[str, Any]:
+    return {
+        "Id": str(place),
+        body: message.body,
+        "MessageGroupId": message.group,
+        "MessageDeduplicationId": message.deduplication_id,
+        "MessageAttributes": dict(message.attributes),
+    }

@@ -1,0 +1,111 @@
+"""Keys made of several fields: readable, and no two lists of fields have one."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.patterns.unique.composite import KeySpec, joined, key_of, key_parts
+
+PARTS = st.lists(st.text(min_size=1) | st.integers(), min_size=1, max_size=4)
+
+
+def keyed(key: KeySpec, **item: object) -> dict[str, object]:
+    """Return the key attributes of *item*."""
+    return key_of(key_parts(key), item)
+
+
+@given(PARTS, PARTS)
+def test_two_lists_of_fields_have_two_keys(first: list[object], second: list[object]) -> None:
+    """Separators, percent signs, digits and anything else in a field stay within it."""
+    assert (joined(first) == joined(second)) is (first == second)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (["order_5", "paid"], "order_5#paid"),
+        (["a#b", "c"], "a%23b#c"),
+        (["a", "b#c"], "a#b%23c"),
+        (["5", 5], "5#=5"),
+        (["=5", "100%"], "%3D5#100%25"),
+        ([-7], "=-7"),
+        (["Österreich"], "%C3%96sterreich"),
+    ],
+)
+def test_keys_are_readable(fields: list[object], text: str) -> None:
+    """What a person types into a console finds the item."""
+    assert joined(fields) == text
+
+
+def test_a_plain_join_is_not_enough() -> None:
+    """Without the encoding, two receipts have one key, and one of them vanishes."""
+    first, second = ("a#b", "c"), ("a", "b#c")
+    assert "#".join(first) == "#".join(second)
+    assert joined(first) != joined(second)
+
+
+def test_each_attribute_is_made_of_its_fields() -> None:
+    """Of one field or of several, and the fields stay where they are."""
+    made = keyed({"pk": "customer", "sk": ["order", "kind"]}, customer="c 7", order=5, kind="paid")
+    assert made == {"pk": "c%207", "sk": "=5#paid"}
+
+
+def test_an_item_may_bring_its_key() -> None:
+    """Then it stands as it is, text, number or bytes."""
+    assert keyed(("pk", "sk"), pk="a#b", sk=Decimal("1.5"), more=1) == {"pk": "a#b", "sk": Decimal("1.5")}
+    assert keyed("id", id=b"\x01") == {"id": b"\x01"}
+
+
+@pytest.mark.parametrize("missing", [{}, {"order": None}, {"order": ""}])
+def test_a_missing_field_is_no_key(missing: dict[str, object]) -> None:
+    """Nothing, None and the empty text are no part of a key, and the message names the field."""
+    with pytest.raises(KeyMissing, match="'order'"):
+        keyed({"pk": ["customer", "order"]}, customer="c", **missing)
+    with pytest.raises(KeyMissing, match="'order'"):
+        keyed("order", **missing)
+
+
+@pytest.mark.parametrize("part", [True, 1.5, Decimal(1), ["a"], {"a": 1}, b"a"])
+def test_a_field_that_has_two_texts_is_refused(part: object) -> None:
+    """A key is made of text and whole numbers; the message names field and type."""
+    with pytest.raises(Misconfigured, match=f"'order' is a {type(part).__name__}"):
+        keyed({"pk": "order"}, order=part)
+
+
+@pytest.mark.parametrize("brought", [True, 1.5, ["a"], {"a"}])
+def test_a_key_attribute_of_another_type_is_refused(brought: object) -> None:
+    """DynamoDB takes text, numbers and bytes for a key."""
+    with pytest.raises(Misconfigured, match="'pk' is a"):
+        keyed("pk", pk=brought)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("pk", 2048), ("sk", 1024)])
+def test_a_key_that_is_too_long_is_refused(name: str, limit: int) -> None:
+    """Up to DynamoDB's limit in bytes it is taken; one byte more is an error that says what to do."""
+    brought: dict[str, object] = {"pk": "p", "sk": "s", name: "x" * limit}
+    assert keyed(("pk", "sk"), **brought)[name] == "x" * limit
+    with pytest.raises(Misconfigured, match=f"{limit + 1} bytes.*digest"):
+        keyed(("pk", "sk"), **{**brought, name: "x" * (limit + 1)})
+    with pytest.raises(Misconfigured, match="bytes"):
+        keyed({"pk": "a", "sk": "b"}, **{"a": "p", "b": "s", "a" if name == "pk" else "b": "#" * limit})
+
+
+def test_an_item_that_brings_what_is_made_is_refused() -> None:
+    """Which of the two would stand is a question that nobody should have to ask."""
+    with pytest.raises(Misconfigured, match="'pk' is made of customer"):
+        keyed({"pk": "customer"}, pk="c", customer="c")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [(), ("a", "b", "c"), ("a", "a"), "", {}, {"pk": ()}, {"pk": ""}, {"pk": ["a", ""]}, {"pk": ["pk"]}],
+)
+def test_a_key_of_no_table_is_refused(key: KeySpec) -> None:
+    """One or two attributes, each with a name and, where it is made, with fields of other names."""
+    with pytest.raises(Misconfigured, match="key="):
+        key_parts(key)
