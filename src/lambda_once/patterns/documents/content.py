@@ -1,0 +1,102 @@
+"""A document as the bytes of its parts, and back: cut by size, or a part for each named section."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.documents.parts import SEPARATOR, Form, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_PART_BYTES: Final = 400_000
+"""An item is at most 409,600 bytes with its names and keys, of which the keys may take 2,048 and 282."""
+MOST_PARTS: Final = 9_999
+MOST_ID_BYTES: Final = 2_048
+"""DynamoDB's limit of a partition key."""
+MOST_NAME_BYTES: Final = 255
+
+
+class Draft(NamedTuple):
+    """One part before it has a version."""
+
+    name: str
+    form: Form
+    body: bytes
+    section: bool
+
+
+def whole_document(document: object, part_bytes: int) -> list[Draft]:
+    """Cut *document* by size. Raises `Misconfigured` for one of no bytes, or of too many parts."""
+    form, body = _encoded(document, "the document")
+    if len(body) == 0:
+        raise Misconfigured("the document has no bytes: delete it instead, or write what there is to say")
+    pieces = [body[start : start + part_bytes] for start in range(0, len(body), part_bytes)]
+    _check_number(len(pieces))
+    return [Draft(f"{n:04}", form, piece, section=False) for n, piece in enumerate(pieces, 1)]
+
+
+def named_sections(sections: Mapping[str, object], part_bytes: int) -> list[Draft]:
+    """Make a part of each section. Raises `Misconfigured`, which names the section."""
+    if len(sections) == 0:
+        raise Misconfigured("the document has no sections: delete it instead, or write what there is to say")
+    _check_number(len(sections))
+    return [_section(name, content, part_bytes) for name, content in sections.items()]
+
+
+def _section(name: object, content: object, part_bytes: int) -> Draft:
+    if not isinstance(name, str) or name == "" or SEPARATOR in name or not _fits(name, MOST_NAME_BYTES):
+        raise Misconfigured(
+            f"the section {name!r} cannot be stored: a name is text of 1 to {MOST_NAME_BYTES} bytes "
+            f"without {SEPARATOR!r}"
+        )
+    form, body = _encoded(content, f"the section {name!r}")
+    if len(body) > part_bytes:
+        raise Misconfigured(
+            f"the section {name!r} has {len(body):,} bytes, and a part holds {part_bytes:,}: make two "
+            f"sections of it, or write the document whole, which is cut by size"
+        )
+    return Draft(name, form, body, section=True)
+
+
+def _encoded(content: object, what: str) -> tuple[Form, bytes]:
+    if isinstance(content, bytes | bytearray):
+        return Form.BYTES, bytes(content)
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Misconfigured(f"{what} is neither bytes nor what JSON can write: {error}") from None
+    return Form.JSON, text.encode("utf-8", "surrogatepass")
+
+
+def _check_number(parts: int) -> None:
+    if parts > MOST_PARTS:
+        raise Misconfigured(
+            f"the document has {parts:,} parts, and {MOST_PARTS:,} is the most: make it smaller"
+        )
+
+
+def _fits(text: str, most: int) -> bool:
+    return len(text.encode("utf-8", "surrogatepass")) <= most
+
+
+def check_id(entity_id: object) -> None:
+    """Raise `Misconfigured` for what can be no partition key. Nothing is joined to it: any text will do."""
+    if not isinstance(entity_id, str) or entity_id == "" or not _fits(entity_id, MOST_ID_BYTES):
+        raise Misconfigured(
+            f"the id of a document is text of 1 to {MOST_ID_BYTES:,} bytes, and this is {entity_id!r:.80}"
+        )
+
+
+def content_of(standing: Standing) -> Any:
+    """Return what was written: a dict of sections, or the document. *standing* is whole, with its bodies."""
+    if standing.parts[0].section:
+        return {part.name: _decoded(part.form, part.body or b"") for part in standing.parts}
+    bodies = [part.body or b"" for part in sorted(standing.parts, key=lambda part: part.name)]
+    return _decoded(standing.parts[0].form, b"".join(bodies))
+
+
+def _decoded(form: Form, body: bytes) -> Any:
+    return body if form is Form.BYTES else json.loads(body.decode("utf-8", "surrogatepass"))

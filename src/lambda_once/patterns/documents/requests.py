@@ -1,0 +1,180 @@
+"""The requests of a document, as values, and the items that they carry; each condition stands here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lambda_once.patterns.documents.parts import (
+    ATTRIBUTES,
+    HEAD,
+    LOWEST,
+    SEPARATOR,
+    Form,
+    Head,
+    Part,
+    Version,
+    is_version,
+)
+from lambda_once.patterns.items import plain_item, typed_item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lambda_once.patterns.documents.content import Draft
+    from lambda_once.patterns.items import Item, Values
+
+FIRST: Final = "attribute_not_exists(#key)"
+"""No head is there, as seen: of two writers of a new document one is the first."""
+AS_SEEN: Final = "#version = :seen"
+"""
+The head is as this writer saw it: no version gets lost between, and versions only grow.
+
+A version never stands twice, so a copy of this write that arrives late meets another head and does nothing.
+"""
+
+MOST_ITEMS: Final = 25
+"""Of one BatchWriteItem (DynamoDB's limit)."""
+MOST_BYTES: Final = 4_000_000
+"""
+Of one BatchWriteItem here: well below DynamoDB's 16 MB, which count in Base64, and sent within a second or
+two.
+"""
+
+
+class Place(NamedTuple):
+    """The table, and its key attributes."""
+
+    table: str
+    key: str
+    sort: str
+
+    def at(self, entity_id: str, sort: str) -> Item:
+        return {self.key: {"S": entity_id}, self.sort: {"S": sort}}
+
+
+# -- requests
+
+
+def get_head(place: Place, entity_id: str) -> dict[str, Any]:
+    return {"TableName": place.table, "Key": place.at(entity_id, HEAD), "ConsistentRead": True}
+
+
+def query(
+    place: Place, entity_id: str, up_to: str, *, consistent: bool = False, bodies: bool = True
+) -> dict[str, Any]:
+    """
+    Ask for the head and the parts of one document, backwards, from the sort key *up_to* on.
+
+    Without *bodies* it gives what `part_of` needs; it is charged as if it gave all.
+    """
+    request: dict[str, Any] = {
+        "TableName": place.table,
+        "KeyConditionExpression": "#key = :id AND #sort BETWEEN :lowest AND :up_to",
+        "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
+        "ExpressionAttributeValues": {
+            ":id": {"S": entity_id},
+            ":lowest": {"S": LOWEST},
+            ":up_to": {"S": up_to},
+        },
+        "ScanIndexForward": False,
+        "ConsistentRead": consistent,
+    }
+    if not bodies:
+        request["ProjectionExpression"] = "#sort, #total, #form"
+        request["ExpressionAttributeNames"] |= {"#total": "total", "#form": "form"}
+    return request
+
+
+def put_head(place: Place, entity_id: str, head: Head, seen: Head | None) -> dict[str, Any]:
+    """Put *head* in the place of *seen*, if that is what is there; a refusal brings what is."""
+    request: dict[str, Any] = {
+        "TableName": place.table,
+        "Item": place.at(entity_id, HEAD) | typed_item(_values(head)),
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    if seen is None:
+        return request | {"ConditionExpression": FIRST, "ExpressionAttributeNames": {"#key": place.key}}
+    return request | {
+        "ConditionExpression": AS_SEEN,
+        "ExpressionAttributeNames": {"#version": "version"},
+        "ExpressionAttributeValues": {":seen": {"S": seen.version}},
+    }
+
+
+def put_parts(
+    place: Place, entity_id: str, version: Version, drafts: Sequence[Draft]
+) -> Iterator[dict[str, Any]]:
+    """Yield what puts the parts of *version*. They are its own: putting them twice is once."""
+    puts = [
+        {"PutRequest": {"Item": place.at(entity_id, _sort(version, draft.name)) | _item(draft, len(drafts))}}
+        for draft in drafts
+    ]
+    return _batches(place, zip(puts, [len(draft.body) for draft in drafts], strict=True))
+
+
+def delete_parts(
+    place: Place, entity_id: str, parts: Iterable[tuple[Version, str]]
+) -> Iterator[dict[str, Any]]:
+    """Yield what deletes *parts*, by version and name, whether or not they are there."""
+    keys = [place.at(entity_id, _sort(version, name)) for version, name in parts]
+    return _batches(place, (({"DeleteRequest": {"Key": key}}, 0) for key in keys))
+
+
+def _batches(place: Place, writes: Iterable[tuple[dict[str, Any], int]]) -> Iterator[dict[str, Any]]:
+    batch: list[dict[str, Any]] = []
+    total = 0
+    for write, size in writes:
+        if batch and (len(batch) == MOST_ITEMS or total + size > MOST_BYTES):
+            yield {"RequestItems": {place.table: batch}}
+            batch, total = [], 0
+        batch.append(write)
+        total += size
+    if batch:
+        yield {"RequestItems": {place.table: batch}}
+
+
+# -- items
+
+
+def _sort(version: Version, name: str) -> str:
+    return f"{version}{SEPARATOR}{name}"
+
+
+def _item(draft: Draft, total: int) -> Item:
+    item: Item = {"body": {"B": draft.body}, "form": {"S": draft.form.value}, "total": {"N": str(total)}}
+    return item | {"section": {"BOOL": True}} if draft.section else item
+
+
+def part_of(place: Place, item: Mapping[str, Any]) -> Part | None:
+    """Return the part that *item* is, None where it is something else of the user's."""
+    version, separator, name = item[place.sort]["S"].partition(SEPARATOR)
+    if not separator or not is_version(version) or "total" not in item:
+        return None
+    return Part(
+        Version(version),
+        name,
+        int(item["total"]["N"]),
+        Form(item["form"]["S"]),
+        item["body"]["B"] if "body" in item else None,
+        "section" in item,
+    )
+
+
+def _values(head: Head) -> Values:
+    values: Values = {"version": head.version, "at": head.at, "before": list(head.before)}
+    if head.floor:
+        values["floor"] = head.floor
+    if head.ttl is not None:
+        values["ttl"] = head.ttl
+    return values
+
+
+def head_of(item: Mapping[str, Any]) -> Head:
+    values = plain_item({name: each for name, each in item.items() if name in ATTRIBUTES})
+    return Head(
+        Version(values["version"]),
+        tuple(map(Version, values["before"])),
+        values.get("floor", ""),
+        values["at"],
+        values.get("ttl"),
+    )

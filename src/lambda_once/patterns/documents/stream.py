@@ -1,0 +1,110 @@
+"""
+The function on the table's stream that removes superseded versions of documents.
+
+    handler = cleaner(documents, grace=timedelta(seconds=30))
+
+Each record is answered by a look at the document as it stands then: records may come in any order, and
+twice. `handler` in this module is ready made, and takes its options from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.errors import Misconfigured, RetryLater
+from lambda_once.patterns.documents import Documents
+from lambda_once.patterns.documents.parts import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lambda_once.patterns.documents.requests import Place
+
+    Handler = Callable[..., dict[str, Any]]
+
+GRACE: Final = timedelta(seconds=10)
+"""How long a reader may take who has found a version: 5 MB take one to two seconds."""
+LONGEST_GRACE: Final = timedelta(minutes=10)
+RESERVE: Final = 5.0
+"""Seconds before the end of the invocation from which nothing new is begun: a request may take that long."""
+
+
+def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
+    """
+    Return a Lambda handler for the stream of the table of *documents*.
+
+    It cleans each document of which a head was written, once a batch, and answers with
+    ``batchItemFailures``: a document that could not be cleaned, or for which no time was left, comes again.
+    *grace*: how long a superseded version stays for its readers; the handler waits for what is left of it,
+    once a batch. It raises `Misconfigured`, and so does this for a grace below nothing or over ten minutes.
+    """
+    if not timedelta(0) <= grace <= LONGEST_GRACE:
+        raise Misconfigured(f"grace is {grace}: give 0 to {LONGEST_GRACE}")
+
+    def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
+        failed: list[dict[str, str]] = []
+        for entity_id, numbers in _heads(event, documents.place).items():
+            if not _has_time(context, grace) or not _cleaned(documents, entity_id, grace):
+                failed += [{"itemIdentifier": number} for number in numbers]
+        return {"batchItemFailures": failed}
+
+    return handler
+
+
+def _heads(event: Mapping[str, Any], place: Place) -> dict[str, list[str]]:
+    """Return the sequence numbers of the written heads in *event*, by document."""
+    found: dict[str, list[str]] = {}
+    for record in _written(event):
+        change = record["dynamodb"]
+        if change["Keys"].get(place.sort) == {"S": HEAD}:
+            found.setdefault(change["Keys"][place.key]["S"], []).append(change["SequenceNumber"])
+    return found
+
+
+def _written(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for record in event.get("Records", ()):
+        if record.get("eventSource") != "aws:dynamodb":
+            raise Misconfigured("this handler is for the stream of a table: map no other source to it")
+        if record["eventName"] != "REMOVE":
+            yield record
+
+
+def _has_time(context: Any, grace: timedelta) -> bool:
+    if context is None:
+        return True
+    left: float = context.get_remaining_time_in_millis() / 1000
+    return left > grace.total_seconds() + RESERVE
+
+
+def _cleaned(documents: Documents, entity_id: str, grace: timedelta) -> bool:
+    try:
+        documents.clean(entity_id, grace=grace)
+    except RetryLater:
+        return False
+    return True
+
+
+def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
+    """
+    Clean by the environment; `cleaner` says what it does. Unsound settings raise `Misconfigured`.
+
+    LAMBDA_ONCE_DOCUMENTS_TABLE: the table. LAMBDA_ONCE_DOCUMENTS_KEY, LAMBDA_ONCE_DOCUMENTS_SORT: its key
+    attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
+    """
+    return _by_environment()(event, context)
+
+
+@cache
+def _by_environment() -> Handler:
+    table = os.environ.get("LAMBDA_ONCE_DOCUMENTS_TABLE", "")
+    if table == "":
+        raise Misconfigured("LAMBDA_ONCE_DOCUMENTS_TABLE is not set: name the table of the documents")
+    key = os.environ.get("LAMBDA_ONCE_DOCUMENTS_KEY") or "pk"
+    sort = os.environ.get("LAMBDA_ONCE_DOCUMENTS_SORT") or "sk"
+    grace = os.environ.get("LAMBDA_ONCE_DOCUMENTS_GRACE") or str(int(GRACE.total_seconds()))
+    if not (grace.isascii() and grace.isdigit()):
+        raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_GRACE is {grace!r}: give whole seconds")
+    return cleaner(Documents(table, key=key, sort=sort), grace=timedelta(seconds=int(grace)))

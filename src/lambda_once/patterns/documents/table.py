@@ -1,0 +1,93 @@
+"""What is done to the table of documents: each request sent until it is answered, each page asked for."""
+
+from __future__ import annotations
+
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.errors import StoreUnavailable
+from lambda_once.patterns.documents import requests
+from lambda_once.patterns.documents.parts import HEAD
+from lambda_once.patterns.wire import FIRST_PAUSE, LONGEST_PAUSE, TRIES, ConditionRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lambda_once.patterns.documents.content import Draft
+    from lambda_once.patterns.documents.parts import Head, Part, Version
+    from lambda_once.patterns.documents.requests import Place
+    from lambda_once.patterns.wire import Wire
+
+
+class DocumentTable:
+    """One table. Every verb raises `StoreUnavailable` without an answer, and `Misconfigured`."""
+
+    def __init__(self, place: Place, wire: Wire) -> None:
+        self._place = place
+        self._wire = wire
+
+    def head(self, entity_id: str) -> Head | None:
+        """Return the head that stands, read consistently."""
+        item = self._wire.send("get_item", requests.get_head(self._place, entity_id)).get("Item")
+        return None if item is None else requests.head_of(item)
+
+    def put_head(self, entity_id: str, head: Head, seen: Head | None) -> Head | None:
+        """Put *head* where *seen* is, and return what stands afterwards: *head*, or what was in its way."""
+        try:
+            self._wire.send("put_item", requests.put_head(self._place, entity_id, head, seen))
+        except ConditionRefused as refused:
+            return None if refused.item is None else requests.head_of(refused.item)
+        return head
+
+    def put(self, entity_id: str, version: Version, drafts: Sequence[Draft]) -> None:
+        """Put all parts of *version*: afterwards every one of them is there."""
+        for batch in requests.put_parts(self._place, entity_id, version, drafts):
+            self._write(batch)
+
+    def delete(self, entity_id: str, parts: Iterable[tuple[Version, str]]) -> None:
+        for batch in requests.delete_parts(self._place, entity_id, parts):
+            self._write(batch)
+
+    def parts(self, entity_id: str, *, below: str, consistent: bool = False) -> Iterator[Part]:
+        """Yield the parts up to the sort key *below*, the newest version first, without their bodies."""
+        request = requests.query(self._place, entity_id, below, consistent=consistent, bodies=False)
+        return self._only_parts(self._pages(request))
+
+    def all(self, entity_id: str, *, consistent: bool) -> tuple[Head | None, Iterator[Part]]:
+        """Return the head, and the parts, the newest version first; pages are read as they are asked for."""
+        items = self._pages(requests.query(self._place, entity_id, HEAD, consistent=consistent))
+        first = next(items, None)
+        if first is None or first[self._place.sort]["S"] != HEAD:
+            return None, iter(())
+        return requests.head_of(first), self._only_parts(items)
+
+    def _only_parts(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Part]:
+        found = (requests.part_of(self._place, item) for item in items)
+        return (part for part in found if part is not None)
+
+    def _pages(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        start: Mapping[str, Any] = {}
+        while True:
+            page = self._wire.send("query", {**request, **start})
+            yield from page["Items"]
+            if "LastEvaluatedKey" not in page:
+                return
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def _write(self, batch: dict[str, Any]) -> None:
+        """Send *batch*, and again what the table had no room for, as long as each answer has done a part."""
+        fruitless = 0
+        while batch["RequestItems"]:
+            left = self._wire.send("batch_write_item", batch).get("UnprocessedItems", {})
+            if not left:
+                return
+            fruitless = fruitless + 1 if left == batch["RequestItems"] else 0
+            if fruitless == TRIES:
+                raise StoreUnavailable(
+                    f"table {self._place.table!r} took nothing in {TRIES} tries: its throughput is used up, "
+                    f"try it again"
+                )
+            batch = {"RequestItems": left}
+            self._wire.clock.sleep(
+                SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (fruitless + 1)))
+            )

@@ -1,0 +1,395 @@
+"""What a document's writers and readers get, on moto and on a real engine."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.patterns.documents import ABSENT, Documents
+from lambda_once.patterns.documents import documents as module
+from lambda_once.patterns.documents.errors import VersionAhead, VersionConflict
+from lambda_once.testing import FakeClock
+from tests.patterns.conftest import Ground
+from tests.patterns.document_shelf import ID, PART_BYTES, Shelf, shelf, text
+
+
+@pytest.fixture(name="shelf")
+def _shelf(ground: Ground) -> Shelf:
+    return shelf(ground)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"x", bytes(range(256)) * 9, "text", "", {}, [], None, 0, False, {"a": [1, 2.5, None, "ü\ud800"]}],
+    ids=repr,
+)
+def test_a_document_comes_back_as_it_was(shelf: Shelf, document: object) -> None:
+    """Bytes are bytes and JSON is JSON, the falsy ones included, cut into as many parts as it takes."""
+    version = shelf.documents.write(ID, document)
+    found = shelf.documents.read(ID, consistent=True)
+    assert found is not None
+    assert (found.value, found.version, found.fell_back) == (document, version, False)
+    assert type(found.value) is type(document)
+    assert found.entity_id == ID
+
+
+def test_sections_come_back_by_name(shelf: Shelf) -> None:
+    """Each section is a part of its own; names of any script, and sections of no bytes, are fine."""
+    sections: dict[str, Any] = {
+        "terms": {"days": 30},
+        "scan": os.urandom(PART_BYTES),
+        "0001": [],
+        "Anhänge": b"",
+        "~": None,
+    }
+    shelf.documents.write(ID, sections=sections)
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert found.value == sections
+    assert len(shelf.items()) == len(sections) + 1
+
+
+def test_ids_are_not_joined_to_anything(shelf: Shelf) -> None:
+    """An id may hold the separator, or be another's beginning: documents never mix."""
+    ids = ["a", "a#", "a#b", "a#b#0001", "head", "#", "a~"]
+    for each in ids:
+        shelf.documents.write(each, each)
+    shelf.documents.delete("a#b")
+    values = {each: shelf.documents.read(each) for each in ids}
+    assert {each: found and found.value for each, found in values.items()} == {
+        each: None if each == "a#b" else each for each in ids
+    }
+
+
+def test_five_megabytes(ground: Ground) -> None:
+    """A document of 5 MB is read over several pages, in parts of the default size and of the largest."""
+    table = ground.table("pk", "sk")
+    noise = random.Random(1).randbytes(5_000_000)
+    for part_bytes in (module.PART_BYTES, 400_000):
+        documents = Documents(table, ground.client, part_bytes=part_bytes)
+        documents.write("i" * 2_048, noise)
+        documents.write("i" * 2_048, noise[::-1])
+        found = documents.read("i" * 2_048, consistent=True)
+        assert found is not None
+        assert found.value == noise[::-1]
+    large = Documents(table, ground.client, part_bytes=400_000)
+    large.write(ID, sections={"n" * 255: noise[:400_000], "other": noise[:399_999]})
+    found = large.read(ID)
+    assert found is not None
+    assert found.value["n" * 255] == noise[:400_000]
+
+
+def test_other_names_of_the_keys(ground: Ground) -> None:
+    """The key attributes may have any names but those of a part, reserved words included."""
+    table = ground.table("id", "status")
+    documents = Documents(table, ground.client, key="id", sort="status", part_bytes=PART_BYTES)
+    documents.write(ID, text("a"))
+    documents.write(ID, text("b"))
+    assert documents.clean(ID) == 4
+    found = documents.read(ID)
+    assert found is not None
+    assert found.value == text("b")
+    documents.delete(ID)
+    assert documents.read(ID) is None
+
+
+def test_what_else_is_in_the_table_is_left_alone(shelf: Shelf) -> None:
+    """Items of the user's under the same id are neither read as parts nor deleted."""
+    foreign: list[dict[str, Any]] = [
+        {"sk": {"S": sort}, "note": {"S": "mine"}}
+        for sort in ("0", "ORDER#1", "01JD3VAAAAAAAAAAAAAAAAAAAA#x", "zebra", "head#1")
+    ]
+    shelf.put(foreign)
+    assert shelf.documents.read(ID) is None
+    shelf.documents.write(ID, text("a"))
+    shelf.documents.write(ID, text("b"))
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert found.value == text("b")
+    shelf.documents.clean(ID)
+    shelf.documents.delete(ID)
+    left = shelf.items()
+    assert left.keys() == {item["sk"]["S"] for item in foreign} | {"head"}
+
+
+# -- versions
+
+
+def test_a_version_is_greater_than_all_before_it(shelf: Shelf) -> None:
+    """Whatever the clock does, and in one millisecond too: versions of a document grow."""
+    made = []
+    for seconds in (0, 0, 0, 5, -60, -200, 0, 0.001, 30):
+        shelf.clock.advance(seconds)
+        made.append(shelf.documents.write(ID, text("a")))
+    assert made == sorted(set(made))
+
+
+def test_a_writer_whose_clock_is_behind_is_not_hidden(shelf: Shelf) -> None:
+    """Two writers whose clocks differ by minutes: the last write is the one that is read."""
+    behind = shelf.other(clock=FakeClock(shelf.clock.now() - timedelta(minutes=4)))
+    for turn in range(3):
+        shelf.documents.write(ID, ["ahead", turn])
+        behind.write(ID, ["behind", turn])
+        found = shelf.documents.read(ID, consistent=True)
+        assert found is not None
+        assert found.value == ["behind", turn]
+
+
+def test_a_version_too_far_ahead_is_refused(shelf: Shelf) -> None:
+    """Over the bound nothing is written, by writes and deletes, and the message has both times."""
+    shelf.documents.write(ID, "now")
+    stood = shelf.items()
+    late = FakeClock(shelf.clock.now() - timedelta(minutes=5, seconds=1))
+    behind = shelf.other(clock=late)
+    for attempt in (lambda: behind.write(ID, "late"), lambda: behind.delete(ID)):
+        with pytest.raises(VersionAhead, match=r"10:12:00.*10:06:59.*0:05:00"):
+            attempt()
+    assert shelf.items() == stood
+    late.advance(1)
+    behind.write(ID, "in time")
+    anyhow = Documents(shelf.table, shelf.client, ahead=None, clock=FakeClock(late.now() - timedelta(days=1)))
+    anyhow.write(ID, "anyhow")
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert found.value == "anyhow"
+
+
+def test_the_expected_version_decides(shelf: Shelf) -> None:
+    """A write expects no document or one version; another one stands: nothing of it is left."""
+    documents = shelf.documents
+    first = documents.write(ID, text("a"), expected_version=ABSENT)
+    second = documents.write(ID, text("b"), expected_version=first)
+    stood = shelf.items()
+    for expected in (first, ABSENT):
+        with pytest.raises(VersionConflict, match="read it, and decide again") as raised:
+            documents.write(ID, text("c"), expected_version=expected)
+        assert raised.value.standing == second
+    with pytest.raises(VersionConflict):
+        documents.delete(ID, expected_version=first)
+    assert shelf.items() == stood
+    documents.delete(ID, expected_version=second)
+    with pytest.raises(VersionConflict, match="no document stands") as raised:
+        documents.write(ID, text("c"), expected_version=second)
+    assert raised.value.standing is None
+    documents.write(ID, text("c"), expected_version=ABSENT)
+    found = documents.read(ID, consistent=True)
+    assert found is not None
+    assert found.value == text("c")
+
+
+def test_a_conflict_after_the_parts_leaves_none_of_them(shelf: Shelf) -> None:
+    """Another write is decided while the parts are put: they are taken back, and nothing is lost."""
+    first = shelf.documents.write(ID, text("a"))
+    interrupted = shelf.other(
+        client=Between(shelf.client, "put_item", lambda: shelf.documents.write(ID, text("b")))
+    )
+    with pytest.raises(VersionConflict) as raised:
+        interrupted.write(ID, text("c"), expected_version=first)
+    assert shelf.parts() == {first, raised.value.standing}
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert found.value == text("b")
+
+
+# -- torn writes and deletes
+
+
+def test_a_write_with_a_part_missing_is_invisible(shelf: Shelf) -> None:
+    """A writer that dies anywhere before its last request changes nothing that can be read."""
+    shelf.documents.write(ID, text("a"))
+    torn = shelf.other(client=Between(shelf.client, "put_item", die))
+    with pytest.raises(Died):
+        torn.write(ID, text("b"))
+    assert len(shelf.parts()) == 2
+    found = shelf.documents.read(ID, consistent=True)
+    assert found is not None
+    assert (found.value, found.fell_back) == (text("a"), False)
+    with pytest.raises(Died):
+        torn.write("new", text("b"))
+    assert shelf.documents.read("new") is None
+
+
+def test_what_a_dead_writer_left_goes_after_a_day(shelf: Shelf) -> None:
+    """Its parts stay while a writer may still be at work, and go at the first cleaning a day later."""
+    shelf.documents.write(ID, text("a"))
+    with pytest.raises(Died):
+        shelf.other(client=Between(shelf.client, "put_item", die)).write(ID, text("b"))
+    shelf.clock.advance(60)
+    shelf.documents.write(ID, text("c"))
+    assert shelf.documents.clean(ID) == 4
+    assert len(shelf.parts()) == 2
+    shelf.clock.advance(module.ABANDONED.total_seconds())
+    assert shelf.documents.clean(ID) == 4
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert shelf.parts() == {found.version}
+
+
+def test_delete_removes_all(shelf: Shelf) -> None:
+    """Every version goes, superseded and torn ones too; a small head remembers it, with a ttl."""
+    shelf.documents.write(ID, text("a"))
+    shelf.documents.write(ID, text("b"))
+    with pytest.raises(Died):
+        shelf.other(client=Between(shelf.client, "put_item", die)).write(ID, text("c"))
+    shelf.clock.advance(1)
+    shelf.documents.delete(ID)
+    assert shelf.documents.read(ID) is None
+    (head,) = shelf.items().values()
+    assert int(head["ttl"]["N"]) == int((shelf.clock.now() + module.KEEP_DELETED).timestamp())
+    shelf.documents.delete(ID)
+    assert shelf.items().keys() == {"head"}
+    shelf.documents.write(ID, text("d"))
+    assert "ttl" not in shelf.items()["head"]
+
+
+def test_a_delete_that_dies_has_deleted(shelf: Shelf) -> None:
+    """From its first write on nobody reads the document; the next delete, or a cleaning, does the rest."""
+    shelf.documents.write(ID, text("a"))
+    with pytest.raises(Died):
+        shelf.other(client=Between(shelf.client, "query", die)).delete(ID)
+    assert shelf.documents.read(ID) is None
+    assert len(shelf.items()) == 5
+    assert shelf.documents.clean(ID) == 4
+    assert shelf.items().keys() == {"head"}
+
+
+def test_a_reader_who_is_overtaken_looks_again(shelf: Shelf) -> None:
+    """The version that it reads is superseded and cleaned away between two pages: it gets the new one."""
+    shelf.documents.write(ID, text("a"))
+    old = shelf.items()
+
+    def overtake() -> None:
+        shelf.documents.write(ID, text("b"))
+        shelf.documents.clean(ID)
+
+    class Halved:
+        """Gives the first page of a query cut in two, and something happens between the halves."""
+
+        def __init__(self) -> None:
+            self.cut = False
+
+        def query(self, **request: Any) -> Any:
+            if self.cut:
+                return shelf.client.query(**request)
+            self.cut = True
+            overtake()
+            last = sorted(old)[3]
+            return {
+                "Items": [old[sort] for sort in ("head", *sorted(old)[2:4][::-1])],
+                "LastEvaluatedKey": {"pk": {"S": ID}, "sk": {"S": last}},
+            }
+
+    found = shelf.other(client=Halved()).read(ID)
+    assert found is not None
+    assert (found.value, found.fell_back) == (text("b"), False)
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"document": b""}, "no bytes"),
+        ({"sections": {}}, "no sections"),
+        ({}, "either a document or sections="),
+        ({"document": b"1", "sections": {"a": b"1"}}, "not both"),
+        ({"document": object()}, "neither bytes nor what JSON can write"),
+        ({"document": float("nan")}, "neither bytes nor what JSON can write"),
+        ({"sections": {"fine": b"1", "a#b": b"2"}}, "the section 'a#b' cannot be stored.*without '#'"),
+        ({"sections": {"fine": b"1", "": b"2"}}, "the section '' cannot be stored"),
+        ({"sections": {"fine": b"1", "n" * 256: b"2"}}, "1 to 255 bytes"),
+        ({"sections": {"fine": b"1", 7: b"2"}}, "the section 7 cannot be stored"),
+        ({"sections": {"fine": b"1", "large": bytes(101)}}, "'large' has 101 bytes, and a part holds 100"),
+        ({"sections": {"fine": b"1", "odd": {1, 2}}}, "the section 'odd' is neither"),
+        ({"document": bytes(100 * 9_999 + 1)}, "10,000 parts, and 9,999 is the most"),
+        ({"document": b"1", "expected_version": "latest"}, "expected_version is 'latest'"),
+        ({"document": b"1", "entity_id": ""}, "1 to 2,048 bytes"),
+        ({"document": b"1", "entity_id": "ü" * 1_025}, "1 to 2,048 bytes"),
+        ({"document": b"1", "entity_id": 7}, "1 to 2,048 bytes, and this is 7"),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_bad_input_is_refused_before_anything_is_sent(given: dict[str, Any], said: str) -> None:
+    """The message says what, and what to do; the table was not even asked."""
+    documents = Documents("nowhere", client=object(), part_bytes=PART_BYTES)
+    with pytest.raises(Misconfigured, match=said):
+        documents.write(**({"entity_id": ID} | given))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"part_bytes": 0}, "1 to 400,000"),
+        ({"part_bytes": 400_001}, "1 to 400,000"),
+        ({"part_bytes": True}, "1 to 400,000"),
+        ({"key": "sk"}, "must differ"),
+        ({"sort": "version"}, "none of"),
+        ({"ahead": timedelta(seconds=-1)}, "how far clocks may differ"),
+        ({"keep_deleted": timedelta(minutes=59)}, "outlive"),
+    ],
+    ids=str,
+)
+def test_unsound_options_are_refused(options: dict[str, Any], said: str) -> None:
+    """At once, when the object is made."""
+    with pytest.raises(Misconfigured, match=said):
+        Documents("documents", client=object(), **options)
+
+
+def test_a_table_without_room_is_asked_again(shelf: Shelf) -> None:
+    """Parts that the table did not take are put again, for as long as it takes any."""
+
+    class Narrow:
+        """Takes one item of a batch."""
+
+        def __init__(self, takes: int) -> None:
+            self.takes = takes
+
+        def __getattr__(self, operation: str) -> Any:
+            return getattr(shelf.client, operation)
+
+        def batch_write_item(self, **request: Any) -> Any:
+            writes = request["RequestItems"][shelf.table]
+            if self.takes:
+                shelf.client.batch_write_item(RequestItems={shelf.table: writes[: self.takes]})
+            left = writes[self.takes :]
+            return {"UnprocessedItems": {shelf.table: left} if left else {}}
+
+    shelf.other(client=Narrow(1)).write(ID, text("a", parts=12))
+    found = shelf.documents.read(ID)
+    assert found is not None
+    assert found.value == text("a", parts=12)
+    with pytest.raises(StoreUnavailable, match="took nothing in 6 tries"):
+        shelf.other(client=Narrow(0)).write(ID, text("b"))
+    assert shelf.documents.read(ID) == found
+
+
+class Died(Exception):
+    """What a writer does not survive."""
+
+
+def die() -> None:
+    """Do not survive."""
+    raise Died
+
+
+class Between:
+    """Lets something happen before the first request of one operation."""
+
+    def __init__(self, client: Any, operation: str, happening: Any) -> None:
+        self._client = client
+        self._operation = operation
+        self._happening = happening
+
+    def __getattr__(self, operation: str) -> Any:
+        if operation == self._operation:
+            happening, self._happening = self._happening, lambda: None
+            if happening is die:
+                self._happening = die
+            happening()
+        return getattr(self._client, operation)
