@@ -38,16 +38,17 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     console.print(telling.story(performance.played), "")
     console.print(telling.tokens(performance.records, performance.ended), "")
     console.print(telling.metrics(performance.counted))
-    console.print(telling.ending(performance.counted))
+    console.print(telling.ending(performance.counted), "")
+    console.print(telling.contrasts(performance.contrasts), "")
     return _print_end(console, performance, seconds)
 
 
 def _print_end(console: Console, performance: Performance, seconds: float) -> int:
-    scenes = len(performance.played)
+    both = f"{len(performance.played)} scenes and {len(performance.contrasts)} patterns"
     if performance.broken:
-        console.print(f"[bold red]✗ {performance.broken} of {scenes} scenes did not end as promised.[/]\n")
+        console.print(f"[bold red]✗ Of {both} {performance.broken} did not end as promised.[/]\n")
         return BROKEN
-    console.print(f"[green]✓ All {scenes} scenes ended as promised[/], in {seconds:.1f} s.\n")
+    console.print(f"[green]✓ All {both} ended as promised[/], in {seconds:.1f} s.\n")
     return KEPT
 
 

@@ -16,7 +16,8 @@ from lambda_once.stores.rows import record_of
 from lambda_once.stores.wire import new_client
 from lambda_once.testing import FakeClock
 
-from . import table
+from . import patterns, table
+from .patterns import Contrast
 from .scenes import FUNCTIONS, SCENES, Scene
 from .stage import Stage, Step
 from .template import TABLE, Template
@@ -42,11 +43,13 @@ class Performance:
     """The metrics, by function."""
     ended: datetime
     """By the clock of the story, which the scenes turn."""
+    contrasts: list[Contrast]
+    """What the patterns left, beside what plain writes leave."""
 
     @property
     def broken(self) -> int:
-        """In how many scenes the promise was not kept."""
-        return sum(1 for act in self.played if act.broken)
+        """In how many scenes and patterns the promise was not kept."""
+        return sum(1 for act in self.played if act.broken) + sum(each.broken for each in self.contrasts)
 
 
 def perform(endpoint: str | None) -> Performance:
@@ -67,7 +70,9 @@ def perform(endpoint: str | None) -> Performance:
     ):
         played = [_play(scene, stage) for scene in SCENES]
         records = [record_of(item) for item in table.rows(client, name)]
-        return Performance(played, records, stage.metrics(), clock.now())
+        with patterns.ground(client, clock) as ground:
+            found = patterns.contrasts(ground)
+        return Performance(played, records, stage.metrics(), clock.now(), found)
 
 
 def _play(scene: Scene, stage: Stage) -> Played:

@@ -18,6 +18,7 @@ from rich.text import Text
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts
 
+from .patterns import Contrast
 from .performance import Played
 from .stage import Step
 
@@ -132,6 +133,19 @@ def metrics(counted: Mapping[str, Counter[str]]) -> Table:
         if everywhere[metric]:
             each = [str(counts[metric] or NOTHING) for counts in counted.values()]
             table.add_row(metric, *each, str(everywhere[metric]), MEANINGS.get(metric, ""))
+    return table
+
+
+def contrasts(found: Sequence[Contrast]) -> Table:
+    """Return the table of the patterns, which need no token: their data tells what was there before."""
+    table = _table("The patterns, which need no token")
+    table.add_column("Pattern", style="bold", no_wrap=True)
+    table.add_column("What arrives", ratio=1)
+    table.add_column("Plain writes leave", style="red", min_width=20)
+    table.add_column("The pattern leaves", min_width=20)
+    for each in found:
+        kept = Text(f"✗ {each.kept}", "bold red") if each.broken else Text(f"✓ {each.kept}", "green")
+        table.add_row(each.pattern, each.arrives, each.plain, kept)
     return table
 
 

@@ -20,6 +20,7 @@ from examples.demo.template import TABLE, Template, Unresolved
 from examples.orders import fulfilment, payments
 from examples.orders.effects import EFFECTS, POWER
 from lambda_once.core.record import State
+from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.stores import requests
 from tests.engine import tables
 
@@ -49,7 +50,7 @@ def test_every_scene_ends_as_promised_and_says_so() -> None:
     """All twelve verdicts are told, in their order, and the exit code is 0."""
     code, said = tell()
     assert code == KEPT
-    assert "All 12 scenes ended as promised" in said
+    assert "All 12 scenes and 4 patterns ended as promised" in said
     told = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
     assert told == [f"✓ {scene.verdict}" for scene in scenes.SCENES]
     assert "✗" not in said
@@ -83,7 +84,7 @@ def test_without_the_layer_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> No
     assert "2× charged pay_12348, promised 1×" in failed["…and while charging"]
     code, said = tell()
     assert code == BROKEN
-    assert "12 of 12 scenes did not end as promised" in said
+    assert "Of 12 scenes and 4 patterns 12 did not end as promised" in said
     assert "All 12" not in said
 
 
@@ -95,6 +96,29 @@ def test_without_fencing_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None
     failed = broken(perform(None))
     assert set(failed) == {LATE}
     assert "0× fenced, promised 1×" in failed[LATE]
+
+
+def test_the_patterns_keep_what_plain_writes_lose() -> None:
+    """Each is seen beside the plain writes, which were really made; no pattern needs a token."""
+    found = {each.pattern: each for each in perform(None).contrasts}
+    assert list(found) == ["Ledger", "Ratchet", "Unique", "Documents"]
+    assert not any(each.broken for each in found.values())
+    plain = {name: each.plain for name, each in found.items()}
+    assert plain == {
+        "Ledger": "100 points",
+        "Ratchet": "ends at 200 or 250 or 300",
+        "Unique": "receipt R-2",
+        "Documents": "half of each version",
+    }
+
+
+def test_a_pattern_without_its_condition_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the ledger asks no more whether an id is new, it counts twice, and the exit code is 1."""
+    monkeypatch.setattr(ledger_requests, "id_is_new", lambda *_: "")
+    code, said = tell()
+    assert code == BROKEN
+    assert "✗ 100 points" in said
+    assert "Of 12 scenes and 4 patterns 1 did not end as promised" in said
 
 
 def test_the_tables_hold_no_log_lines_unless_asked_for() -> None:
@@ -214,7 +238,7 @@ def test_the_story_is_the_same_on_a_real_engine(dynamodb_local: str, monkeypatch
     name = table.fresh_name()
     monkeypatch.setattr(table, "fresh_name", lambda: name)
     code, said = tell("--endpoint", dynamodb_local)
-    assert "All 12 scenes ended as promised" in said
+    assert "All 12 scenes and 4 patterns ended as promised" in said
     assert code == KEPT
     client = tables.client(dynamodb_local)
     with pytest.raises(client.exceptions.ResourceNotFoundException):

@@ -1,0 +1,136 @@
+"""Contracts: written and read through the sample's function, cleaned by the function on their stream."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import boto3
+import pytest
+
+from examples.orders import contracts
+from lambda_once.patterns.documents import Documents
+from lambda_once.patterns.documents import stream as document_stream
+from lambda_once.patterns.documents.errors import VersionConflict
+from lambda_once.testing import FakeClock, lambda_context
+
+from .conftest import ROOT, Deployed, Template, deploy
+from .named import of_type
+from .test_permissions import allowed, noted
+
+CLAUSES = [f"{number}. {'The parties agree. ' * 20}" for number in range(3_000)]
+"""A contract of more than a megabyte."""
+
+
+def load(name: str) -> Any:
+    """Return the event of one file."""
+    return json.loads((ROOT / "events" / f"{name}.json").read_text())
+
+
+class Office:
+    """The deployed table, the sample's function on it, and what its calls need permission for."""
+
+    def __init__(self, deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.client = deployed.client("dynamodb")
+        self.table = deployed.outputs["ContractsTableName"]
+        self.clock = FakeClock()
+        self.documents = Documents(self.table, self.client, clock=self.clock)
+        monkeypatch.setattr(contracts, "CONTRACTS", self.documents)
+        self.calls = noted(self.client)
+
+    def ask(self, event: dict[str, Any]) -> dict[str, Any]:
+        return contracts.handler(event, lambda_context())
+
+    def versions(self) -> set[str]:
+        items = self.client.query(
+            TableName=self.table,
+            KeyConditionExpression="pk = :id",
+            ExpressionAttributeValues={":id": {"S": "contract_7"}},
+            ProjectionExpression="sk",
+        )["Items"]
+        return {item["sk"]["S"].partition("#")[0] for item in items} - {"head"}
+
+
+@pytest.fixture
+def office(aws: boto3.Session, translated: Template, monkeypatch: pytest.MonkeyPatch) -> Office:
+    """
+    The sample's function on the deployed table.
+
+    Without the stream's mapping: moto 5.2.5 would run the cleaner in Docker at every change.
+    """
+    unmapped = copy.deepcopy(translated)
+    del unmapped["Resources"]["ContractsCleanerWritten"]
+    return Office(deploy(aws, unmapped, {}), monkeypatch)
+
+
+def amended(version: str) -> dict[str, Any]:
+    """Return the event that puts a large contract in the place of *version*."""
+    event: dict[str, Any] = load("direct-contract")
+    event["contract"]["clauses"] = CLAUSES
+    return event | {"expectedVersion": version}
+
+
+def test_a_contract_is_written_amended_read_and_deleted(office: Office) -> None:
+    """A contract of any size is what was last written; who amends a version that is gone is refused."""
+    written = office.ask(load("direct-contract"))
+    with pytest.raises(VersionConflict):
+        office.ask(load("direct-contract"))
+    office.ask(amended(written["version"]))
+    with pytest.raises(VersionConflict):
+        office.ask(amended(written["version"]))
+    found = office.ask(load("direct-contract-read"))
+    assert found["contract"]["clauses"] == CLAUSES
+    assert found["contract"]["customer"] == "customer_42"
+    office.ask({"action": "delete", "contractId": "contract_7"})
+    assert office.ask(load("direct-contract-read"))["version"] is None
+    with pytest.raises(ValueError, match="write, read or delete"):
+        office.ask({"action": "sign", "contractId": "contract_7"})
+
+
+def test_the_stream_removes_what_was_superseded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function on the stream, set up as in the template, leaves the version that stands."""
+    written = office.ask(load("direct-contract"))
+    standing = office.ask(amended(written["version"]))["version"]
+    assert office.versions() == {written["version"], standing}
+    monkeypatch.setattr(document_stream, "_by_environment", lambda: document_stream.cleaner(office.documents))
+    assert document_stream.handler(load("stream-contracts"), lambda_context()) == {"batchItemFailures": []}
+    assert office.clock.slept == [10.0]
+    assert office.versions() == {standing}
+
+
+def test_functions_may_do_what_they_do(office: Office, translated: Template) -> None:
+    """The actions allowed to each are those of its calls; the cleaner's policy has its stream besides."""
+    first = office.ask(load("direct-contract"))
+    office.ask(amended(first["version"]))
+    office.ask(load("direct-contract-read"))
+    office.ask({"action": "delete", "contractId": "contract_7"})
+    assert office.calls == allowed(translated, "ContractsFunctionRole")
+    office.documents.write("contract_8", b"1")
+    office.documents.write("contract_8", b"2")
+    office.calls.clear()
+    office.documents.clean("contract_8")
+    assert office.calls == allowed(translated, "ContractsCleanerRole") - {"sqs:SendMessage"}
+
+
+def test_the_template_sets_the_cleaner_up(translated: Template) -> None:
+    """Its mapping takes written heads alone, reports single failures, and keeps what failed for good."""
+    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
+    (mapping,) = [each for each in mappings if each["FunctionName"] == {"Ref": "ContractsCleaner"}]
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["DestinationConfig"]["OnFailure"]["Destination"]
+    (pattern,) = [json.loads(each["Pattern"]) for each in mapping["FilterCriteria"]["Filters"]]
+    assert pattern == {
+        "eventName": ["INSERT", "MODIFY"],
+        "dynamodb": {"Keys": {"sk": {"S": ["head"]}}},
+    }
+    (record,) = load("stream-contracts")["Records"]
+    assert record["eventName"] in pattern["eventName"]
+    assert record["dynamodb"]["Keys"]["sk"]["S"] in pattern["dynamodb"]["Keys"]["sk"]["S"]
+    table = of_type(translated, "AWS::DynamoDB::Table")["ContractsTable"]
+    assert table["StreamSpecification"] == {"StreamViewType": record["dynamodb"]["StreamViewType"]}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    cleaner = of_type(translated, "AWS::Lambda::Function")["ContractsCleaner"]
+    grace = int(cleaner["Environment"]["Variables"]["LAMBDA_ONCE_DOCUMENTS_GRACE"])
+    assert cleaner["Timeout"] > grace + document_stream.RESERVE
+    assert mapping["MaximumBatchingWindowInSeconds"] > grace
