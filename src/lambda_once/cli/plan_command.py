@@ -34,7 +34,7 @@ class Rate(click.ParamType[float]):
     name = "rate"
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
+        if isinstance(value, float | int):
             return value
         found = _RATE.fullmatch(value.strip())
         if found is None or float(found[1]) == 0:

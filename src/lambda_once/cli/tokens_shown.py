@@ -24,7 +24,7 @@ def cells_at(now: datetime) -> Callable[[Mapping[str, Any]], Sequence[Renderable
 
     def cells(row: Mapping[str, Any]) -> Sequence[RenderableType]:
         created, expected = parse_stamp(row["created"]), parse_stamp(row["expectedCompletion"])
-        status = row["status"]
+        status: str = row["status"]
         return (
             Text(WORDS.get(status, status), style=COLOURS.get(status, ""), no_wrap=True),
             Text(row["lockToken"]),

@@ -12,7 +12,7 @@ from jmespath.visitor import TreeInterpreter
 
 from lambda_once.errors import Misconfigured
 
-Node = dict[str, Any]
+Node = Any  # a dict of the parsed expression; jmespath has no public name for it
 """A node of jmespath's syntax tree: type, children, value."""
 
 _CHOOSES_AMONG_ITS_ARGUMENTS = "not_null"

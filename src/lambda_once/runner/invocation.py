@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.values import replace, value
@@ -69,8 +69,8 @@ def invocation_of(context: object, clock: Clock, owner: object) -> Invocation:
         getattr(context, "function_name", None) or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
     )
     request_id = getattr(context, "aws_request_id", None)
-    remaining = getattr(context, "get_remaining_time_in_millis", None)
-    left = timedelta(milliseconds=remaining()) if callable(remaining) else LONGEST
+    remaining: Any = getattr(context, "get_remaining_time_in_millis", None)
+    left = LONGEST if remaining is None else timedelta(milliseconds=remaining())
     return Invocation(
         locked_by=f"{function}/{request_id or '-'}",
         context=context,

@@ -121,7 +121,10 @@ class Batches:
             if not open_ or deadline.passed() or tries == TRIES:
                 break
             back_off(deadline, tries)
-        return [Unanswered(o) if o in _AGAIN and o != CONFLICT else o for o in outcomes]
+        return [
+            Unanswered(each) if isinstance(each, str) and each in _AGAIN - {CONFLICT} else each
+            for each in outcomes
+        ]
 
     def _sent(self, batch: Sequence[Statement], deadline: Deadline) -> Sequence[Outcome]:
         try:
