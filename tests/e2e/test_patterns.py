@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_once.patterns.items import plain_item
+
+from .conftest import Tokens
+from .sam import Stack
+
+pytestmark = pytest.mark.e2e
+
+RECEIPTS, LOYALTY, CATALOGUE, CONTRACTS = "ReceiptsTable", "LoyaltyTable", "CatalogueTable", "ContractsTable"
+"""What the SAM CLI gives functions for the names of their tables."""
+KEYS = {
+    RECEIPTS: ("pk", "sk"),
+    LOYALTY: ("customer",),
+    CATALOGUE: ("shop", "productId"),
+    CONTRACTS: ("pk", "sk"),
+}
+
+
+@pytest.fixture(scope="module")
+def client(tokens: Tokens) -> Iterator[Any]:
+    """The patterns' tables beside that of the tokens; the client of all."""
+    for table, keys in KEYS.items():
+        tokens.client.create_table(
+            TableName=table,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
+            KeySchema=[
+                {"AttributeName": name, "KeyType": kind}
+                for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)
+            ],
+        )
+    yield tokens.client
+    for table in KEYS:
+        tokens.client.delete_table(TableName=table)
+
+
+def rows(client: Any, table: str) -> list[dict[str, Any]]:
+    """Return all items of *table*."""
+    return [plain_item(item) for item in client.scan(TableName=table, ConsistentRead=True)["Items"]]
+
+
+def test_receipts_are_filed_once(stack: Stack, client: Any) -> None:
+    """Published again after the window, all are duplicates and acknowledged; an amended one is an error."""
+    filed = stack.invoke("ReceiptsFunction", "sqs-fifo-receipts")
+    first = rows(client, RECEIPTS)
+    again = stack.invoke("ReceiptsFunction", "sqs-fifo-receipts-republished")
+    amended = stack.invoke("ReceiptsFunction", "sqs-fifo-receipt-amended")
+    assert filed.answer == again.answer == {"batchItemFailures": []}
+    assert len(filed.said.entries("receipt.filed")) == 3
+    assert len(again.said.entries("receipt.duplicate")) == 3
+    assert amended.answer["errorType"] == "KeyReused"
+    assert rows(client, RECEIPTS) == first
+    assert len(first) == 3
+
+
+def test_points_are_counted_once(stack: Stack, client: Any) -> None:
+    """The redelivery of a batch is all duplicates, and the balance stays."""
+    counted = stack.invoke("LoyaltyFunction", "sqs-loyalty")
+    first = rows(client, LOYALTY)
+    again = stack.invoke("LoyaltyFunction", "sqs-loyalty-redelivery")
+    assert counted.answer == again.answer == {"batchItemFailures": []}
+    assert len(counted.said.entries("loyalty.counted")) >= 1
+    assert len(again.said.entries("loyalty.duplicate")) == len(counted.said.entries("loyalty.counted"))
+    assert [row["balance"] for row in rows(client, LOYALTY)] == [row["balance"] for row in first]
+    assert again.said.entries("loyalty.counted") == []
+
+
+def test_a_late_change_does_not_count(stack: Stack, client: Any) -> None:
+    """What the editor changed before what stands changes nothing, however late it comes."""
+    assert stack.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Written"}
+    stands = rows(client, CATALOGUE)
+    late = stack.invoke("CatalogueFunction", "eventbridge-product-changed-late")
+    assert late.answer == {"outcome": "Stale"}
+    assert rows(client, CATALOGUE) == stands
+
+
+def test_a_contract_is_read_as_it_was_written(stack: Stack, client: Any) -> None:
+    """It comes back whole; written again for a new one, it is a conflict and changes nothing."""
+    written = stack.invoke("ContractsFunction", "direct-contract")
+    stands = rows(client, CONTRACTS)
+    again = stack.invoke("ContractsFunction", "direct-contract")
+    read = stack.invoke("ContractsFunction", "direct-contract-read")
+    assert again.answer["errorType"] == "VersionConflict"
+    assert read.answer["version"] == written.answer["version"]
+    assert read.answer["contract"]["clauses"]
+    assert sorted(map(repr, rows(client, CONTRACTS))) == sorted(map(repr, stands))
