@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
-from moto import mock_aws
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations import sweeping
 from lambda_once.operations.cursors import SWEEP_ROW, WATCHDOG_ROW
-from lambda_once.testing import create_table, lambda_context
-from tests.engine import tables
+from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, Post
 
 HOUR = 3600
-
-
-@pytest.fixture
-def moto() -> Iterator[Post]:
-    """A table of moto's; create_table has given it TTL."""
-    with mock_aws():
-        client = tables.client()
-        create_table(client, "tokens")
-        yield Post(client, "tokens")
-
-
-@pytest.fixture
-def engine(dynamodb_local: str) -> Iterator[Post]:
-    """A table of a real engine, without TTL."""
-    client = tables.client(dynamodb_local)
-    with tables.fresh(client) as name:
-        yield Post(client, name)
-    client.close()
 
 
 @pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
-from moto import mock_aws
 
 from lambda_once.core.record import State
 from lambda_once.core.results import Inline, Unavailable
@@ -22,8 +21,7 @@ from lambda_once.operations.cursors import WATCHDOG_ROW
 from lambda_once.operations.overdue import place_from, place_text
 from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed
 from lambda_once.stores import index
-from lambda_once.testing import create_table, lambda_context
-from tests.engine import tables
+from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, LEASE, Post, measured
 
 NOTHING = {
@@ -41,24 +39,6 @@ NOTHING = {
 EVENTS = Path(__file__).parents[2] / "events"
 SHARDS = 8
 RELEASE: dict[str, Action] = {"charge": "release"}
-
-
-@pytest.fixture
-def moto() -> Iterator[Post]:
-    """A table of moto's."""
-    with mock_aws():
-        client = tables.client()
-        create_table(client, "tokens")
-        yield Post(client, "tokens")
-
-
-@pytest.fixture
-def engine(dynamodb_local: str) -> Iterator[Post]:
-    """A table of a real engine."""
-    client = tables.client(dynamodb_local)
-    with tables.fresh(client) as name:
-        yield Post(client, name)
-    client.close()
 
 
 @pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])

@@ -1,0 +1,30 @@
+"""The engines that the watchdog is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+from lambda_once.testing import create_table
+from tests.engine import tables
+from tests.operations.watch import Post
+
+
+@pytest.fixture
+def moto() -> Iterator[Post]:
+    """A table of moto's; create_table has given it TTL."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        yield Post(client, "tokens")
+
+
+@pytest.fixture
+def engine(dynamodb_local: str) -> Iterator[Post]:
+    """A table of a real engine, without TTL."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield Post(client, name)
+    client.close()
