@@ -116,6 +116,10 @@ bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two minutes (QUICK
 bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of docs/performance.md
 	@$(BIN)/python -m benchmarks --docs
 
+.PHONY: bench-parts
+bench-parts: $(VENV)/.dev dynamodb ## Measure where the processor time of an invocation goes
+	@$(BIN)/python -m benchmarks.parts
+
 .PHONY: cost-docs
 cost-docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count units on DynamoDB Local, and write prices and charts of docs/operations.md
 	@$(BIN)/python -m benchmarks.price --measure --docs

@@ -39,7 +39,7 @@ def main() -> None:
 
     size = QUICK if arguments.quick else FULL
     tell("what DynamoDB answers and charges for")
-    with _engine() as endpoint:
+    with engine() as endpoint:
         known = prepared(size, endpoint)
     found = measured(size, known, tell)
     Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(report.table(found))
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 @contextmanager
-def _engine() -> Iterator[str]:
+def engine() -> Iterator[str]:
     """Give the endpoint that DYNAMODB_ENDPOINT names, else start DynamoDB Local."""
     given = os.environ.get("DYNAMODB_ENDPOINT")
     if given:
