@@ -146,3 +146,12 @@ def test_a_moment_of_today_has_no_date() -> None:
     """Another day's has, in UTC both."""
     assert moment(NOW - timedelta(hours=1), NOW) == "09:12:00"
     assert moment(NOW - timedelta(days=1), NOW) == "2026-11-19 10:12:00"
+
+
+def test_decisions_in_a_row_are_counted() -> None:
+    """The watchdog's second release of a token says that it is the second."""
+    again = Resolution("watchdog", "the watchdog may release it", NOW, times=2)
+    row = replace(ROW, state=State.RELEASED, resolution=again)
+    assert any("(2 times in a row)" in event.what for event in story(row, NOW))
+    once = replace(row, resolution=again._replace(times=1))
+    assert not any("in a row" in event.what for event in story(once, NOW))

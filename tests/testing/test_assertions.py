@@ -161,7 +161,7 @@ def test_a_result_is_shown_only_where_it_is_compared(desk: Desk) -> None:
     desk.deliver("5", "a secret")
     said = message_of(lambda: assert_held(desk.once, "5"))
     assert "secret" not in said
-    assert "result: 10 characters" in said
+    assert "its result is JSON of 10 bytes in the row" in said
 
 
 def test_a_story_is_told_in_time(desk: Desk) -> None:

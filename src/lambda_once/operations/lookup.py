@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Parts, unpack, unpack_chunks
@@ -76,18 +76,8 @@ def parts_there(table: TokenTable, record: Record) -> int | None:
     """Return how many parts of a large result are there; None where the result has none."""
     if not isinstance(record.stored, Parts):
         return None
-    wanted: list[Any] = list(part_keys(record, record.stored.count))
-    deadline, there = table.deadline(), 0
-    while wanted:
-        request = {"Keys": wanted, "ConsistentRead": True, "ProjectionExpression": "lockToken"}
-        answer = table.wire.asked(
-            "batch_get_item", {"RequestItems": {table.name: request}}, deadline, record.token
-        )
-        there += len(answer["Responses"].get(table.name, []))
-        wanted = answer.get("UnprocessedKeys", {}).get(table.name, {}).get("Keys", [])
-        if wanted:
-            deadline.pause(1)
-    return there
+    keys = part_keys(record, record.stored.count)
+    return len(table.wire.items(keys, table.deadline(), record.token, only="lockToken"))
 
 
 def result_text(table: TokenTable, record: Record) -> str | None:

@@ -97,7 +97,7 @@ def _decision(record: Record) -> list[Event]:
         return []
     verdict = _VERDICTS.get(record.state) if decided_by_another(record) else None
     what = "decided on an earlier attempt" if verdict is None else f"decided: {verdict}"
-    times = "" if note.times == 1 else f" (the {note.times}th time in a row)"
+    times = "" if note.times == 1 else f" ({note.times} times in a row)"
     return [Event(note.at, f"{note.by} {what}, because: {note.because}{times}")]
 
 

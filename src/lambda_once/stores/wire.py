@@ -79,12 +79,19 @@ class Wire:
                 raise failed.error from error
             raise unavailable(token, failed.reason) from error
 
-    def items(self, keys: Sequence[Any], deadline: Deadline, token: str | None) -> dict[str, Any]:
-        """Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`."""
+    def items(
+        self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: str | None = None
+    ) -> dict[str, Any]:
+        """
+        Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
+
+        *only* names the attributes that are wanted of each, the key among them; None: all.
+        """
         found: dict[str, Any] = {}
         wanted = list(keys)
+        projection = {} if only is None else {"ProjectionExpression": only}
         while wanted:
-            request = {self.table: {"Keys": wanted, "ConsistentRead": True}}
+            request = {self.table: {"Keys": wanted, "ConsistentRead": True, **projection}}
             answer = self.asked("batch_get_item", {"RequestItems": request}, deadline, token)
             found |= {item["lockToken"]["S"]: item for item in answer["Responses"].get(self.table, [])}
             wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])

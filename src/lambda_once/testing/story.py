@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.record import State
-from lambda_once.core.results import Inline, Parts, Unavailable
+from lambda_once.operations.story import kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,23 +59,8 @@ def _notes(record: Record) -> list[str]:
     if record.error is not None:
         notes.append(f"error: {record.error.kind}: {record.error.message}")
     if record.state is State.COMPLETE and record.error is None:
-        notes.append(f"result: {_size(record)}")
+        notes.append(kept(record.stored))
     if record.resolution is not None:
         note = record.resolution
         notes.append(f"resolved by {note.by} at {stamp(note.at)}: {note.because}")
     return notes
-
-
-def _size(record: Record) -> str:
-    match record.stored:
-        case Inline(data):
-            packed = "" if isinstance(data, str) else ", compressed"
-            return f"{len(data)} {'characters' if isinstance(data, str) else 'bytes'}{packed}"
-        case Parts(count):
-            return f"in {count} parts"
-        case Unavailable():
-            return "could not be stored"
-        case None:
-            return "None"
-        case _ as unreachable:
-            assert_never(unreachable)

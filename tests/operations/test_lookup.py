@@ -1,0 +1,61 @@
+"""The parts of a large result are counted, and a table that never gives them is given up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Parts
+from lambda_once.errors import StoreUnavailable
+from lambda_once.operations.lookup import parts_there
+from lambda_once.operations.table import PATIENCE, TokenTable
+from lambda_once.stores.requests import part_keys
+from lambda_once.testing import FakeClock, create_table
+from tests.engine import tables
+
+
+def complete(clock: FakeClock) -> Record:
+    """A row whose result stands in three parts."""
+    now = clock.now()
+    return Record(
+        "orders/charge/5",
+        State.COMPLETE,
+        "a1",
+        1,
+        "charge/r-1",
+        now,
+        now,
+        actual_completion=now,
+        stored=Parts(3),
+    )
+
+
+@mock_aws
+def test_the_parts_that_are_there_are_counted() -> None:
+    """Two of three."""
+    client, clock = tables.client(), FakeClock()
+    create_table(client, "tokens")
+    record = complete(clock)
+    for key in part_keys(record, 2):
+        client.put_item(TableName="tokens", Item={**key, "data": {"B": b"x"}})
+    assert parts_there(TokenTable("tokens", client, clock), record) == 2
+
+
+@mock_aws
+def test_a_table_that_processes_no_key_is_given_up() -> None:
+    """Throttled to the end of its patience, the question ends as an outage."""
+    client, clock = tables.client(), FakeClock()
+    create_table(client, "tokens")
+
+    def busy(**request: Any) -> dict[str, Any]:
+        return {"Responses": {}, "UnprocessedKeys": request["RequestItems"]}
+
+    client.batch_get_item = busy
+    began = clock.now()
+    with pytest.raises(StoreUnavailable, match="in time"):
+        parts_there(TokenTable("tokens", client, clock), complete(clock))
+    assert clock.now() - began >= timedelta(seconds=PATIENCE)
