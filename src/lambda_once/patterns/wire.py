@@ -62,7 +62,7 @@ class Wire:
                 if tries == TRIES:
                     message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
                     raise StoreUnavailable(message) from error
-            self.clock.sleep(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+            back_off(self.clock, tries)
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
 
     def _connected(self) -> Any:
@@ -70,6 +70,11 @@ class Wire:
             if self._client is None:
                 self._client = _new_client()
             return self._client
+
+
+def back_off(clock: Clock, tries: int) -> None:
+    """Wait before the next try, *tries* having failed, with full jitter (DynamoDB asks for it)."""
+    clock.sleep(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
 
 
 def code_of(error: Exception) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.documents import requests
 from lambda_once.patterns.documents.parts import HEAD
-from lambda_once.patterns.wire import FIRST_PAUSE, LONGEST_PAUSE, TRIES, ConditionRefused
+from lambda_once.patterns.wire import TRIES, ConditionRefused, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,6 +87,4 @@ class DocumentTable:
                     f"try it again"
                 )
             batch = {"RequestItems": left}
-            self._wire.clock.sleep(
-                SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (fruitless + 1)))
-            )
+            back_off(self._wire.clock, fruitless + 1)

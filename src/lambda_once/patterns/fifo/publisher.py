@@ -12,7 +12,6 @@ delivers nothing again.
 from __future__ import annotations
 
 import threading
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import SystemClock
@@ -21,7 +20,7 @@ from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo.channels import Trouble, channel_of
 from lambda_once.patterns.fifo.messages import Backlog
 from lambda_once.patterns.fifo.rules import Rules
-from lambda_once.patterns.wire import FIRST_PAUSE, LONGEST_PAUSE, TRIES
+from lambda_once.patterns.wire import TRIES, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -167,8 +166,7 @@ class Publisher:
                 results |= settled(backlog, ready, position, tries + 1, answer)
             troubled = 0 if all(position in results for position, _ in taken) else troubled + 1
             if troubled:
-                longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**troubled)
-                self._clock.sleep(SystemRandom().uniform(0, longest))
+                back_off(self._clock, troubled)
         return tuple(results[position] for position in range(len(ready)))
 
     def _connected(self) -> Any:

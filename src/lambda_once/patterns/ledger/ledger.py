@@ -28,11 +28,11 @@ from lambda_once.patterns.ledger.layout import (
     overhang,
     shard_of,
 )
-from lambda_once.patterns.ledger.reads import pause, read, read_all, summed
+from lambda_once.patterns.ledger.reads import read, read_all, summed
 from lambda_once.patterns.ledger.requests import Refusal, Write
 from lambda_once.patterns.ledger.standing import ids_at, own_values, version_of
 from lambda_once.patterns.ledger.wishes import Key
-from lambda_once.patterns.wire import ConditionRefused, Wire
+from lambda_once.patterns.wire import ConditionRefused, Wire, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -201,7 +201,7 @@ class Ledger:
             except Conflict:
                 if race == RACES:
                     raise
-                pause(self._wire.clock, race)
+                back_off(self._wire.clock, race)
                 continue
             if entry is Entry.APPLIED or id is None:
                 return Changed(Entry.APPLIED, {**values, **sets})

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ledger.requests import DIGITS
+from lambda_once.patterns.wire import back_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lambda_once.core.clock import Clock
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.wire import Wire
 
@@ -20,8 +19,6 @@ MOST_KEYS: Final = 100
 """Of one BatchGetItem."""
 ROUNDS: Final = 10
 """How often one BatchGetItem is asked for what it left out, before the read is given up."""
-FIRST_PAUSE: Final = 0.02
-LONGEST_PAUSE: Final = 1.0
 
 
 def read(wire: Wire, table: str, key: Item) -> Item | None:
@@ -44,7 +41,7 @@ def read_all(wire: Wire, table: str, keys: list[Item]) -> list[Item]:
             left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
             if not left:
                 break
-            pause(wire.clock, rounds)
+            back_off(wire.clock, rounds)
         else:
             raise StoreUnavailable(f"ledger {table!r} did not give all its shards: read it again")
     return found
@@ -59,8 +56,3 @@ def summed(items: Iterable[Values]) -> Values:
                 if isinstance(each, int | Decimal) and not isinstance(each, bool):
                     sums[name] = sums.get(name, 0) + each
     return sums
-
-
-def pause(clock: Clock, rounds: int) -> None:
-    """Wait before the next try, by full jitter."""
-    clock.sleep(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**rounds)))

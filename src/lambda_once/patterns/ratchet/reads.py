@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from random import SystemRandom
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.wire import FIRST_PAUSE, LONGEST_PAUSE, TRIES
+from lambda_once.patterns.wire import TRIES, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lambda_once.core.clock import Clock
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.requests import Shape
     from lambda_once.patterns.wire import Wire
@@ -46,7 +44,10 @@ def found_at(
             found[tuple(shape.key_of(plain_item(item)).values())] = requests.live(item)
         left: list[Item] = answer.get("UnprocessedKeys", {}).get(shape.table, {}).get("Keys", [])
         fruitless = fruitless + 1 if len(left) == len(asked) else 0
-        _pause(wire.clock, fruitless)
+        if fruitless == TRIES:
+            raise StoreUnavailable(f"{TRIES} calls of batch_get_item read nothing: try it again")
+        if fruitless:
+            back_off(wire.clock, fruitless)
         waiting = left + rest
     return found
 
@@ -70,10 +71,3 @@ def page_of(wire: Wire, shape: Shape, request: Mapping[str, Any], start: Values 
     if len(items) > limit:  # the row that was read last lies beyond this page
         return Page(shown, shape.key_of(shown[-1]))
     return Page(shown, None if begin is None else plain_item(begin))
-
-
-def _pause(clock: Clock, fruitless: int) -> None:
-    if fruitless >= TRIES:
-        raise StoreUnavailable(f"{TRIES} calls of batch_get_item read nothing: try it again")
-    if fruitless:
-        clock.sleep(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**fruitless)))
