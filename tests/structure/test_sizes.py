@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "lambda_once"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-LINES_OF_A_MODULE = 300
+LINES_OF_A_MODULE = 400
 LINES_OF_A_FUNCTION = 40
 GRAB_BAGS = {"base", "common", "helpers", "manager", "managers", "misc", "utils"}
 
@@ -31,7 +31,7 @@ def _too_long(source: str) -> list[str]:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
 def test_modules_and_functions_stay_small(module: Path) -> None:
-    """No module is over 300 lines, and no function over 40 without its docstring."""
+    """No module is over 400 lines, and no function over 40 without its docstring."""
     source = module.read_text(encoding="utf-8")
     assert len(source.splitlines()) <= LINES_OF_A_MODULE
     assert _too_long(source) == []
