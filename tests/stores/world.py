@@ -157,7 +157,11 @@ class World:
 
     def row(self) -> Record:
         """The row, which is there."""
-        record = self.read()
+        return self.row_of(self.token)
+
+    def row_of(self, token: str) -> Record:
+        """The row of *token*, which is there."""
+        record = self.read(token)
         assert record is not None
         return record
 

@@ -1,0 +1,245 @@
+"""
+Rows as the code of 0.1 wrote them, to DynamoDB Local: every later version reads each as what it was.
+
+``tests/golden/rows-0.1.json`` is never written again. A version that writes rows of another form gets a file
+of its own beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.results import Inline, Parts, Stored, Unavailable, unpack, unpack_chunks
+from lambda_once.stores.rows import record_of
+from tests.stores.world import DynamoDBRows, Item, World
+
+
+def _attributes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_attributes(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: base64.b64decode(each) if name == "B" and isinstance(each, str) else _attributes(each)
+        for name, each in value.items()
+    }
+
+
+FILE = Path(__file__).parents[1] / "golden" / "rows-0.1.json"
+ROWS: dict[str, dict[str, Any]] = _attributes(json.loads(FILE.read_text(encoding="utf-8")))
+
+START = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+DONE_AT = START + timedelta(seconds=1.5)
+RESOLVED_AT = START + timedelta(seconds=61.5)
+LATER = START + timedelta(minutes=5)
+EXPIRED = START + timedelta(days=29)
+TTL_OF_LEASE = 1_796_379_150
+TTL_OF_OUTCOME = 1_796_379_121
+TTL_RESOLVED = 1_797_588_781
+ATTEMPT = "0123456789abcdef0123456789abcdef"
+OPERATOR = "fedcba9876543210fedcba9876543210"
+FENCE = 1_795_169_520_001
+BROKEN = Failure("ValueError", "no such order")
+PAYLOAD = {"delivery": "m-1", "fingerprint": "f" * 64, "fields": b"\0\1ab"}
+LINES = json.dumps({"lines": [f"line {n}" for n in range(60)]})
+COMPRESSED = ROWS["complete with compressed bytes"]["row"]["result"]["B"]
+
+
+def _row(name: str, state: State, **changes: Any) -> Record:
+    given: dict[str, Any] = {
+        "token": f"orders/charge/{name.replace(' ', '-')}",
+        "attempt": ATTEMPT,
+        "fence": FENCE,
+        "locked_by": f"orders/request-of-{ATTEMPT}",
+        "created": START,
+        "expected_completion": START + timedelta(seconds=30),
+    }
+    return Record(state=state, **given | changes)
+
+
+def _going(name: str, **changes: Any) -> Record:
+    return _row(name, State.IN_PROGRESS, **{"ttl": TTL_OF_LEASE} | changes)
+
+
+def _complete(name: str, stored: Stored = None, **changes: Any) -> Record:
+    given = {"actual_completion": DONE_AT, "ttl": TTL_OF_OUTCOME, "stored": stored}
+    return _row(name, State.COMPLETE, **given | changes)
+
+
+def _held(name: str, **changes: Any) -> Record:
+    return _row(name, State.HELD, **{"actual_completion": DONE_AT, "error": BROKEN} | changes)
+
+
+def _by_hand(at: datetime) -> dict[str, Any]:
+    return {
+        "attempt": OPERATOR,
+        "fence": FENCE + 1,
+        "resolution": Resolution("ann", "seen at the provider", at, 2),
+    }
+
+
+RECORDS = (
+    _going("in progress under take_over"),
+    _going("in progress under hold", ttl=None),
+    _going("in progress with delivery and payload", **PAYLOAD),
+    _going("in progress sharded"),
+    _going("extended", expected_completion=START + timedelta(seconds=61.5), ttl=TTL_OF_LEASE + 31),
+    _going(
+        "in progress again after a resolution",
+        **_by_hand(DONE_AT)
+        | {
+            "attempt": "00112233445566778899aabbccddeeff",
+            "fence": FENCE + 2,
+            "locked_by": "orders/request-of-00112233445566778899aabbccddeeff",
+            "created": START + timedelta(seconds=11.5),
+            "expected_completion": START + timedelta(seconds=41.5),
+            "ttl": TTL_OF_LEASE + 11,
+        },
+    ),
+    _complete("complete with a text", Inline('{"paid": true}')),
+    _complete("complete with compressed bytes", Inline(COMPRESSED)),
+    _complete("complete with parts", Parts(2)),
+    _complete("complete with None"),
+    _complete("complete and unavailable", Unavailable()),
+    _complete("complete with delivery and payload", Inline('"done"'), **PAYLOAD),
+    _complete("stored error", error=BROKEN),
+    _complete(
+        "resolved as done",
+        Inline('"by hand"'),
+        **_by_hand(RESOLVED_AT) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
+    ),
+    _complete(
+        "resolved as done with parts",
+        Parts(2),
+        **_by_hand(RESOLVED_AT) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
+    ),
+    _held("held"),
+    _held("held sharded"),
+    _held(
+        "resolved as held",
+        **_by_hand(RESOLVED_AT)
+        | {"actual_completion": RESOLVED_AT, "error": Failure("Held", "seen at the provider")},
+    ),
+    _row("released with an error", State.RELEASED, ttl=TTL_OF_OUTCOME, error=BROKEN),
+    _row("released without an error", State.RELEASED, ttl=TTL_OF_OUTCOME),
+    _row(
+        "resolved as not done",
+        State.RELEASED,
+        **_by_hand(DONE_AT) | {"ttl": TTL_RESOLVED - 60, "error": BROKEN},
+    ),
+)
+BY_NAME = {record.token.rpartition("/")[2].replace("-", " "): record for record in RECORDS}
+
+TEXTS = {
+    "complete with a text": '{"paid": true}',
+    "complete with compressed bytes": LINES,
+    "complete with parts": '"a result in parts"',
+    "complete with None": "null",
+    "complete with delivery and payload": '"done"',
+    "resolved as done": '"by hand"',
+    "resolved as done with parts": '"a result in parts"',
+}
+
+LAPSE = {
+    OnLapse.TAKE_OVER: Decision.RUN,
+    OnLapse.HOLD: Decision.HELD,
+    OnLapse.PROBE: Decision.ASK,
+}
+
+
+def _finished(name: str, record: Record) -> Decision:
+    match record.state:
+        case State.HELD:
+            return Decision.HELD
+        case State.RELEASED:
+            return Decision.RUN
+        case _ if name == "stored error":
+            return Decision.STORED_ERROR
+        case _ if name == "complete and unavailable":
+            return Decision.RESULT_UNAVAILABLE
+        case _:
+            return Decision.REPLAY
+
+
+def _put(world: World, name: str) -> Item:
+    assert isinstance(world.rows, DynamoDBRows)
+    golden = ROWS[name]
+    for item in (golden["row"], *golden.get("parts", ())):
+        world.rows.put(item)
+    row: Item = golden["row"]
+    return row
+
+
+def test_every_row_of_the_file_is_known() -> None:
+    """A row that nobody expects anything of is no test."""
+    assert set(ROWS) == set(BY_NAME)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_reads_as_what_it_was(name: str) -> None:
+    """Attribute by attribute."""
+    assert record_of(ROWS[name]["row"]) == BY_NAME[name]
+
+
+@pytest.mark.parametrize("on_lapse", OnLapse)
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_decides_as_it_did(name: str, on_lapse: OnLapse) -> None:
+    """While its lease is alive, when it is over, and once the row has expired."""
+    record = record_of(ROWS[name]["row"])
+    request = Request("another", None, on_lapse)
+    if record.state is State.IN_PROGRESS:
+        assert decide(record, request, START + timedelta(seconds=20)) is Decision.IN_PROGRESS
+        assert decide(record, request, LATER) is LAPSE[on_lapse]
+        assert decide(record, request._replace(attempt=record.attempt), LATER) is Decision.RUN
+        return
+    assert decide(record, request, LATER) is _finished(name, record)
+    kept = record.state is State.HELD
+    assert decide(record, request, EXPIRED) is (Decision.HELD if kept else Decision.RUN)
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if "payload" in name])
+def test_a_row_with_a_fingerprint_still_stands_for_its_payload(name: str) -> None:
+    """The same one passes, another one is KEY_REUSED."""
+    record = record_of(ROWS[name]["row"])
+    same, other = (Request("another", mark * 64, OnLapse.TAKE_OVER) for mark in "fg")
+    assert decide(record, other, LATER) is Decision.KEY_REUSED
+    assert decide(record, same, LATER) in (Decision.RUN, Decision.REPLAY)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_stored_result_comes_back(dynamodb: World, name: str) -> None:
+    """Through the store, parts in their places of then included."""
+    _put(dynamodb, name)
+    record = dynamodb.row_of(BY_NAME[name].token)
+    assert record == BY_NAME[name]
+    match record.stored:
+        case Parts():
+            chunks = dynamodb.store.chunks(record, dynamodb.deadline)
+            assert chunks is not None
+            text = unpack_chunks(chunks)
+        case Inline(data):
+            text = unpack(data)
+        case _:
+            text = "null"
+    assert text == TEXTS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if "in progress" in name or "held" in name])
+def test_an_unfinished_row_stands_in_the_index(dynamodb: World, name: str) -> None:
+    """Shards are found, too: an operator misses nothing after a deploy."""
+    _put(dynamodb, name)
+    record = BY_NAME[name]
+    (entry,) = dynamodb.store.unfinished(record.state, dynamodb.deadline)
+    assert (entry.token, entry.attempt, entry.expected_completion) == (
+        record.token,
+        record.attempt,
+        record.expected_completion,
+    )
