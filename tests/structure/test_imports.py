@@ -19,7 +19,7 @@ REACHES = {
     "policies": {"core", "errors"},
     "stores": {"core", "errors"},
     "events": {"core", "errors"},
-    "patterns": {"core", "errors"},
+    "patterns": {"core", "errors", "stores"},
     "observability": {"core", "errors"},
     "runner": {"core", "errors", "observability", "policies", "stores"},
     "operations": {"core", "errors", "observability", "policies", "stores"},

@@ -38,7 +38,7 @@ class Wire:
 
     def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
         self.clock: Clock = SystemClock() if clock is None else clock
-        self._client = client
+        self._client = None if client is None else _checked(client)
         self._lock = threading.Lock()
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
@@ -57,8 +57,7 @@ class Wire:
                 if code_of(error) == REFUSED:
                     raise ConditionRefused(_standing(error)) from None
                 if not is_transient(error):
-                    table = request.get("TableName", "")
-                    raise Misconfigured(f"{operation} on table {table!r} was refused: {error}") from error
+                    raise Misconfigured(_refused(error, operation, request)) from error
                 if tries == TRIES:
                     message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
                     raise StoreUnavailable(message) from error
@@ -68,7 +67,7 @@ class Wire:
     def _connected(self) -> Any:
         with self._lock:
             if self._client is None:
-                self._client = _new_client()
+                self._client = _checked(_new_client())
             return self._client
 
 
@@ -79,10 +78,30 @@ def back_off(clock: Clock, tries: int) -> None:
 
 def code_of(error: Exception) -> str:
     """Return AWS' name for *error*; for an error of the wire, its class."""
-    response = getattr(error, "response", None)
-    if not response:
+    response = getattr(error, "response", None) or {}
+    if "Code" not in response.get("Error", {}):  # of the wire, or read out of a page
         return type(error).__name__
     return str(response["Error"]["Code"]).rpartition(".")[2]  # SQS puts its own name before some
+
+
+def _checked(client: Any) -> Any:
+    """Return *client*, which now takes an answer for one only if it is DynamoDB's."""
+    from lambda_once.stores.origin import only_dynamodb
+
+    return only_dynamodb(client)
+
+
+def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
+    from lambda_once.stores.origin import NotDynamoDB
+
+    table = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
+    # botocore takes the HTTP status for the code of an error without a name: a page, which is not quoted.
+    if isinstance(error, NotDynamoDB) or code_of(error).isdigit():
+        return (
+            f"{operation} on table {table!r} was answered by something that is not DynamoDB: "
+            "see AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
+        )
+    return f"{operation} on table {table!r} was refused: {error}"
 
 
 def _standing(error: Exception) -> Mapping[str, Mapping[str, Any]] | None:

@@ -80,12 +80,16 @@ class Channel:
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
+        publish = getattr(client, self.operation)
         try:
-            said = getattr(client, self.operation)(**self.request(batch))
+            said = publish(**self.request(batch))
         except (BotoCoreError, ClientError) as error:
             if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
                 return [answer for message in batch for answer in self.send(client, [message])]
             return [Trouble(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
+        except _unparsed() as error:
+            page = f"the endpoint's answer is not {self.service.upper()}'s ({type(error).__name__})"
+            return [Trouble("NotAnAnswer", page, passes=True)] * len(batch)
         answers: dict[str, Answer] = {each["Id"]: each for each in said.get("Successful", ())}
         for each in said.get("Failed", ()):
             answers[each["Id"]] = Trouble(each["Code"], each.get("Message", ""), not each["SenderFault"])
@@ -101,6 +105,13 @@ class Channel:
             connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}, tcp_keepalive=True
         )
         return boto3.client(self.service, region_name=self.region, config=settings)  # type: ignore[call-overload,unused-ignore]
+
+
+def _unparsed() -> tuple[type[Exception], ...]:
+    """Return what botocore raises where it parses what is no answer, such as a proxy's page."""
+    from botocore.parsers import ResponseParserError
+
+    return ResponseParserError, AttributeError, LookupError, TypeError, ValueError
 
 
 def channel_of(target: str, largest: int | None = None) -> Channel:
