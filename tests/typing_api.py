@@ -181,6 +181,7 @@ async def awaited() -> None:
     assert_type(await once.run("k", function_async, Order(id="5")), Receipt)
     async with once.begin("k") as attempt:
         assert_type(attempt, Attempt | Replayed)
+        await attempt.acomplete(5)
     await once.current().aextend(60)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from lambda_once import StoredError
 from lambda_once.cli import resolve_command, result_file, verdict
-from lambda_once.core.record import Record, State
+from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.operations.table import TokenTable
@@ -97,6 +98,44 @@ def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
     assert row.error is not None
     assert at.deliver("p-1")
     assert at.asked == ["p-1", "p-1"]
+
+
+def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
+    """They raise a stored error of kind Failed, and nothing runs again."""
+    token = at.hold("p-1")
+    ran = at.run("resolve", token, "--failed", *SURE)
+    assert ran.exit_code == 0
+    assert "it is not run again; it gets StoredError (Failed, with the reason)" in said(ran)
+    row = at.row("p-1")
+    assert (row.state, row.error) == (State.COMPLETE, Failure("Failed", "seen at the provider"))
+    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
+    answer = at.ask("p-1")
+    assert isinstance(answer, StoredError)
+    assert type(answer).__name__ == "Failed"
+    assert "seen at the provider" in str(answer)
+    assert at.asked == ["p-1"]
+    shown = at.run("show", token)
+    assert shown.exit_code == 0
+    assert "ann decided: failed for good, because: seen at the provider" in said(shown)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "line"),
+    [
+        ("--done", "next delivery: it is not run again; it gets None: no result was given, until "),
+        ("--not-done", "next delivery: it runs, as a new attempt"),
+        ("--failed", "next delivery: it is not run again; it gets StoredError"),
+        ("--hold", "next delivery: it is refused (Held), until somebody resolves the token"),
+    ],
+)
+def test_a_dry_run_tells_what_the_next_delivery_would_get(at: Desk, verdict: str, line: str) -> None:
+    """As the real run does: that is what it is asked for."""
+    token = at.hold("p-1")
+    before = at.row("p-1")
+    dry = at.run("resolve", token, verdict, "--dry-run", *BECAUSE)
+    assert line in said(dry)
+    assert at.row("p-1") == before
+    assert line in said(at.run("resolve", token, verdict, *SURE))
 
 
 def test_what_is_overdue_can_be_held(at: Desk) -> None:
@@ -353,8 +392,9 @@ def test_a_response_without_status_code_is_warned_about(at: Desk, tmp_path: Any)
 
 
 BAD = {
-    "no verdict": ([], "--done, --not-done, --hold"),
-    "two verdicts": (["--done", "--hold"], "--done, --not-done, --hold"),
+    "no verdict": ([], "--done, --not-done, --failed, --hold"),
+    "two verdicts": (["--done", "--hold"], "--done, --not-done, --failed, --hold"),
+    "done and failed": (["--done", "--failed"], "--done, --not-done, --failed, --hold"),
     "a result of nothing": (["--not-done", "--result", "x.json"], "--done"),
     "a ttl of what is held": (["--hold", "--keep", "1d"], "never expires"),
     "no duration": (["--done", "--keep", "fortnight"], "14d"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -116,6 +117,30 @@ def test_an_async_block(rig: Rig) -> None:
 
     assert [asyncio.run(create()), asyncio.run(create())] == ["done", "done"]
     assert len(rig.rows()) == 1
+
+
+def test_an_async_block_completes_off_the_loop(rig: Rig) -> None:
+    """`acomplete` stores as `complete` does, in another thread; a replayed block cannot."""
+    threads: list[int] = []
+    finish = rig.store.finish
+
+    def noted(*args: Any) -> Any:
+        threads.append(threading.get_ident())
+        return finish(*args)
+
+    rig.store.finish = noted
+
+    async def create() -> Any:
+        async with rig.once.begin("k", name="orders") as attempt:
+            if attempt.replayed:
+                with pytest.raises(Misconfigured, match=r"\.replayed"):
+                    await attempt.acomplete(1)
+                return attempt.result
+            return await attempt.acomplete({"order": 5})
+
+    assert [asyncio.run(create()), asyncio.run(create())] == [{"order": 5}, {"order": 5}]
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:

@@ -71,6 +71,7 @@ def test_a_verdict_is_written_to_the_row_as_it_was_seen(world: World, row: str, 
 LEFT = {
     Verdict.DONE: {"actualCompletion", "ttl"},
     Verdict.NOT_DONE: {"ttl"},
+    Verdict.FAILED: {"actualCompletion", "error", "ttl"},
     Verdict.HOLD: {"actualCompletion", "status", "error"},
 }
 """What a verdict leaves beside what every row has."""

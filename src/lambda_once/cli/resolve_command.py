@@ -39,6 +39,7 @@ class Given(NamedTuple):
 
     done: bool
     not_done: bool
+    failed: bool
     hold: bool
     result: str | None
     because: str
@@ -52,15 +53,25 @@ class Given(NamedTuple):
     @property
     def verdict(self) -> Verdict:
         """Raises `click.UsageError` for none or several, and for options that another one is for."""
-        if self.done + self.not_done + self.hold != 1:
-            raise click.UsageError("say what became of it: one of --done, --not-done, --hold")
+        said = {
+            Verdict.DONE: self.done,
+            Verdict.NOT_DONE: self.not_done,
+            Verdict.FAILED: self.failed,
+            Verdict.HOLD: self.hold,
+        }
+        if sum(said.values()) != 1:
+            raise click.UsageError("say what became of it: one of --done, --not-done, --failed, --hold")
         if self.result is not None and not self.done:
             raise click.UsageError("--result is what duplicates of done work get: it goes with --done")
         if self.keep is not None and self.hold:
             raise click.UsageError("--keep does not go with --hold: what is held never expires")
         if self.keep is not None and not timedelta(0) < self.keep <= LONGEST_KEEP:
             raise click.UsageError("--keep must be longer than no time, and at most ten years")
-        return Verdict.DONE if self.done else Verdict.NOT_DONE if self.not_done else Verdict.HOLD
+        return next(verdict for verdict, given in said.items() if given)
+
+
+_REPLAYED = frozenset({Verdict.DONE, Verdict.FAILED})
+"""Verdicts whose outcome duplicates get until it expires."""
 
 
 class Plan(NamedTuple):
@@ -77,6 +88,7 @@ class Plan(NamedTuple):
 @click.argument("token")
 @click.option("--done", is_flag=True, help="It happened: duplicates get --result.")
 @click.option("--not-done", is_flag=True, help="It did not happen: the next delivery runs.")
+@click.option("--failed", is_flag=True, help="It failed for good: duplicates get an error with the reason.")
 @click.option("--hold", is_flag=True, help="Unknown: nothing runs until somebody says more.")
 @click.option(
     "--result", metavar="FILE", help="JSON that duplicates get; - is standard input.  [default: null]"
@@ -91,7 +103,7 @@ class Plan(NamedTuple):
 @with_table
 def command(access: Access, token: str, **options: Any) -> None:
     """
-    Say what became of TOKEN: it was done, or not, or must wait.
+    Say what became of TOKEN: it was done, was not done, failed for good, or is unknown.
 
     Shows the row, asks, and writes, if the row still is as it was shown; who said so, and why, stays on it. A
     token that is in progress and has time left is somebody's work, and one that is finished has an outcome:
@@ -100,6 +112,8 @@ def command(access: Access, token: str, **options: Any) -> None:
     --result is what every duplicate gets in place of what the work would have returned: it must fit a
     handler's declared return type, and for a function of an API it is the whole response object,
     {"statusCode": 200, "body": "..."}.
+
+    --failed stores an error of kind Failed whose message is --because: duplicates raise it as StoredError.
 
     Exit code: 0 written, 1 refused (the row has changed, it needs --force, or you said no), 2 bad input
     or no table.
@@ -124,6 +138,8 @@ def _resolve(access: Access, given: Given, plan: Plan) -> None:
         _refused(access, plan, why, plan.before)
     _announce(access, plan)
     if given.dry_run:
+        access.output.say(f"next delivery: {_next_delivery(plan)}")
+        access.output.say(f"redrive: {redrive_advice(plan.verdict)}")
         access.output.say("dry run: nothing was written")
         _report(access, plan, plan.before, written=False)
     elif not (given.yes or agreed("Write it?")):
@@ -152,7 +168,7 @@ def _announce(access: Access, plan: Plan) -> None:
     if plan.verdict is Verdict.DONE:
         what = "null" if plan.result is None else plan.result.described()
         say(f"duplicates get: {what}, until {stamp(write.now + plan.keep)}")
-    if plan.verdict is Verdict.DONE and is_short(plan.keep):
+    if plan.verdict in _REPLAYED and is_short(plan.keep):
         say("WARNING: a message can wait in SQS for 14 days, longer than --keep: one that does runs again")
     response = plan.result is not None and looks_like_a_response(plan.result.value)
     if plan.verdict is Verdict.DONE and is_request(plan.before.token) and not response:

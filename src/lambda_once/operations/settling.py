@@ -27,11 +27,17 @@ LONGEST_REASON = 1_024
 LONGEST_NAME = 256
 
 
+FAILURE = "Failed"
+"""The kind of the error that a verdict stores; its message is the reason."""
+
+
 class Verdict(Enum):
     """What is to become of a token."""
 
     DONE = "done"
     NOT_DONE = "not done"
+    FAILED = "failed"
+    """For good: duplicates get a stored error of kind `FAILURE`."""
     HOLD = "hold"
 
 
@@ -49,8 +55,9 @@ def settlement(
     Return the write that gives *record* its *verdict*; refused unless the row still is as *record* says.
 
     It bears a fresh attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
-    for its own. *result* is the JSON text that duplicates of done work get; None: they get None. *because*
-    and *by* are kept on the row, cut to 1,024 and 256 characters.
+    for its own. *result* is the JSON text that duplicates of done work get; None: they get None. Of failed
+    work they get an error of kind `FAILURE`, whose message is *because*. *because* and *by* are kept on the
+    row, cut to 1,024 and 256 characters.
     """
     note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, _times(record, by))
     writer = Onlooker(record.attempt, record.expected_completion, new_attempt_id(), record.state)
@@ -70,6 +77,8 @@ def _change(record: Record, verdict: Verdict, because: str, result: str | None) 
             return Complete(packed)
         case Verdict.NOT_DONE:
             return Release(record.error)
+        case Verdict.FAILED:
+            return Complete(None, Failure(FAILURE, because[: Failure.LIMIT]))
         case Verdict.HOLD:
             return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
         case _ as unreachable:

@@ -95,13 +95,16 @@ def _decision(record: Record) -> list[Event]:
     note = record.resolution
     if note is None:
         return []
-    verdict = _VERDICTS.get(record.state) if decided_by_another(record) else None
+    verdict = _verdict(record) if decided_by_another(record) else None
     what = "decided on an earlier attempt" if verdict is None else f"decided: {verdict}"
     times = "" if note.times == 1 else f" ({note.times} times in a row)"
     return [Event(note.at, f"{note.by} {what}, because: {note.because}{times}")]
 
 
-_VERDICTS = {State.COMPLETE: "done", State.RELEASED: "not done", State.HELD: "hold"}
+def _verdict(record: Record) -> str | None:
+    if record.state is State.COMPLETE and record.error is not None:
+        return "failed for good"
+    return {State.COMPLETE: "done", State.RELEASED: "not done", State.HELD: "hold"}.get(record.state)
 
 
 def _memory(record: Record, now: datetime) -> list[Event]:

@@ -48,6 +48,8 @@ def next_delivery(verdict: Verdict, until: datetime, *, with_result: bool) -> st
             return f"it is not run again; it gets {what}, until {stamp(until)}"
         case Verdict.NOT_DONE:
             return "it runs, as a new attempt"
+        case Verdict.FAILED:
+            return f"it is not run again; it gets StoredError (Failed, with the reason), until {stamp(until)}"
         case Verdict.HOLD:
             return "it is refused (Held), until somebody resolves the token"
         case _ as unreachable:
@@ -66,6 +68,11 @@ def redrive_advice(verdict: Verdict) -> str:
             return (
                 "needed where the message is in a dead-letter queue by now: redrive that queue to its "
                 "source; a message that is still in its own queue comes by itself"
+            )
+        case Verdict.FAILED:
+            return (
+                "none needed: what is in a dead-letter queue may be deleted; sent again, it fails again with "
+                "the stored error"
             )
         case Verdict.HOLD:
             return "wait with it: what is sent again now ends in the dead-letter queue again"

@@ -111,6 +111,12 @@ class Attempt:
             self.settled = (self._settlement.settle(self._settlement.of_return(self, result)),)
         return self.settled[0]
 
+    async def acomplete(self, result: Any = None) -> Any:
+        """Do what `complete` does, off the event loop; a cancellation waits for its end."""
+        from lambda_once.runner.engine import off_loop
+
+        return await off_loop(self.complete, result)
+
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """
         Write *items* and the completion of this token with *result* in one TransactWriteItems.

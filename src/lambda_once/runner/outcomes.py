@@ -60,6 +60,10 @@ class Replayed:
         )
         raise Misconfigured(message, token=self.token)
 
+    async def acomplete(self, result: Any = None) -> NoReturn:
+        """Raise as `complete` does."""
+        self.complete(result)
+
 
 class Memory:
     """The outcomes of finished work that one environment remembers, the latest used last."""
