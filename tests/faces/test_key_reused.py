@@ -12,6 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import KeyReused
 from lambda_once.core.fields import MOST
 from lambda_once.core.record import State
+from lambda_once.core.values import replace
 from tests.events.samples import batch, eventbridge, rest, sns_event, sqs_record
 from tests.faces.rig import Rig, in_memory
 from tests.faces.test_api import KEY, Shop
@@ -53,11 +54,9 @@ def test_a_row_stays_small(rig: Rig) -> None:
     assert b"field" not in fields
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"key": "id", "fingerprint": False}, {"key": "id", "fingerprint": "note"}]
-)
+@pytest.mark.parametrize("options", [{}, {"key": "id", "fingerprint": False}])
 def test_no_fields_where_there_is_nothing_to_compare(rig: Rig, options: dict[str, Any]) -> None:
-    """Without a fingerprint, or with one of a text, a row keeps none."""
+    """Without a fingerprint a row keeps none."""
 
     @rig.once.event(**options)
     def charge(event: dict[str, Any]) -> None: ...
@@ -102,6 +101,35 @@ def test_a_narrowed_fingerprint_names_its_fields(rig: Rig) -> None:
 
     charge(eventbridge(FIRST), rig.context())
     assert _refused(rig, charge, eventbridge(FIRST | {"note": ""}, time="later")).fields == ("note",)
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("narrowed", "fields"),
+    [
+        ("note", ("note",)),
+        ("address.street", ("address.street",)),
+        ("[amount, note, address.street]", ("address.street", "note")),
+        ("[note]", ("note",)),
+        ("[amount, to_string(note)]", ("[1]",)),
+        ("{what: note, how_much: amount}", ("what",)),
+        ("tags", ("tags",)),
+        ("address", ("street",)),
+    ],
+)
+def test_every_kind_of_fingerprint_names_what_differs(
+    rig: Rig, narrowed: str, fields: tuple[str, ...]
+) -> None:
+    """A scalar or list is called by its expression, the parts of a multi-select by their paths or places."""
+
+    @rig.once.event(key="id", fingerprint=narrowed)
+    def charge(event: dict[str, Any]) -> None: ...
+
+    first = FIRST | {"address": {"street": "Elm", "zip": "1"}, "tags": ["a"]}
+    charge(first, rig.context())
+    later = first | {"address": {"street": "Oak", "zip": "1"}, "tags": ["b"], "note": "none"}
+    assert charge(first, rig.context("request-3")) is None
+    assert _refused(rig, charge, later).fields == fields
 
 
 @in_memory
@@ -174,6 +202,8 @@ def test_a_row_of_an_earlier_version_names_nothing(rig: Rig) -> None:
     def charge(event: dict[str, Any]) -> None: ...
 
     charge(FIRST, rig.context())
+    rows: Any = rig.ground.store
+    rows.records = {row.token: replace(row, fields=None) for row in rig.rows()}
     error = _refused(rig, charge, FIRST | {"note": "other"})
     assert error.fields == ()
     assert "stands for another payload:" in str(error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jmespath
 from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
 from jmespath.exceptions import JMESPathError, ParseError
+from jmespath.functions import signature
 from jmespath.visitor import TreeInterpreter
 
 from lambda_once.errors import Misconfigured
@@ -22,6 +24,14 @@ class PartMissing(LookupError):
     """A multi-select in the result has nothing in one of its parts."""
 
 
+class _Functions(PowertoolsFunctions):  # type: ignore[misc]  # jmespath ships no types
+    """Powertools' functions, which take what was parsed before as it is."""
+
+    @signature({"types": []})  # type: ignore[untyped-decorator]  # as above
+    def _func_powertools_json(self, value: object) -> object:
+        return json.loads(value) if isinstance(value, str) else value
+
+
 def parsed(expression: str) -> Callable[[object], object]:
     """
     Return what searches a plain payload; it raises PartMissing, or whatever JMESPath and its functions raise.
@@ -34,12 +44,36 @@ def parsed(expression: str) -> Callable[[object], object]:
         where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
         raise Misconfigured(f"{expression!r} is no JMESPath expression{where}: correct it") from None
     for name in _functions(root):
-        if name not in PowertoolsFunctions.FUNCTION_TABLE:
+        if name not in _Functions.FUNCTION_TABLE:
             raise Misconfigured(f"{expression!r}: there is no JMESPath function {name}(): correct the name")
-    options = jmespath.Options(custom_functions=PowertoolsFunctions())
+    options = jmespath.Options(custom_functions=_Functions())
     required = {id(select): projected for select, projected in _selects(root, projected=False)}
     # One interpreter a search: they keep state. The closure keeps the tree alive, and so its ids unique.
     return lambda payload: _Interpreter(options, required).visit(root, payload)
+
+
+def labels(expression: str) -> tuple[str, ...]:
+    """
+    Return what the parts of the result of *expression* can be called.
+
+    Those of a list made by a multi-select: each by its path where it is one, else by its place. All else is
+    called by the expression.
+    """
+    root: Node = jmespath.compile(expression).parsed
+    if root["type"] != "multi_select_list":
+        return (expression,)
+    return tuple(_path(child) or f"[{n}]" for n, child in enumerate(root["children"]))
+
+
+def _path(node: Node) -> str | None:
+    match node["type"]:
+        case "field":
+            return str(node["value"])
+        case "subexpression":
+            steps = [_path(child) for child in node["children"]]
+            return None if None in steps else ".".join(map(str, steps))
+        case _:
+            return None
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types

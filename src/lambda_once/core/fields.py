@@ -8,17 +8,19 @@ by them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
+from itertools import islice
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from lambda_once.core.canonical import MARK, VERSION, NotCanonical, written
 from lambda_once.core.forms import NEVER_WRAPS, opened
-from lambda_once.core.values import value
+from lambda_once.core.values import replace, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 MOST = 32
 """Fields that a row keeps the checksums of, 4 bytes each: those whose names have the smallest."""
@@ -29,6 +31,7 @@ LONGEST_NAME = 64
 _ENTRY = 4
 # A checksum and no hash: no 16 bits keep a secret, whatever makes them, and this takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
+_KINDS = {type(None): "null", str: "text", list: "a list"}
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
@@ -109,6 +112,21 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
     return Printed(text, tuple(writer.fields))
 
 
+def selected(whole: object, labels: Sequence[str]) -> Printed:
+    """
+    Return what `printed` does for *whole*, which an expression has selected.
+
+    Where that is no object its parts have no names of their own and get *labels*: a list as long as these one
+    each, all else the labels together.
+    """
+    found = printed(whole)
+    if found.fields:
+        return found
+    if len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels):
+        return replace(found, fields=tuple(zip(labels, (printed(part).text for part in whole), strict=True)))
+    return replace(found, fields=((", ".join(labels), found.text),))
+
+
 def fields_of(printed: Printed, token: str) -> Fields | None:
     """Return what a row of *token* keeps, and names can be told by later; None where there are no fields."""
     if not printed.fields:
@@ -147,6 +165,16 @@ def printable(name: str) -> str:
         for each in name[:LONGEST_NAME]
     ]
     return "".join(shown)[:LONGEST_NAME] or '""'
+
+
+def names_in(payload: object) -> str:
+    """Name the top-level fields of *payload*, as a message may: at most NAMED names, and no value."""
+    if not isinstance(payload, Mapping):
+        return f"there are no fields: it is {_KINDS.get(type(payload), 'no object')}"
+    names = [printable(str(name)) for name in islice(payload, NAMED)]
+    more = len(payload) - len(names)
+    told = ", ".join(names) or "none"
+    return f"its fields: {told}, {more} more" if more else f"its fields: {told}"
 
 
 def _checksum(text: str, salt: int) -> int:

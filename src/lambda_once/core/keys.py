@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest
-from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.core.fields import names_in
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
 """Where a key or a scope stands: a JMESPath expression, a callable, or (None) nowhere in particular."""
 
 PART_LIMIT = 255
 """Bytes of a token's part that stand readable: four parts and three slashes stay under 1,024 bytes."""
+
+_UNSEEN: Final = object()
+"""What a callable made its key of: nobody but itself has seen it."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -41,27 +45,38 @@ def compile_expression(expression: str, what: str = "key") -> Callable[[object],
         try:
             return search(payload)
         except PartMissing:
-            raise _missing(f"a part of the {what}", f"the expression {expression!r}") from None
+            raise _missing(f"a part of the {what}", f"the expression {expression!r}", payload) from None
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
                 f"the {what} is missing: the expression {expression!r} failed on this payload with "
-                f"{type(error).__name__}; correct the expression, or send what it selects"
+                f"{type(error).__name__} ({names_in(payload)}); correct the expression, or send what it selects"
             ) from None
 
     return run
 
 
-def select(expression: str, payload: object, what: str = "key") -> object:
+@lru_cache(maxsize=128)
+def labels_of(expression: str) -> tuple[str, ...]:
+    """Return what the parts of the result of *expression* can be called, as `expressions.labels` does."""
+    from lambda_once.core.expressions import labels  # as above
+
+    return labels(expression)
+
+
+def select(expression: str, payload: object, what: str = "key", *, may_have_nulls: bool = False) -> object:
     """
     Return what *expression* selects of *payload*, which must be plain (`plain`).
 
-    0 and False are values. Raises KeyMissing when it selects nothing (None, "", {} or []), wholly or, where
-    it ends in a multi-select, in part; Misconfigured as `compile_expression` does.
+    0 and False are values. Raises KeyMissing when it selects nothing (None, "", {} or []), wholly or in part:
+    a part of a multi-select, or, unless it *may_have_nulls*, a null anywhere in what is selected. The message
+    names the payload's fields and quotes no value. Raises Misconfigured as `compile_expression` does.
     """
     found = compile_expression(expression, what)(payload)
     if is_nothing(found):
-        raise _missing(f"the {what}", f"the expression {expression!r}")
+        raise _missing(f"the {what}", f"the expression {expression!r}", payload)
+    if not may_have_nulls and has_null(found):
+        raise _missing(f"a part of the {what}", f"the expression {expression!r}", payload)
     return found
 
 
@@ -71,16 +86,19 @@ def select_from(
     """
     Return the key that *function* makes of *args* and *kwargs*.
 
-    Raises KeyMissing when it returns nothing, a tuple, list or mapping with nothing in one of its parts, and
-    when it stumbles over what it was given (LookupError, AttributeError, TypeError, ValueError).
+    Raises KeyMissing when it returns nothing, a tuple, list or mapping with nothing in one of its parts.
+    An `OnceError` that it raises passes, so that it can refuse a payload by KeyMissing. Every other exception
+    is the developer's: Misconfigured, from it.
     """
     name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
     try:
         found = function(*args, **kwargs)
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
-        raise KeyMissing(
-            f"the {what} is missing: {name} failed with {type(error).__name__}; "
-            f"correct it, or send what it asks for"
+    except OnceError:
+        raise
+    except Exception as error:
+        raise Misconfigured(
+            f"{name} of {what}= raised {type(error).__name__}: correct it, or let it raise KeyMissing for what "
+            "the sender must correct"
         ) from error
     if not is_whole(found):
         raise _missing(f"the {what}, or a part of it,", name)
@@ -103,9 +121,24 @@ def is_whole(value: object) -> bool:
     return not isinstance(value, list | tuple) or all(map(is_whole, value))
 
 
-def _missing(what: str, selector: str) -> KeyMissing:
+def has_null(found: object) -> bool:
+    """Tell whether there is a null anywhere in *found*, a plain value."""
+    pending = [found]
+    while pending:
+        each = pending.pop()
+        if each is None:
+            return True
+        if isinstance(each, Mapping):
+            pending.extend(each.values())
+        elif isinstance(each, list | tuple):
+            pending.extend(each)
+    return False
+
+
+def _missing(what: str, selector: str, payload: object = _UNSEEN) -> KeyMissing:
+    seen = "" if payload is _UNSEEN else f" ({names_in(payload)})"
     return KeyMissing(
-        f"{what} is missing: {selector} selects nothing there; "
+        f"{what} is missing: {selector} selects nothing{seen}; "
         f"send it with every delivery, or select what is always there"
     )
 

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from lambda_once.core.canonical import NotCanonical, without
-from lambda_once.core.fields import fields_of, printed
+from lambda_once.core.fields import fields_of, printed, selected
 from lambda_once.core.forms import plain
-from lambda_once.core.keys import is_nothing, select, select_from, token
+from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -144,7 +144,8 @@ class Protection:
             return None
         try:
             if narrowed is not None:
-                return printed(select(narrowed, seen(unit, payload), "fingerprint"))
+                chosen = select(narrowed, seen(unit, payload), "fingerprint", may_have_nulls=True)
+                return selected(chosen, labels_of(narrowed))
             return self.substance(unit, payload)
         except NotCanonical:
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
