@@ -175,7 +175,9 @@ def test_a_callable_that_finds_nothing_has_no_key(found: object) -> None:
         select_from(order_id, [{}], {})
 
 
-@pytest.mark.parametrize("error", [KeyError("id"), AttributeError(), TypeError(), ValueError(), RuntimeError()])
+@pytest.mark.parametrize(
+    "error", [KeyError("id"), AttributeError(), TypeError(), ValueError(), RuntimeError()]
+)
 def test_a_callable_that_raises_is_misconfigured(error: Exception) -> None:
     """Whatever the developer's callable raises is Misconfigured from it, and no fault of the payload."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
 from lambda_once.core.record import State
+from lambda_once.observability.details import MANNERS
 from tests.faces.rig import Rig, in_memory
 
 
@@ -109,6 +111,8 @@ def test_a_probe_that_cannot_tell(rig: Rig, probe: Callable[..., object]) -> Non
         crashed.work(5)
     assert crashed.runs == [5]
     assert rig.row() == crashed.row
+    failed = [MANNERS[told.happening].level for told in rig.told if told.error == "ConnectionError"]
+    assert failed == ([logging.ERROR] if probe is raising else [])
 
 
 def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:

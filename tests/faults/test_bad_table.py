@@ -12,21 +12,40 @@ from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from moto import mock_aws
 
-from lambda_once import Misconfigured, OnceError, RetryLater, StoreUnavailable
+from lambda_once import Misconfigured, Once, OnceError, RetryLater, StoreUnavailable
+from lambda_once.observability.details import Details
 from lambda_once.stores.wire import new_client
 from tests.events.samples import batch, http, sqs_record
 from tests.faults.tables import Layers
 
 
 def runs_nothing(layers: Layers, error: type[OnceError], words: str, **options: Any) -> None:
-    """Check that work on the table is refused by *error* in *words*, and never starts."""
+    """Check that work on the table is refused by *error* in *words*, never starts, and is reported."""
+    told: list[Details] = []
 
-    @layers.once(**options).function
+    @layers.once(hooks=[told.append], **options).function
     def work(order: int) -> None:
         pytest.fail("it ran unprotected")
 
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=words) as raised:
         work(5)
+    reasons = [details.reason for details in told if details.happening == "once.misconfigured"]
+    assert reasons == ([str(raised.value)] if error is Misconfigured else [])
+
+
+def test_no_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no table is named at all that is reported at each call, before anything is connected."""
+    monkeypatch.delenv("LAMBDA_ONCE_TABLE", raising=False)
+    told: list[Details] = []
+
+    @Once(service="shop", hooks=[told.append]).function
+    def work(order: int) -> None:
+        pytest.fail("it ran unprotected")
+
+    for _ in range(2):
+        with pytest.raises(Misconfigured, match="LAMBDA_ONCE_TABLE"):
+            work(5)
+    assert [details.happening.value for details in told] == ["once.misconfigured"] * 2
 
 
 @pytest.fixture

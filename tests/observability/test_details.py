@@ -11,6 +11,7 @@ from lambda_once.observability.details import MANNERS, Details, Happening, Tally
 METRICS = [
     *("started", "completed", "replayed", "coincided", "inProgress", "errors", "released", "stored", "held"),
     *("takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
+    *("keyMissing", "misconfigured"),
 ]
 SETTLED = [Happening.COMPLETED, Happening.RELEASED, Happening.STORED, Happening.HELD]
 AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)

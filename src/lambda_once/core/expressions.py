@@ -24,10 +24,10 @@ class PartMissing(LookupError):
     """A multi-select in the result has nothing in one of its parts."""
 
 
-class _Functions(PowertoolsFunctions):  # type: ignore[misc]  # jmespath ships no types
+class _Functions(PowertoolsFunctions):
     """Powertools' functions, which take what was parsed before as it is."""
 
-    @signature({"types": []})  # type: ignore[untyped-decorator]  # as above
+    @signature({"types": []})  # type: ignore[untyped-decorator]  # jmespath ships no types
     def _func_powertools_json(self, value: object) -> object:
         return json.loads(value) if isinstance(value, str) else value
 

@@ -50,7 +50,8 @@ def compile_expression(expression: str, what: str = "key") -> Callable[[object],
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
                 f"the {what} is missing: the expression {expression!r} failed on this payload with "
-                f"{type(error).__name__} ({names_in(payload)}); correct the expression, or send what it selects"
+                f"{type(error).__name__} ({names_in(payload)}); correct the expression, or send "
+                "what it selects"
             ) from None
 
     return run
@@ -97,8 +98,8 @@ def select_from(
         raise
     except Exception as error:
         raise Misconfigured(
-            f"{name} of {what}= raised {type(error).__name__}: correct it, or let it raise KeyMissing for what "
-            "the sender must correct"
+            f"{name} of {what}= raised {type(error).__name__}: correct it, or let it raise KeyMissing for "
+            "what the sender must correct"
         ) from error
     if not is_whole(found):
         raise _missing(f"the {what}, or a part of it,", name)

@@ -67,7 +67,11 @@ class HttpProtection:
 
         Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
         """
-        found = self.unit(event, kind, invocation.request_id)
+        try:
+            found = self.unit(event, kind, invocation.request_id)
+        except KeyMissing as error:
+            self.of_kind(kind).refused(error, invocation, invocation.request_id)
+            raise
         if found is None:
             return None
         unit, keep = found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.details import Details, Happening, Tally
 from lambda_once.observability.powertools import Reporter
 from lambda_once.runner.engine import Engine
 from lambda_once.runner.invocation import Invocation, current_invocation, invocation_of, set_invocation
@@ -73,6 +73,13 @@ class Host:
 
     @property
     def engine(self) -> Engine:
+        try:
+            return self._engine()
+        except Misconfigured as error:
+            self._report(error)
+            raise
+
+    def _engine(self) -> Engine:
         disabled = self.disabled
         with self._lock:
             if self._stage is not Host.stage:
@@ -117,6 +124,11 @@ class Host:
             yield
         finally:
             self._store, self._clock, self._engines, self._stage = before
+
+    def _report(self, error: Misconfigured) -> None:
+        invocation = current_invocation()
+        details = Details(Happening.MISCONFIGURED, error=type(error).__name__, reason=str(error))
+        self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
     def _warn_of_time(self) -> None:
         if not self._warned:

@@ -13,6 +13,8 @@ from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events.unit import NOTHING, itself
+from lambda_once.observability.details import Details
+from lambda_once.runner.admission import refusal
 from lambda_once.runner.call import Call
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class Protection:
         """
         Return the call of *unit*. *given* is what callables get, *unit*'s subject where left out.
 
-        Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`.
+        Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`; has reported both.
         """
         given = Given((unit.subject,), {}) if given is None else given
         if self.host.disabled:
@@ -82,8 +84,9 @@ class Protection:
         name = self.name
         try:
             identity = self._identity(name, unit, given)
-        except OnceError:
+        except OnceError as error:
             if not self.host.disabled:
+                self.refused(error, invocation, unit.delivery)
                 raise
             # Everything runs; and no two pieces of work may share a key for the next system.
             identity = Identity(f"disabled/{new_attempt_id()}")
@@ -99,6 +102,14 @@ class Protection:
             redelivered=redelivered,
             waits_for_own=waits_for_own,
         )
+
+    def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
+        """Report that a unit has no token because of *error*; of the developer's own, the class is logged."""
+        cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
+        details = Details(
+            refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
+        )
+        self.host.reporter.report(details, invocation.tally)
 
     def _identity(self, name: str, unit: Unit, given: Given) -> Identity:
         payload = without(unit.payload, self.settings.ignore)

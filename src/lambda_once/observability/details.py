@@ -36,6 +36,8 @@ class Happening(StrEnum):
     COMPLETION_FAILED = "once.completion_failed"
     STORE_UNAVAILABLE = "once.store_unavailable"
     KEY_REUSED = "once.key_reused"
+    KEY_MISSING = "once.key_missing"
+    MISCONFIGURED = "once.misconfigured"
     REFUSED = "once.refused"
     RESULT_UNAVAILABLE = "once.result_unavailable"
     BAD_RECORD = "once.bad_record"
@@ -75,9 +77,11 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.COINCIDED: Manner(logging.WARNING, "coincided"),
     Happening.IN_PROGRESS: Manner(logging.INFO, "inProgress"),
     Happening.KEY_REUSED: Manner(logging.WARNING, "keyReused"),
-    Happening.REFUSED: Manner(logging.WARNING),  # Held, StoredError, ResultUnavailable, KeyMissing
+    Happening.REFUSED: Manner(logging.WARNING),  # Held, StoredError, ResultUnavailable
     # what kept a request from being judged
     Happening.STORE_UNAVAILABLE: Manner(logging.ERROR, "storeUnavailable"),
+    Happening.MISCONFIGURED: Manner(logging.ERROR, "misconfigured"),  # table, permission, a callable key=
+    Happening.KEY_MISSING: Manner(logging.WARNING, "keyMissing"),
     Happening.BAD_RECORD: Manner(logging.ERROR),
     Happening.PROBE_FAILED: Manner(logging.ERROR),
     Happening.POLICY_FAILED: Manner(logging.ERROR),  # on_error itself raised, or answered no policy
@@ -93,6 +97,9 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
 
 MUST_SURVIVE: Final = frozenset({Happening.DONE, Happening.FAILED})
 """Said before the token is written, and all that tells what happened if that write never lands."""
+
+SAMPLED: Final = frozenset({Happening.KEY_MISSING})
+"""Logged the first, second, fourth, eighth … time in an environment, and counted every time."""
 
 _RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuses them in `extra` (KeyError)
 
@@ -123,7 +130,7 @@ class Details(NamedTuple):
     error: str | None = None
     """The kind of an exception, never its message, which may quote data."""
     reason: str | None = None
-    """A fixed text of this package, never data."""
+    """A text of this package: a table, an option or the names of fields may stand in it, never data."""
     differing: str | None = None
     """The names of fields in which a payload differs from the first under its key, never their values."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lambda_once.observability import hooks as listeners
 from lambda_once.observability import logs, metrics, traces
-from lambda_once.observability.details import MANNERS, Details, Happening, Tally
+from lambda_once.observability.details import MANNERS, SAMPLED, Details, Happening, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +51,7 @@ class Reporter:
         self._tracer = tracer
         self._hooks = tuple(hooks)
         self._complained: set[str] = set()
+        self._seen: Counter[Happening] = Counter()
         self._complaining = Lock()
 
     @property
@@ -69,12 +71,13 @@ class Reporter:
 
     def report(self, details: Details, tally: Tally, exception: BaseException | None = None) -> None:
         """
-        Count, log and show *details* to the hooks, in this order.
+        Count, log and show *details* to the hooks, in this order. What is `SAMPLED` is not logged every time.
 
         *exception* is for one that ends here, as a batch's do: its traceback is logged, or nobody sees it.
         """
         self.count(details.happening, tally)
-        self.log(details, exception)
+        if details.happening not in SAMPLED or self._is_sample(details.happening):
+            self.log(details, exception)
         listeners.run(self._hooks, details, self._complain)
 
     def log(self, details: Details, exception: BaseException | None = None) -> None:
@@ -120,6 +123,11 @@ class Reporter:
         if self._first_of("logger"):
             with suppress(Exception):
                 logs.write(_last_resort, _failure("logger", error))
+
+    def _is_sample(self, happening: Happening) -> bool:
+        with self._complaining:
+            self._seen[happening] += 1
+            return self._seen[happening].bit_count() == 1  # a power of two
 
     def _first_of(self, part: str) -> bool:
         with self._complaining:

@@ -14,7 +14,15 @@ from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
-from lambda_once.errors import InProgress, KeyReused, OnceError, RetryLater, StoreUnavailable
+from lambda_once.errors import (
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    RetryLater,
+    StoreUnavailable,
+)
 from lambda_once.observability.details import Happening
 from lambda_once.runner.attempt import Attempt
 from lambda_once.runner.outcomes import Replayed
@@ -165,7 +173,10 @@ class Admissions:
         except OnceError as error:
             error.token = error.token or call.token
             differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
-            self._story.of_call(_refusal(error), call, error=type(error).__name__, differing=differing)
+            reason = str(error) if isinstance(error, Misconfigured) else None
+            self._story.of_call(
+                refusal(error), call, error=type(error).__name__, differing=differing, reason=reason
+            )
             return error
 
     def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Admitted:
@@ -285,8 +296,13 @@ class Admissions:
         )
 
 
-def _refusal(error: OnceError) -> Happening:
+def refusal(error: OnceError) -> Happening:
+    """Return what happened to a call that is not worked because of *error*."""
     match error:
+        case Misconfigured():
+            return Happening.MISCONFIGURED
+        case KeyMissing():
+            return Happening.KEY_MISSING
         case StoreUnavailable():
             return Happening.STORE_UNAVAILABLE
         case RetryLater():
