@@ -27,6 +27,7 @@ from lambda_once.core.writes import (
     Onlooker,
     Release,
     Unclaimed,
+    new_write_id,
 )
 from lambda_once.stores.contract import Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
@@ -86,7 +87,7 @@ class Shop:
         """Let *attempt* end in *change*."""
         now = self.clock.now()
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + keep)
-        return self._write(Finish(token, Holder(attempt), change, now, ttl))
+        return self._write(Finish(token, Holder(attempt), change, now, ttl, new_write_id(change)))
 
     def decide(self, token: str, change: Change, by: str = "ann", because: str = "seen at the bank") -> str:
         """Let a person decide, under the attempt id ``decided``."""
@@ -96,7 +97,7 @@ class Shop:
         writer = Onlooker(row.attempt, row.expected_completion, "decided", row.state)
         note = Resolution(by, because, now)
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
-        return self._write(Finish(token, writer, change, now, ttl, note))
+        return self._write(Finish(token, writer, change, now, ttl, new_write_id(change), note))
 
     def complete(self, token: str, result: str = "null", keep: timedelta = KEEP, **options: Any) -> str:
         """Acquire and complete it, 1.2 seconds later, with the JSON *result*."""

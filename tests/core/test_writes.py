@@ -16,6 +16,7 @@ from lambda_once.core.writes import (
     AsSeen,
     Change,
     Complete,
+    End,
     Extend,
     Finish,
     Hold,
@@ -27,6 +28,7 @@ from lambda_once.core.writes import (
     acquired,
     finished,
     made_by,
+    new_write_id,
     stored_form,
 )
 from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
@@ -50,7 +52,7 @@ def _wish(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None
 
 
 def _write(change: Change, by: Holder | Onlooker | None = None) -> Finish:
-    return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100)
+    return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100, new_write_id(change))
 
 
 ROWS: list[Record | None] = [
@@ -226,7 +228,9 @@ AFTER: list[tuple[Change, Record]] = [
 @pytest.mark.parametrize(("change", "after"), AFTER)
 def test_the_holder_writes(change: Change, after: Record) -> None:
     """The row is as the change says, with the ttl that the write brings."""
-    assert finished(row(State.IN_PROGRESS), _write(change)) == replace(after, ttl=SECONDS + 100)
+    write = _write(change)
+    expected = replace(after, ttl=SECONDS + 100, write=write.write)
+    assert finished(row(State.IN_PROGRESS), write) == expected
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -236,18 +240,41 @@ def test_what_a_write_made_is_its_own(change: Change) -> None:
     made = finished(row(State.IN_PROGRESS), write)
     assert made is not None
     assert made_by(made, write)
-    assert not made_by(replace(made, attempt="a2"), write)
+    if not isinstance(change, End):
+        assert not made_by(replace(made, attempt="a2"), write)
     assert not made_by(None, write)
 
 
-@pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, CHANGES)))
-def test_our_id_in_another_state_is_not_our_write(mine: Change, other: Change) -> None:
-    """That state stands, whoever of us had made it."""
-    states = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
+ENDS = [change for change in CHANGES if isinstance(change, End)]
+
+
+@pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, ENDS)))
+def test_another_write_of_the_same_attempt_is_not_our_write(mine: Change, other: Change) -> None:
+    """Not even an equal one of the same millisecond: it stands."""
     found = finished(row(State.IN_PROGRESS, ttl=1), _write(other))
     assert found is not None
-    if found.state is not states.get(type(mine), State.IN_PROGRESS):
-        assert not made_by(found, _write(mine))
+    assert not made_by(found, _write(mine))
+
+
+@pytest.mark.parametrize("mine", CHANGES)
+@pytest.mark.parametrize("state", [State.COMPLETE, State.HELD, State.RELEASED])
+def test_a_row_without_a_write_id_is_nobodys_own(mine: Change, state: State) -> None:
+    """It was written before there were any."""
+    assert not made_by(row(state, ttl=None), _write(mine))
+
+
+def test_an_end_bears_an_id_and_nothing_else_does() -> None:
+    """A value without it could not be recognised."""
+    for change in CHANGES:
+        with pytest.raises(ValueError, match="with the write id"):
+            Finish("t", Holder("a1"), change, NOW, 1, None if isinstance(change, End) else "w1")
+
+
+def test_write_ids_differ() -> None:
+    """Those of one attempt, at one time, for one change."""
+    made = {new_write_id(Complete(None)) for _ in range(100)}
+    assert len(made) == 100
+    assert all(isinstance(each, str) and len(each) == 16 for each in made)
 
 
 def test_a_lease_beyond_ours_is_our_extension() -> None:

@@ -28,6 +28,7 @@ from lambda_once.core.writes import (
     Unclaimed,
     acquired,
     finished,
+    new_write_id,
 )
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.operations.verdicts import objection
@@ -150,12 +151,14 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
     ]
     by_holder = Holder(THEIRS)
     steps += [
-        (label, finished(row, Finish("t", by_holder, change, NOW, ttl=_ttl(change))))
+        (label, finished(row, Finish("t", by_holder, change, NOW, _ttl(change), new_write_id(change))))
         for label, change in ENDINGS.items()
     ]
     onlooker = Onlooker(THEIRS, _LAPSED.expected_completion, OURS)
     answer = Complete(Inline("1"))
-    steps.append(("probe says Done", finished(row, Finish("t", onlooker, answer, NOW, ttl=_KEPT))))
+    steps.append(
+        ("probe says Done", finished(row, Finish("t", onlooker, answer, NOW, _KEPT, new_write_id(answer))))
+    )
     steps += _verdicts(row)
     return [(label, after) for label, after in steps if after is not None]
 

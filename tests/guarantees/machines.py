@@ -15,8 +15,20 @@ from moto import mock_aws
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import Record
-from lambda_once.core.writes import Change, Finish, Holder
+from lambda_once.core.record import Record, State
+from lambda_once.core.values import replace
+from lambda_once.core.writes import (
+    Change,
+    Complete,
+    End,
+    Finish,
+    Hold,
+    Holder,
+    Release,
+    finished,
+    made_by,
+    new_write_id,
+)
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.engine import tables
@@ -105,7 +117,7 @@ class Cluster:
         self.store.finish([self.write(attempt, change, ttl)], self.deadline)
 
     def write(self, attempt: str, change: Change, ttl: int | None) -> Finish:
-        return Finish(self.token, Holder(attempt), change, self.clock.now(), ttl)
+        return Finish(self.token, Holder(attempt), change, self.clock.now(), ttl, new_write_id(change))
 
     def again(self, update: dict[str, Any]) -> None:
         """Let a copy of *update* arrive that was under way for long."""
@@ -159,6 +171,30 @@ def cluster() -> Iterator[Cluster]:
         # moto answers in this event, too, and before: what is lost is the answer, never the write.
         client.meta.events.register_last("before-send", found._lost)
         yield found
+
+
+STATES = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
+
+
+def by_id_and_state(record: Record | None, write: Finish) -> bool:
+    """Recognise a write by the attempt and the state that it makes: whichever write had made it."""
+    if record is None or record.attempt != write.attempt:
+        return False
+    if isinstance(write.change, End):
+        return record.state is STATES[type(write.change)]
+    return made_by(record, write)
+
+
+def by_content(record: Record | None, write: Finish) -> bool:
+    """Recognise a write by what it says and when: an equal one of the same millisecond looks the same."""
+    if record is None or not isinstance(write.change, End):
+        return made_by(record, write)
+    made = finished(_in_progress_again(record), replace(write, write=record.write))
+    return made == record
+
+
+def _in_progress_again(record: Record) -> Record:
+    return replace(record, state=State.IN_PROGRESS, actual_completion=None, stored=None, error=None)
 
 
 Scenario = Callable[[Cluster], None]

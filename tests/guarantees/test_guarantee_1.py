@@ -278,7 +278,7 @@ class _Delayed(MemoryStore):
             self._clock.advance(40)
             return answers
         if wish.attempt == self._first.attempt and self.records[wish.token].attempt == "other":
-            given_back = Finish(wish.token, Holder("other"), Release(), self._clock.now(), wish.ttl)
+            given_back = Finish(wish.token, Holder("other"), Release(), self._clock.now(), wish.ttl, "w")
             super().finish([given_back], deadline)
             super().acquire([self._first], deadline)
         return super().acquire(wishes, deadline)

@@ -14,6 +14,7 @@ from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Finished
 from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.rows import part_key
 from lambda_once.stores.singles import Singles
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 
@@ -140,7 +141,7 @@ def test_late_parts_do_not_touch_the_successors() -> None:
 
 def test_twin_with_parts_named_by_token_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The late ones overwrite what the row counts on."""
-    monkeypatch.setattr(requests, "part_key", lambda token, _attempt, n: f"{token}##{n}")
+    monkeypatch.setattr(requests, "part_key", lambda token, _attempt, _write, n: f"{token}##{n}")
     breaks(_late_parts)
 
 
@@ -202,7 +203,7 @@ class _Slow(DynamoDBStore):
     def chunks(self, record: Record, deadline: Any) -> tuple[bytes, ...] | None:
         self.machines.clock.advance(2)
         for n in range(9):
-            key = {"lockToken": {"S": f"{record.token}#{record.attempt}#{n}"}}
+            key = {"lockToken": {"S": part_key(record.token, record.attempt, record.write, n)}}
             item = self.machines.client.get_item(TableName=self.table, Key=key).get("Item")
             if item and int(item["ttl"]["N"]) <= self.machines.clock.now().timestamp():
                 self.machines.client.delete_item(TableName=self.table, Key=key)

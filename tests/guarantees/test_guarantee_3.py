@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
-from lambda_once import Done, OnceError
-from lambda_once.core.writes import Hold, Onlooker
+from lambda_once import Done, OnceError, StoreUnavailable
+from lambda_once.core.values import replace
+from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
 from lambda_once.runner import admission
-from lambda_once.stores import batches, dynamodb, singles
-from lambda_once.stores.contract import Refused
+from lambda_once.stores import batches, dynamodb, requests, singles
+from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.singles import Singles
-from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
+from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds, tried
 from tests.stores.world import BROKEN
 
+LARGE = {which: random.Random(which).randbytes(60_000).hex() for which in ("transacted", "returned")}
 RECOGNISING = (singles, batches, dynamodb)
 """Where the store asks whether a refused write is its own: single writes, batches and transactions."""
 
@@ -97,6 +100,71 @@ def test_twin_without_recognition_an_attempt_is_fenced_by_itself(
     breaks(scenario)
 
 
+def _two_completions(machines: Cluster) -> None:
+    """A transaction meets the completion of its own attempt, equal and of the same millisecond."""
+    answers = []
+
+    def work() -> str:
+        attempt = machines.attempt("first")
+        write = machines.write(attempt.id, Complete(None), ttl=2_000_000_000)
+        equal = replace(write, write=new_write_id(write.change))
+        order = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
+        answers.extend(machines.store.finish([write], machines.deadline))
+        answers.append(machines.store.transact(equal, [order], machines.deadline))
+        return "paid"
+
+    deliver(machines.machine("first", work))
+    assert answers == [Written(), Refused(machines.row())]
+    assert "Item" not in machines.client.get_item(TableName="tokens", Key={"lockToken": {"S": "the order"}})
+
+
+def test_another_completion_of_the_attempt_is_not_ours() -> None:
+    """A transaction that was refused by it says so: nothing of the user's was written (guarantee 8)."""
+    holds(_two_completions)
+
+
+def _large_after_a_lost_transaction(machines: Cluster) -> None:
+    """A transaction with a large result is written, unheard, and the work returns another one."""
+
+    def work() -> Any:
+        machines.lose_answers(6)
+        order = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
+        with pytest.raises(StoreUnavailable):
+            machines.attempt("first").transact([order], result=LARGE["transacted"])
+        return LARGE["returned"]
+
+    answers = [tried(machines.machine("first", work)), tried(machines.machine("second"))]
+    assert answers == [LARGE["transacted"]] * 2
+
+
+def test_what_a_lost_transaction_wrote_stands() -> None:
+    """The caller gets it, as every duplicate does, and a refused completion has not touched its parts."""
+    holds(_large_after_a_lost_transaction)
+
+
+@pytest.mark.parametrize(
+    ("how", "scenario"),
+    [
+        (by_id_and_state, _two_completions),
+        (by_id_and_state, _large_after_a_lost_transaction),
+        (by_content, _two_completions),
+    ],
+)
+def test_twin_that_recognises_by_state_or_content(
+    monkeypatch: pytest.MonkeyPatch, how: Any, scenario: Any
+) -> None:
+    """It takes another write of its attempt for its own."""
+    for module in RECOGNISING:
+        monkeypatch.setattr(module, "made_by", how)
+    breaks(scenario)
+
+
+def test_twin_with_parts_named_by_attempt_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A completion that is refused has overwritten the parts of the transaction that stands."""
+    monkeypatch.setattr(requests, "part_key", lambda token, attempt, _write, n: f"{token}#{attempt}#{n}")
+    breaks(_large_after_a_lost_transaction)
+
+
 def _another_final_state(machines: Cluster) -> None:
     """A completed attempt's late hold is refused: the store must not call that written."""
     answers = []
@@ -145,11 +213,13 @@ def test_who_wakes_up_after_a_resolution_gets_it() -> None:
     holds(_resolved_while_asleep)
 
 
-def test_twin_with_the_sleepers_id_at_the_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The woken attempt takes the resolution for its own write, and answers something else."""
+def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recognised by id and state, the woken attempt takes the resolution for its own write."""
     from lambda_once.runner import probing
 
     for module in (admission, probing):
         if hasattr(module, "Onlooker"):
             monkeypatch.setattr(module, "Onlooker", lambda seen, lease, _: Onlooker(seen, lease, seen))
+    for module in RECOGNISING:
+        monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_resolved_while_asleep)

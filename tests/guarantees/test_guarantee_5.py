@@ -12,6 +12,7 @@ from lambda_once import OnceError, ResultUnavailable
 from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
 from lambda_once.runner import keeping, settlement
+from lambda_once.stores.rows import part_key
 from tests.guarantees.machines import Cluster, breaks, holds, tried
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
@@ -81,7 +82,8 @@ def test_a_lost_part_is_no_reason_to_run_again() -> None:
 
     def scenario(machines: Cluster) -> None:
         tried(machines.machine("first", lambda: LARGE))
-        key = {"lockToken": {"S": f"{machines.token}#{machines.row().attempt}#3"}}
+        row = machines.row()
+        key = {"lockToken": {"S": part_key(row.token, row.attempt, row.write, 3)}}
         machines.client.delete_item(TableName="tokens", Key=key)
         answer = tried(machines.machine("second"))
         assert isinstance(answer, ResultUnavailable)

@@ -14,7 +14,7 @@ from lambda_once.operations import settling
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores import dynamodb, requests, singles
 from lambda_once.stores.contract import Finished, Refused, Written
-from tests.guarantees.machines import Cluster, Scenario, breaks, deliver, holds, tried
+from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
 
 class Unsafe(Exception):
@@ -117,13 +117,15 @@ def test_a_woken_attempt_changes_no_verdict(scenario: Scenario) -> None:
     holds(scenario)
 
 
-def test_twin_with_the_sleepers_id_at_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The woken attempt takes the verdict for its own write, and answers something else."""
+def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recognised by id and state, the woken attempt takes the verdict for its own write."""
 
     def with_the_id_that_was_seen(seen: str, lease: Any, _fresh: str, state: Any) -> Onlooker:
         return Onlooker(seen, lease, seen, state)
 
     monkeypatch.setattr(settling, "Onlooker", with_the_id_that_was_seen)
+    for module in (singles, dynamodb):
+        monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_done_while_asleep)
 
 
@@ -153,7 +155,7 @@ def _answer_lost(machines: Cluster) -> None:
 
 
 def test_a_lost_verdict_is_its_own() -> None:
-    """The second try finds the id of the verdict in the row, and the state that it makes."""
+    """The second try finds the id of its write in the row."""
     holds(_answer_lost)
 
 

@@ -14,7 +14,7 @@ from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Failure, State
 from lambda_once.core.results import Inline
-from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed
+from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
@@ -65,7 +65,7 @@ class Live:
         """End the first attempts in one batch, as a function with *shards* does, and insist on it."""
         now = self.clock.now()
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
-        writes = [Finish(token, Holder("a1"), change, now, ttl) for token in tokens]
+        writes = [Finish(token, Holder("a1"), change, now, ttl, new_write_id(change)) for token in tokens]
         table = self.seen_with(shards)
         assert set(table.store.finish(writes, table.deadline())) == {Written()}
 
@@ -211,7 +211,7 @@ def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: in
     assert second.fence > first.fence
     (entry,) = live.listed(State.IN_PROGRESS, 1)
     assert (entry.attempt, entry.shard is None) == ("a2", shards == 1)
-    late = Finish(token, Holder("a1"), Complete(None), live.clock.now(), None)
+    late = Finish(token, Holder("a1"), Complete(None), live.clock.now(), None, "late")
     table = live.seen_with(10)
     (refused,) = table.store.finish([late], table.deadline())
     assert isinstance(refused, Refused)

@@ -118,7 +118,7 @@ def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DynamoDBStore, "finish", flipped)
 
 
-def part_key_by_token(token: str, _attempt: str, number: int) -> str:
+def part_key_by_token(token: str, _attempt: str, _write: str, number: int) -> str:
     """Name parts by their token alone."""
     return f"{token}#{number}"
 

@@ -272,7 +272,8 @@ def _parts_of(token: str, row: Item) -> list[str]:
     """Return the keys of the parts that *row* names, as the package names them."""
     if state(row) != "complete" or "parts" not in row:
         return []
-    return [vars(requests)["part_key"](token, _attempt(row), n) for n in range(int(row["parts"]["N"]))]
+    write = row["write"]["S"]
+    return [vars(requests)["part_key"](token, _attempt(row), write, n) for n in range(int(row["parts"]["N"]))]
 
 
 def _attempt(row: Item) -> str:

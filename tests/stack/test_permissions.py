@@ -68,7 +68,7 @@ def wish(key: str, attempt: str) -> Acquire:
 
 def complete(key: str, chunks: Chunks | None) -> Finish:
     """The completion of what the first attempt did."""
-    return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, ttl=KEPT_UNTIL)
+    return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, KEPT_UNTIL, "w")
 
 
 def noted(client: Any) -> set[str]:

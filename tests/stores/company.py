@@ -33,7 +33,7 @@ class InCompany:
         companion = self._companion(deadline)
         *answers, won = self._store.acquire([*wishes, companion], deadline)
         assert isinstance(won, Won), won
-        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, ttl=1)
+        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
         assert self._store.finish([write], deadline) == [Written()]
         return [
             self._store.acquire([replace(wish, known=True)], deadline)[0]
@@ -47,7 +47,7 @@ class InCompany:
             return self._store.finish(writes, deadline)
         companion = self._companion(deadline)
         self._store.acquire([companion], deadline)
-        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, ttl=1)
+        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
         *answers, written = self._store.finish([*writes, write], deadline)
         assert written == Written()
         return answers

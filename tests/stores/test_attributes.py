@@ -67,23 +67,25 @@ FINISHED = {
 def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
     """No status, so that the index forgets it; a ttl of keep; one attribute at most for the result."""
     row = _acquired(dynamodb)
-    dynamodb.finish(change)
-    assert dynamodb.item() == row | result | {"actualCompletion": {"S": AT}, "ttl": IN_TWO_WEEKS}
+    dynamodb.finish(change, write="w1")
+    ends = {"actualCompletion": {"S": AT}, "ttl": IN_TWO_WEEKS, "write": {"S": "w1"}}
+    assert dynamodb.item() == row | result | ends
 
 
 def test_held(dynamodb: World) -> None:
     """In the index as an error, with the error, and without a ttl."""
     row = _acquired(dynamodb)
-    dynamodb.finish(HELD)
-    assert dynamodb.item() == row | {"status": {"S": "error"}, "actualCompletion": {"S": AT}, "error": ERROR}
+    dynamodb.finish(HELD, write="w1")
+    ends = {"status": {"S": "error"}, "actualCompletion": {"S": AT}, "error": ERROR, "write": {"S": "w1"}}
+    assert dynamodb.item() == row | ends
 
 
 @pytest.mark.parametrize(("change", "error"), [(GIVEN_BACK, {"error": ERROR}), (UNSTARTED, {})])
 def test_released(dynamodb: World, change: Change, error: dict[str, object]) -> None:
     """Neither status nor completion; the error where there was one."""
     row = _acquired(dynamodb)
-    dynamodb.finish(change)
-    assert dynamodb.item() == row | error | {"ttl": IN_TWO_WEEKS}
+    dynamodb.finish(change, write="w1")
+    assert dynamodb.item() == row | error | {"ttl": IN_TWO_WEEKS, "write": {"S": "w1"}}
 
 
 def test_extended(dynamodb: World) -> None:

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
-from lambda_once.core.writes import Acquire, AsSeen, Change, Complete, Extend, Finish, Holder, Onlooker, Pin
+from lambda_once.core.writes import (
+    Acquire,
+    AsSeen,
+    Change,
+    Complete,
+    End,
+    Extend,
+    Finish,
+    Holder,
+    Onlooker,
+    Pin,
+)
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World
 
 ATTEMPTS = ("a1", "a2", "a3")
@@ -53,6 +64,8 @@ class Write:
     onlooker: bool
     seen: State | None = None
     because: str | None = None
+    write: str = "w1"
+    """The id of a write that ends an attempt; the same one twice is a retry."""
 
 
 Step = Pass | Want | Write
@@ -83,7 +96,10 @@ wants = st.builds(
 )
 seen = st.sampled_from([None, None, None, *State])
 reasons = st.sampled_from([None, "seen at the provider", "told by phone"])
-writes = st.builds(Write, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons)
+ids = st.sampled_from(["w1", "w2", "w3"])
+writes = st.builds(
+    Write, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons, ids
+)
 steps: st.SearchStrategy[Step] = st.one_of(passes, wants, writes)
 sequences = st.lists(steps, min_size=2, max_size=12)
 rounds: st.SearchStrategy[list[Round]] = st.lists(
@@ -128,7 +144,7 @@ def _write(world: World, write: Write, row: Record | None, token: str) -> Finish
     if write.onlooker and row is not None and not isinstance(then, Extend | Pin):
         state = row.state if write.seen is None else write.seen
         by = Onlooker(row.attempt, row.expected_completion, ONLOOKER, state)
-    made = world.write(then, by, token)
+    made = world.write(then, by, token, write.write if isinstance(then, End) else None)
     if write.because is None:
         return made
     return replace(made, note=Resolution("ann", write.because, world.clock.now(), 1))

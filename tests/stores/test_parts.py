@@ -38,21 +38,32 @@ def test_a_late_attempt_does_not_touch_its_successors_parts(world: World) -> Non
     assert _chunks(world, before) == (b"two", b"2")
 
 
+def test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_first(world: World) -> None:
+    """It is refused, and what it had written lies beside: an earlier transaction's answer may be lost."""
+    world.won()
+    first = world.write(Complete(Chunks((b"one", b"1"))))
+    assert world.store.transact(first, [], world.deadline) == Written()
+    before = world.row()
+    assert world.finish(Complete(Chunks((b"two", b"2")))) == Refused(before)
+    assert world.row() == before
+    assert _chunks(world, before) == (b"one", b"1")
+
+
 def test_a_missing_part_is_no_result(dynamodb: World) -> None:
     """Half of a result is none."""
     dynamodb.won()
-    dynamodb.finish(Complete(Chunks((b"one", b"two", b"three"))))
-    dynamodb.rows.forget(f"{dynamodb.token}#a1#1")
+    dynamodb.finish(Complete(Chunks((b"one", b"two", b"three"))), write="w1")
+    dynamodb.rows.forget(f"{dynamodb.token}#a1#w1#1")
     assert _chunks(dynamodb, dynamodb.row()) is None
 
 
-def test_parts_are_keyed_by_attempt_and_outlive_their_row(dynamodb: World) -> None:
+def test_parts_are_keyed_by_attempt_and_write_and_outlive_their_row(dynamodb: World) -> None:
     """By a day: DynamoDB deletes what has expired in any order."""
     dynamodb.won()
-    dynamodb.finish(Complete(Chunks((b"one", b"two"))))
+    dynamodb.finish(Complete(Chunks((b"one", b"two"))), write="w1")
     row_ttl = int((dynamodb.clock.now() + KEEP).timestamp())
     for number, data in enumerate((b"one", b"two")):
-        key = f"{dynamodb.token}#a1#{number}"
+        key = f"{dynamodb.token}#a1#w1#{number}"
         item = dynamodb.rows.item(key)
         assert item == {"lockToken": {"S": key}, "data": {"B": data}, "ttl": {"N": str(row_ttl + 86_400)}}
 

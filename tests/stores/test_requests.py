@@ -49,7 +49,7 @@ TAKEN = {
     ":epoch_ms": {"N": "1795169520000"},
     ":one": {"N": "1"},
 }
-CLEARED = "#actualCompletion, #result, #error, #parts, #resultUnavailable"
+CLEARED = "#actualCompletion, #result, #error, #parts, #resultUnavailable, #write"
 SETS = (
     "SET #lockedBy = :lockedBy_, #attempt = :attempt_, #created = :created_, "
     "#expectedCompletion = :expectedCompletion_, #status = :status_"
@@ -57,7 +57,7 @@ SETS = (
 FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
 TOUCHED = (
     *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
-    *("actualCompletion", "result", "error", "parts", "resultUnavailable"),
+    *("actualCompletion", "result", "error", "parts", "resultUnavailable", "write"),
     *("fingerprint", "fields", "delivery", "ttl"),
 )
 
@@ -139,46 +139,56 @@ def test_acquire_what_was_seen_lapsed() -> None:
 OURS = "attempt = :a AND begins_with(#status, :in_progress)"
 FAILURE = Failure("ValueError", "no")
 LATER = LEASE + timedelta(seconds=30)
+WRITE = {":write_": {"S": "w1"}}
 FINISHES: dict[str, tuple[Change, int | None, str, str, dict[str, Any], tuple[str, ...]]] = {
     "complete": (
         Complete(Inline("1")),
         9,
-        "SET #actualCompletion = :actualCompletion_, #result = :result_, #ttl = :ttl_ REMOVE #status",
+        (
+            "SET #actualCompletion = :actualCompletion_, #result = :result_, #write = :write_, #ttl = :ttl_ "
+            "REMOVE #status"
+        ),
         OURS,
-        {":actualCompletion_": {"S": AT}, ":result_": {"S": "1"}, ":ttl_": {"N": "9"}},
-        ("actualCompletion", "result", "status", "ttl"),
+        {":actualCompletion_": {"S": AT}, ":result_": {"S": "1"}, ":ttl_": {"N": "9"}, **WRITE},
+        ("actualCompletion", "result", "status", "ttl", "write"),
     ),
     "store": (
         Complete(None, FAILURE),
         9,
-        "SET #actualCompletion = :actualCompletion_, #error = :error_, #ttl = :ttl_ REMOVE #status",
+        (
+            "SET #actualCompletion = :actualCompletion_, #error = :error_, #write = :write_, #ttl = :ttl_ "
+            "REMOVE #status"
+        ),
         OURS,
-        {":actualCompletion_": {"S": AT}, ":error_": ERROR, ":ttl_": {"N": "9"}},
-        ("actualCompletion", "error", "status", "ttl"),
+        {":actualCompletion_": {"S": AT}, ":error_": ERROR, ":ttl_": {"N": "9"}, **WRITE},
+        ("actualCompletion", "error", "status", "ttl", "write"),
     ),
     "hold": (
         Hold(FAILURE),
         None,
-        "SET #status = :status_, #actualCompletion = :actualCompletion_, #error = :error_ REMOVE #ttl",
+        (
+            "SET #status = :status_, #actualCompletion = :actualCompletion_, #error = :error_, "
+            "#write = :write_ REMOVE #ttl"
+        ),
         OURS,
-        {":status_": {"S": "error"}, ":actualCompletion_": {"S": AT}, ":error_": ERROR},
-        ("actualCompletion", "error", "status", "ttl"),
+        {":status_": {"S": "error"}, ":actualCompletion_": {"S": AT}, ":error_": ERROR, **WRITE},
+        ("actualCompletion", "error", "status", "ttl", "write"),
     ),
     "release": (
         Release(FAILURE),
         9,
-        "SET #error = :error_, #ttl = :ttl_ REMOVE #status",
+        "SET #error = :error_, #write = :write_, #ttl = :ttl_ REMOVE #status",
         OURS,
-        {":error_": ERROR, ":ttl_": {"N": "9"}},
-        ("error", "status", "ttl"),
+        {":error_": ERROR, ":ttl_": {"N": "9"}, **WRITE},
+        ("error", "status", "ttl", "write"),
     ),
     "release unstarted": (
         Release(),
         9,
-        "SET #ttl = :ttl_ REMOVE #status, #error",
+        "SET #write = :write_, #ttl = :ttl_ REMOVE #status, #error",
         OURS,
-        {":ttl_": {"N": "9"}},
-        ("error", "status", "ttl"),
+        {":ttl_": {"N": "9"}, **WRITE},
+        ("error", "status", "ttl", "write"),
     ),
     "extend": (
         Extend(LATER),
@@ -208,7 +218,8 @@ def test_finish(
     names: tuple[str, ...],
 ) -> None:
     """Conditional on our attempt, and on its being in progress."""
-    assert requests.finish("tokens", Finish("t", Holder("a1"), change, NOW, ttl), 1) == {
+    write = Finish("t", Holder("a1"), change, NOW, ttl, "w1" if ":write_" in values else None)
+    assert requests.finish("tokens", write, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": update,
@@ -221,22 +232,23 @@ def test_finish(
 
 def test_finish_by_an_onlooker() -> None:
     """Conditional on the attempt and lease that were seen; with a fresh id, and the fence one above."""
-    write = Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9)
+    write = Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1")
     assert requests.finish("tokens", write, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
-            "SET #actualCompletion = :actualCompletion_, #ttl = :ttl_, #attempt = :attempt_, "
-            "fence = fence + :one REMOVE #status"
+            "SET #actualCompletion = :actualCompletion_, #write = :write_, #ttl = :ttl_, "
+            "#attempt = :attempt_, fence = fence + :one REMOVE #status"
         ),
         "ConditionExpression": (
             "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
         ),
-        "ExpressionAttributeNames": _names("actualCompletion", "attempt", "status", "ttl"),
+        "ExpressionAttributeNames": _names("actualCompletion", "attempt", "status", "ttl", "write"),
         "ExpressionAttributeValues": {
             ":actualCompletion_": {"S": AT},
             ":attempt_": {"S": "probe"},
             ":ttl_": {"N": "9"},
+            **WRITE,
             ":one": {"N": "1"},
             ":seen": {"S": "a1"},
             ":lease": {"S": ENDS},
@@ -276,12 +288,19 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
     cleared = ["#status", "#error"]
     if seen is not State.IN_PROGRESS:
         cleared = ["#actualCompletion", "#result", "#error", "#parts", "#resultUnavailable", "#status"]
-    touched = {name.removeprefix("#") for name in cleared} | {"status", "resolution", "ttl", "attempt"}
-    assert requests.finish("tokens", Finish("t", by, Release(), NOW, 9, note), 1) == {
+    touched = {name.removeprefix("#") for name in cleared} | {
+        "status",
+        "resolution",
+        "ttl",
+        "attempt",
+        "write",
+    }
+    assert requests.finish("tokens", Finish("t", by, Release(), NOW, 9, "w1", note), 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
-            "SET #resolution = :resolution_, #ttl = :ttl_, #attempt = :attempt_, fence = fence + :one "
+            "SET #write = :write_, #resolution = :resolution_, #ttl = :ttl_, #attempt = :attempt_, "
+            "fence = fence + :one "
             f"REMOVE {', '.join(cleared)}"
         ),
         "ConditionExpression": condition,
@@ -297,6 +316,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
             },
             ":attempt_": {"S": "fresh"},
             ":ttl_": {"N": "9"},
+            **WRITE,
             ":one": {"N": "1"},
             ":seen": {"S": "a1"},
             ":lease": {"S": ENDS},
@@ -309,7 +329,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
 def test_a_verdict_that_holds_leaves_its_status() -> None:
     """It sets status, completion and error, and removes the rest of an earlier outcome, and the ttl."""
     by = Onlooker("a1", LEASE, "fresh", State.COMPLETE)
-    built = requests.finish("tokens", Finish("t", by, Hold(FAILURE), NOW, None), 1)
+    built = requests.finish("tokens", Finish("t", by, Hold(FAILURE), NOW, None, "w1"), 1)
     _, removed = built["UpdateExpression"].split(" REMOVE ")
     assert removed == "#result, #parts, #resultUnavailable, #ttl"
 

@@ -85,7 +85,7 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, v
     assert _send(dynamodb, _verdict(dynamodb, before, verdict)) == Written()
     item = dynamodb.item()
     assert item is not None
-    everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
+    everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion", "write"}
     kept = {"error"} if verdict is Verdict.NOT_DONE and before.error is not None else set()
     assert item.keys() - {"fields"} == (
         everywhere | {"fingerprint", "delivery", "resolution"} | LEFT[verdict] | kept
@@ -175,7 +175,7 @@ def test_verdicts_of_one_writer_are_counted(world: World) -> None:
 
 
 def test_a_large_result_of_a_verdict_is_read_back(world: World) -> None:
-    """Its parts bear the id of the verdict."""
+    """Its parts bear the ids of the verdict."""
     write = _verdict(world, _made(world, "held"), Verdict.DONE, LARGE)
     assert _send(world, write) == Written()
     row = world.row()

@@ -35,6 +35,7 @@ WISH = Acquire(
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 FAILURE = Failure("ValueError", "no")
 OURS = ' WHERE "lockToken" = ? AND "attempt" = ? AND begins_with("status", ?)'
+WRITE = {"S": "w1"}
 ASKED = [{"S": "t"}, {"S": "a1"}, {"S": "inProgress"}]
 
 
@@ -88,47 +89,60 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
     "complete": (
         Complete(Inline("1")),
         9,
-        'SET "actualCompletion" = ? SET "result" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, {"S": "1"}, {"N": "9"}],
+        'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [{"S": AT}, {"S": "1"}, WRITE, {"N": "9"}],
     ),
     "complete, compressed": (
         Complete(Inline(b"\x00")),
         9,
-        'SET "actualCompletion" = ? SET "result" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, {"B": b"\x00"}, {"N": "9"}],
+        'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [{"S": AT}, {"B": b"\x00"}, WRITE, {"N": "9"}],
     ),
     "complete with None": (
         Complete(None),
         9,
-        'SET "actualCompletion" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, {"N": "9"}],
+        'SET "actualCompletion" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [{"S": AT}, WRITE, {"N": "9"}],
     ),
     "complete with parts": (
         Complete(Chunks((b"1", b"2"))),
         9,
-        'SET "actualCompletion" = ? SET "parts" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, {"N": "2"}, {"N": "9"}],
+        'SET "actualCompletion" = ? SET "parts" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [{"S": AT}, {"N": "2"}, WRITE, {"N": "9"}],
     ),
     "complete without its result": (
         Complete(Unavailable()),
         9,
-        'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, {"BOOL": True}, {"N": "9"}],
+        (
+            'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "write" = ? SET "ttl" = ? '
+            'REMOVE "status"'
+        ),
+        [{"S": AT}, {"BOOL": True}, WRITE, {"N": "9"}],
     ),
     "store": (
         Complete(None, FAILURE),
         9,
-        'SET "actualCompletion" = ? SET "error" = ? SET "ttl" = ? REMOVE "status"',
-        [{"S": AT}, ERROR, {"N": "9"}],
+        'SET "actualCompletion" = ? SET "error" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [{"S": AT}, ERROR, WRITE, {"N": "9"}],
     ),
     "hold": (
         Hold(FAILURE),
         None,
-        'SET "status" = ? SET "actualCompletion" = ? SET "error" = ? REMOVE "ttl"',
-        [{"S": "error"}, {"S": AT}, ERROR],
+        'SET "status" = ? SET "actualCompletion" = ? SET "error" = ? SET "write" = ? REMOVE "ttl"',
+        [{"S": "error"}, {"S": AT}, ERROR, WRITE],
     ),
-    "release": (Release(FAILURE), 9, 'SET "error" = ? SET "ttl" = ? REMOVE "status"', [ERROR, {"N": "9"}]),
-    "release unstarted": (Release(), 9, 'SET "ttl" = ? REMOVE "status" REMOVE "error"', [{"N": "9"}]),
+    "release": (
+        Release(FAILURE),
+        9,
+        'SET "error" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        [ERROR, WRITE, {"N": "9"}],
+    ),
+    "release unstarted": (
+        Release(),
+        9,
+        'SET "write" = ? SET "ttl" = ? REMOVE "status" REMOVE "error"',
+        [WRITE, {"N": "9"}],
+    ),
     "pin": (Pin(), None, 'REMOVE "ttl"', []),
 }
 
@@ -136,7 +150,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
 @pytest.mark.parametrize(("change", "ttl", "changes", "values"), FINISHES.values(), ids=FINISHES.keys())
 def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]) -> None:
     """Conditional on our attempt, and on its being in progress, as the single write is."""
-    write = Finish("t", Holder("a1"), change, NOW, ttl)
+    write = Finish("t", Holder("a1"), change, NOW, ttl, "w1" if WRITE in values else None)
     assert statements.can_update(write)
     assert statements.update("tokens", write, 1) == {
         "Statement": f'UPDATE "tokens" {changes}{OURS}',
@@ -146,7 +160,7 @@ def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]
 
 def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
     """The row may have been written before the shards were raised."""
-    write = Finish("t", Holder("a1"), Hold(FAILURE), NOW, None)
+    write = Finish("t", Holder("a1"), Hold(FAILURE), NOW, None, "w1")
     parameters = statements.update("tokens", write, 4)["Parameters"]
     assert parameters[0]["S"].startswith("error_")
     assert parameters[-1] == {"S": "inProgress"}
@@ -155,8 +169,8 @@ def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        Finish("t", Holder("a1"), Extend(LEASE), NOW, 9),
-        Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9),
+        Finish("t", Holder("a1"), Extend(LEASE), NOW, 9, None),
+        Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1"),
     ],
     ids=["extension", "onlooker"],
 )

@@ -24,6 +24,7 @@ from lambda_once.core.writes import (
     Pin,
     Release,
     Unclaimed,
+    new_write_id,
 )
 from lambda_once.stores.contract import Acquired, Finished, Store, Won
 from lambda_once.stores.memory import MemoryStore
@@ -135,8 +136,14 @@ class World:
         assert isinstance(answer, Won), answer
         return answer
 
-    def write(self, change: Change, by: Holder | Onlooker | str = "a1", token: str | None = None) -> Finish:
-        """A write as the runner makes it under take_over."""
+    def write(
+        self,
+        change: Change,
+        by: Holder | Onlooker | str = "a1",
+        token: str | None = None,
+        write: str | None = None,
+    ) -> Finish:
+        """A write as the runner makes it under take_over; *write* is its id, else it gets a fresh one."""
         now = self.clock.now()
         match change:
             case Extend(lease):
@@ -146,10 +153,15 @@ class World:
             case _:
                 ttl = epoch_seconds(now + KEEP)
         writer = Holder(by) if isinstance(by, str) else by
-        return Finish(token or self.token, writer, change, now, ttl)
+        return Finish(token or self.token, writer, change, now, ttl, write or new_write_id(change))
 
-    def finish(self, change: Change, by: Holder | Onlooker | str = "a1") -> Finished:
-        (answer,) = self.store.finish([self.write(change, by)], self.deadline)
+    def finish(
+        self, change: Change, by: Holder | Onlooker | str = "a1", write: str | None = None
+    ) -> Finished:
+        return self.send(self.write(change, by, write=write))
+
+    def send(self, write: Finish) -> Finished:
+        (answer,) = self.store.finish([write], self.deadline)
         return answer
 
     def read(self, token: str | None = None) -> Record | None:

@@ -71,6 +71,8 @@ class Record:
     resolution: Resolution | None = None
     fields: bytes | None = None
     """Checksums of the payload's fields (`core.fields`): they name what differs, and decide nothing."""
+    write: str | None = None
+    """The id of the write that ended it; None in progress, and where such ids were not yet written."""
 
     def expired(self, now: datetime) -> bool:
         """

@@ -117,20 +117,40 @@ class Pin:
     """Take the ttl off an unfinished row, so that it waits for a person however long that takes."""
 
 
-Change = Complete | Hold | Release | Extend | Pin
+End = Complete | Hold | Release
+"""What ends an attempt."""
+Change = End | Extend | Pin
+
+
+def new_write_id(change: Change) -> str | None:
+    """Return 64 random bits in hex, to tell apart the writes that may end one attempt; None for no end."""
+    return os.urandom(8).hex() if isinstance(change, End) else None
 
 
 @value
 class Finish:
-    """One write to a token after its acquisition. *ttl* is what the row has afterwards."""
+    """
+    One write to a token after its acquisition. *ttl* is what the row has afterwards.
+
+    One that ends an attempt bears an id, made once and kept over its retries. The row keeps it, and parts of
+    a result are keyed by it: a write whose answer was lost is recognised, and no other write of the same
+    attempt is taken for it (guarantee 3).
+    Raises ValueError for an end without an id, or an id without an end.
+    """
 
     token: str
     by: Holder | Onlooker
     change: Change
     now: datetime
     ttl: int | None
+    write: str | None
+    """Of `new_write_id`; None for Extend and Pin, which end nothing."""
     note: Resolution | None = None
     """Who decided this, and why; None where an attempt writes for itself: an older note stays."""
+
+    def __post_init__(self) -> None:
+        if (self.write is not None) is not isinstance(self.change, End):
+            raise ValueError(f"{type(self.change).__name__} with the write id {self.write!r}")
 
     @property
     def attempt(self) -> str:
@@ -192,7 +212,12 @@ def finished(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
-    row = replace(record, ttl=write.ttl, resolution=write.note or record.resolution)
+    row = replace(
+        record,
+        ttl=write.ttl,
+        resolution=write.note or record.resolution,
+        write=write.write or record.write,
+    )
     if isinstance(write.by, Onlooker):
         row = replace(row, attempt=write.by.attempt, fence=record.fence + 1)
         if write.by.state is not State.IN_PROGRESS:
@@ -233,23 +258,21 @@ def made_by(record: Record | None, write: Finish) -> bool:
     """
     Tell whether *record*, found when *write* was refused, is what *write* itself had made.
 
-    A response lost on the wire must never turn an attempt against itself: the write is our own if
-    the row has our attempt id and the state that this write makes. Our id in another final state is
-    no success of this write: that state stands.
+    A response lost on the wire must never turn an attempt against itself (guarantee 3). What ended the
+    attempt is our own only if the row bears the id of this very write: our attempt id, in whatever state, may
+    stand there by another write of ours, such as a transaction's. No content and no time is compared. An
+    extension or a pin is done where our attempt is in progress with so long a lease, or without a ttl.
     """
-    if record is None or record.attempt != write.attempt:
+    if record is None:
         return False
+    ours = record.state is State.IN_PROGRESS and record.attempt == write.attempt
     match write.change:
-        case Complete():
-            return record.state is State.COMPLETE
-        case Hold():
-            return record.state is State.HELD
-        case Release():
-            return record.state is State.RELEASED
+        case Complete() | Hold() | Release():
+            return record.write == write.write
         case Extend(lease):
-            return record.state is State.IN_PROGRESS and record.expected_completion >= lease
+            return ours and record.expected_completion >= lease
         case Pin():
-            return record.state is State.IN_PROGRESS and record.ttl is None
+            return ours and record.ttl is None
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from lambda_once.core.results import NotSerialisable, Unavailable
 from lambda_once.core.typed import Codec
 from lambda_once.core.values import replace
-from lambda_once.core.writes import Complete
+from lambda_once.core.writes import Complete, new_write_id
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.names import parts_of
 from lambda_once.operations.settling import WATCHDOG, Verdict, settlement
@@ -108,7 +108,8 @@ class Actions:
             return _decided(record, Verdict.DONE, DONE, now, self._codec.dump(result))
         except NotSerialisable:
             decided = _decided(record, Verdict.DONE, DONE, now)
-            write = replace(decided.write, change=Complete(Unavailable()))
+            change = Complete(Unavailable())
+            write = replace(decided.write, change=change, write=new_write_id(change))
             return decided._replace(write=write, because=f"{DONE}, but its result cannot be kept")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Failure, Resolution
 from lambda_once.core.results import Chunks, Inline, pack
-from lambda_once.core.writes import Complete, Finish, Hold, Onlooker, Release, new_attempt_id
+from lambda_once.core.writes import Complete, Finish, Hold, Onlooker, Release, new_attempt_id, new_write_id
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,7 +62,8 @@ def settlement(
     note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, _times(record, by))
     writer = Onlooker(record.attempt, record.expected_completion, new_attempt_id(), record.state)
     ttl = None if verdict is Verdict.HOLD else epoch_seconds(now + keep)
-    return Finish(record.token, writer, _change(record, verdict, because, result), now, ttl, note)
+    change = _change(record, verdict, because, result)
+    return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)
 
 
 def _times(record: Record, by: str) -> int:

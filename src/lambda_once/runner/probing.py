@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision
-from lambda_once.core.writes import Complete, Finish, Onlooker, new_attempt_id
+from lambda_once.core.writes import Complete, Finish, Onlooker, new_attempt_id, new_write_id
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import NOT_DONE, Done, Lapsed
@@ -51,7 +51,7 @@ class Probing:
         now = self._settlement.clock.now()
         by = Onlooker(record.attempt, record.expected_completion, new_attempt_id())
         change = Complete(kept(call.plan.codec, result).stored)
-        write = Finish(call.token, by, change, now, ttl_after(change, call, now))
+        write = Finish(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
         (written,) = self._settlement.store.finish([write], call.invocation.deadline)
         if isinstance(written, Rejected):
             raise written.error

@@ -10,11 +10,21 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, Request, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
-from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, finished
+from lambda_once.core.writes import (
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Holder,
+    Pin,
+    Release,
+    finished,
+    new_write_id,
+)
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
@@ -81,7 +91,9 @@ class Settlement:
         result, value = self._serialised(attempt, value)
         now = self.clock.now()
         self._tell_end(Happening.DONE, attempt, now)
-        return Ending(attempt, _write(attempt, Complete(result), now), Happening.COMPLETED, value)
+        return Ending(
+            attempt, _finish(attempt.call, attempt.id, Complete(result), now), Happening.COMPLETED, value
+        )
 
     def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
         """Prepare what the policy says of *error*, which the work raised or answered."""
@@ -90,7 +102,7 @@ class Settlement:
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
             self._tell_end(Happening.FAILED, attempt, now, error)
         change, happening = _by_policy(policy, Failure.of(error))
-        return Ending(attempt, _write(attempt, change, now), happening, value, error)
+        return Ending(attempt, _finish(attempt.call, attempt.id, change, now), happening, value, error)
 
     def conclude(self, ending: Ending, answer: Finished) -> Any:
         """
@@ -152,7 +164,7 @@ class Settlement:
     def transact(self, attempt: Attempt, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
         stored, value = self._serialised(attempt, result)
-        write = _write(attempt, Complete(stored), self.clock.now())
+        write = _finish(attempt.call, attempt.id, Complete(stored), self.clock.now())
         ending = Ending(attempt, write, Happening.COMPLETED, value)
         match self.store.transact(ending.write, items, attempt.call.invocation.deadline):
             case Written():
@@ -181,10 +193,7 @@ class Settlement:
         All together, for in an outage each would take its time. *told*: their start was counted, so this is.
         """
         now = self.clock.now()
-        writes = [
-            Finish(call.token, Holder(attempt), Release(), now, epoch_seconds(now + call.plan.keep))
-            for call, attempt in unstarted
-        ]
+        writes = [_finish(call, attempt, Release(), now) for call, attempt in unstarted]
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
         for (call, _), answer in zip(unstarted, answers, strict=True):
             if told and isinstance(answer, Written):
@@ -197,7 +206,7 @@ class Settlement:
         As best it can be: the next duplicate does it where the table did not answer this one.
         """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
-            write = Finish(call.token, Holder(record.attempt), Pin(), self.clock.now(), ttl=None)
+            write = Finish(call.token, Holder(record.attempt), Pin(), self.clock.now(), ttl=None, write=None)
             self.store.finish([write], call.invocation.deadline)
 
     # ---------------------------------------------------------------- parts of these
@@ -228,7 +237,7 @@ class Settlement:
         self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
 
     def _finish(self, attempt: Attempt, change: Change) -> Finished:
-        write = _write(attempt, change, self.clock.now())
+        write = _finish(attempt.call, attempt.id, change, self.clock.now())
         (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
         return answer
 
@@ -264,8 +273,9 @@ class Settlement:
         )
 
 
-def _write(attempt: Attempt, change: Change, now: datetime) -> Finish:
-    return Finish(attempt.token, Holder(attempt.id), change, now, ttl_after(change, attempt.call, now))
+def _finish(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
+    ttl = ttl_after(change, call, now)
+    return Finish(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
 
 
 def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:

@@ -28,7 +28,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
         self.items: list[Mapping[str, Any]] = []
-        self._chunks: dict[tuple[str, str], tuple[bytes, ...]] = {}
+        self._chunks: dict[tuple[str, str | None], tuple[bytes, ...]] = {}
+        """By token and write."""
         self._lock = threading.Lock()
 
     def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
@@ -45,7 +46,7 @@ class MemoryStore:
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
         del deadline
-        return self._chunks.get((record.token, record.attempt))
+        return self._chunks.get((record.token, record.write))
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
@@ -89,5 +90,5 @@ class MemoryStore:
                 return (Written() if made_by(before, write) else Refused(before)), False
             self.records[write.token] = row
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
-                self._chunks[write.token, write.attempt] = write.change.result.parts
+                self._chunks[write.token, write.write] = write.change.result.parts
         return Written(), True

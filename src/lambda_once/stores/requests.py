@@ -81,7 +81,7 @@ LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
 
-OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable")
+OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", "write")
 OPTIONAL = ("fingerprint", "fields", "delivery", "ttl")
 
 
@@ -164,6 +164,8 @@ def finish(table: str, write: Finish, shards: int) -> Arguments:
 def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     """Return what *write* sets and what it removes, whoever writes it."""
     sets, removed = _changed(write, shards)
+    if write.write is not None:
+        sets["write"] = text(write.write)
     if isinstance(write.by, Onlooker) and write.by.state is not State.IN_PROGRESS:
         removed = [name for name in (*OUTCOME, "status") if name not in sets]
     if write.note is not None:
@@ -243,17 +245,23 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
 
 
 def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
-    """Return the part rows of *write*'s result: keyed by attempt, and outliving the row (guarantee 2)."""
+    """Return the part rows of *write*'s result: keyed by attempt and write, and outliving the row."""
     assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the runner alone)
     ttl = number(write.ttl + PART_MARGIN)
     return [
-        {"lockToken": text(part_key(write.token, write.attempt, n)), "data": {"B": part}, "ttl": ttl}
+        {
+            "lockToken": text(part_key(write.token, write.attempt, write.write, n)),
+            "data": {"B": part},
+            "ttl": ttl,
+        }
         for n, part in enumerate(parts)
     ]
 
 
 def part_keys(record: Record, count: int) -> list[Item]:
-    return [{"lockToken": text(part_key(record.token, record.attempt, n))} for n in range(count)]
+    return [
+        {"lockToken": text(part_key(record.token, record.attempt, record.write, n))} for n in range(count)
+    ]
 
 
 # ------------------------------------------------------------------ the shape of an UpdateItem

@@ -76,9 +76,15 @@ def status(state: State, token: str, shards: int) -> str:
     return f"{state.value}_{crc32(token.encode()) % shards}"
 
 
-def part_key(token: str, attempt: str, number_of_part: int) -> str:
-    """Return the key of a part row. By attempt: a late attempt can never touch its successor's parts."""
-    return f"{token}#{attempt}#{number_of_part}"
+def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -> str:
+    """
+    Return the key of a part row.
+
+    By attempt and write: a late attempt can never touch its successor's parts, nor a completion those of
+    another one of the same attempt. Rows older than such ids have no *write*, nor have their parts.
+    """
+    owner = attempt if write is None else f"{attempt}#{write}"
+    return f"{token}#{owner}#{number_of_part}"
 
 
 def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
@@ -107,6 +113,7 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             error=_failure(item),
             resolution=_resolution(item),
             fields=item.get("fields", {}).get("B"),
+            write=item["write"]["S"] if "write" in item else None,
         )
     except (KeyError, ValueError) as unreadable:
         token = item.get("lockToken", {}).get("S")
