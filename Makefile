@@ -15,6 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
+MUTANTS_VENV := .venv-mutants
 UV_VERSION := 0.13.8
 ENGINE := engines/dynamodb-local
 
@@ -140,6 +141,17 @@ model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost 
 simulate: $(VENV)/.dev ## Play SEEDS=n schedules of faults, from seed FROM=m on, and tell each that breaks a promise
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FROM),0)
 
+$(MUTANTS_VENV)/.installed: requirements/mutants.txt | $(BIN)/python
+	@echo "Installing mutmut into $(MUTANTS_VENV)"
+	@test -x $(MUTANTS_VENV)/bin/python || $(BIN)/python -m venv $(MUTANTS_VENV)
+	@$(MUTANTS_VENV)/bin/python $(LOCKED) requirements/mutants.txt
+	@touch $@
+
+.PHONY: mutants
+mutants: $(MUTANTS_VENV)/.installed ## Change core, stores and runner in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
+	@$(MUTANTS_VENV)/bin/mutmut run $(if $(ONLY),"$(ONLY)")
+	@$(MUTANTS_VENV)/bin/mutmut results
+
 .PHONY: dynamodb
 dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
 
@@ -166,9 +178,10 @@ lock: | $(BIN)/python ## Pin requirements/*.txt from pyproject.toml (UPGRADE=1: 
 	@$(LOCK_VENV)/bin/python -m pip install --quiet uv==$(UV_VERSION)
 	@$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.txt
 	@$(COMPILE) --group demo pyproject.toml --constraint requirements/dev.txt --output-file requirements/demo.txt
+	@$(COMPILE) --group mutants pyproject.toml --constraint requirements/dev.txt --output-file requirements/mutants.txt
 	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(SAM_VENV) $(LOCK_VENV) $(ENGINE)/lib .cache .aws-sam build dist
+	@rm -rf $(VENV) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINE)/lib .cache .aws-sam build dist
 	@find src tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -22,8 +22,8 @@ def _strangers(text: str) -> list[str]:
 
 
 def test_the_locks_are_there() -> None:
-    """There is one lock for the demo, one for development and one for the SAM CLI."""
-    assert {"demo.txt", "dev.txt", "sam.txt"} == {lock.name for lock in LOCKS}
+    """There is one lock an environment: demo, development, mutation tests, the SAM CLI."""
+    assert {"demo.txt", "dev.txt", "mutants.txt", "sam.txt"} == {lock.name for lock in LOCKS}
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.name))
