@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 
 class Fate(Enum):
@@ -59,7 +59,7 @@ class FaultyClient:
         for copy in arriving:
             try:
                 copy()
-            except self._client.exceptions.ClientError:
+            except ClientError:
                 continue  # nobody waits for this answer
 
 

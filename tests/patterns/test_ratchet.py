@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.ratchet import LostRace, Ratchet, Stale, TooFarAhead, Written
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.ratchet.requests import ANYTHING
@@ -163,6 +163,37 @@ def test_an_item_of_another_writer_is_outranked(ground: Ground, table: str, ratc
     ground.client.put_item(TableName=table, Item=item)
     assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
     assert ratchet.put(ITEM, MS, expected={**LAMP, "price": 1, "ts": MS}) == Written(MS)
+
+
+def adopted(ground: Ground) -> Ratchet:
+    """Return a ratchet on a table of others, whose items say whether they are deleted."""
+    table = ground.table("pk", "sk")
+    for sk, deleted in (("a", {"BOOL": False}), ("b", {"NULL": True}), ("c", {"BOOL": True})):
+        item = {"pk": {"S": "lamp"}, "sk": {"S": sk}, "ts": {"N": str(MS)}, "deleted": deleted}
+        ground.client.put_item(TableName=table, Item=item)
+    return Ratchet(table, ground.client, key=("pk", "sk"), clock=FakeClock(NOW))
+
+
+def test_what_says_that_it_is_not_deleted_is_not(ground: Ground) -> None:
+    """Only ``deleted: true`` makes a tombstone: the others are read, expected, put again and outranked."""
+    ratchet = adopted(ground)
+    keys = [{**LAMP, "sk": sk} for sk in "abc"]
+    assert [each and each["sk"] for each in ratchet.batch_get(keys)] == ["a", "b", None]
+    assert [each["sk"] for each in ratchet.query("lamp").items] == ["a", "b"]
+    read = ratchet.get(keys[0])
+    assert read == {**keys[0], "ts": MS, "deleted": False}
+    assert ratchet.put({**read, "price": 5}, MS + 1, expected=None) == LostRace(MS + 1, MS)
+    assert ratchet.put({**read, "price": 5}, MS + 1, expected=read) == Written(MS + 1)
+    assert ratchet.get(keys[0]) == {**read, "price": 5, "ts": MS + 1}
+    assert ratchet.put(keys[1], MS) == Written(MS)
+    assert ratchet.put(keys[2], MS) == Stale(MS, MS)
+
+
+def test_by_the_mere_attribute_items_are_hidden(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: what says that it is not deleted is left out of a query."""
+    there = "(attribute_not_exists(#deleted) AND :deleted = :deleted)"
+    monkeypatch.setattr(ratchet_requests, "IS_LIVE", there)
+    assert adopted(ground).query("lamp").items == []
 
 
 # -- tokens that are no times
@@ -381,11 +412,12 @@ def test_a_race_is_not_lost_against_oneself(ground: Ground, table: str, clock: F
 def test_without_its_own_write_a_race_is_lost_against_oneself(
     ground: Ground, table: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative twin: what only lost its answer would be told to read and write again."""
-    monkeypatch.setattr(ratchet_requests, "OWN_PUT", "(:rank <> :rank)")
+    """Negative twin: of what only lost its answer nobody would know whether it stands."""
+    monkeypatch.setattr(ratchet_requests, "OWN", "(:write <> :write)")
     ratchet = Ratchet(table, FaultyClient(ground.client, every_second_answer_lost()), clock=clock)
     assert ratchet.put({"pk": "first"}, MS, expected=None) == Written(MS)
-    assert ratchet.put({"pk": "second"}, MS, expected=None) == LostRace(MS, MS)
+    with pytest.raises(StoreUnavailable):
+        ratchet.put({"pk": "second"}, MS, expected=None)
 
 
 def test_without_what_was_read_an_update_is_lost(ratchet: Ratchet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import typed_item
 from lambda_once.patterns.ratchet.requests import (
     DELETE_IS_NEWER,
+    IS_LIVE,
     NOTHING_READ,
-    OWN_PUT,
+    OWN,
     PUT_IS_NEWER,
     Shape,
     get,
@@ -40,7 +41,7 @@ def test_a_put_replaces_the_whole_item_under_one_condition() -> None:
         },
         "ConditionExpression": f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})",
         "ExpressionAttributeNames": {"#ts": "ts", "#deleted": "deleted", "#rank": "_rank"},
-        "ExpressionAttributeValues": {":ts": {"N": "1000"}, ":rank": {"S": rank}},
+        "ExpressionAttributeValues": {":ts": {"N": "1000"}, ":rank": {"S": rank}, ":deleted": {"BOOL": True}},
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
@@ -68,10 +69,11 @@ def test_text_is_compared_with_text_of_its_length_only() -> None:
 
 
 def test_an_expectation_is_a_further_condition() -> None:
-    """What is newer is asked first; then what was read must stand, or this very write."""
-    request = put(SHAPE, KEY, 7).request(None)
+    """What is newer is asked first; then what was read must stand, or this very write, known by its id."""
+    request = put(SHAPE, KEY, 7).request(None, "id of the attempt")
     newer = f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})"
-    assert request["ConditionExpression"] == f"({newer}) AND ({NOTHING_READ} OR {OWN_PUT})"
+    assert request["ConditionExpression"] == f"({newer}) AND ({NOTHING_READ} OR {OWN})"
+    assert request["Item"]["_write"] == request["ExpressionAttributeValues"][":write"]
     assert request["ExpressionAttributeNames"]["#pk"] == "pk"
 
 
@@ -109,6 +111,7 @@ def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
         ("t", ("pk",), "deleted"),
         ("t", ("ttl",), "ts"),
         ("t", ("pk",), "_rank"),
+        ("t", ("pk",), "_write"),
     ],
 )
 def test_a_shape_with_names_that_collide_is_refused(table: str, key: tuple[str, ...], stamp: str) -> None:
@@ -136,7 +139,7 @@ def test_more_than_a_key_is_refused() -> None:
         tombstone(SHAPE, {**KEY, "price": 5}, 1, 1)
 
 
-@pytest.mark.parametrize("name", ["deleted", "_rank"])
+@pytest.mark.parametrize("name", ["deleted", "_rank", "_write"])
 def test_an_item_may_not_use_the_names_of_the_ratchet(name: str) -> None:
     """An item of its own ``deleted`` would be taken for a tombstone."""
     with pytest.raises(Misconfigured, match=name):
@@ -156,9 +159,9 @@ def test_a_query_leaves_tombstones_out_on_the_server() -> None:
     assert request == {
         "TableName": "products",
         "KeyConditionExpression": "#pk = :pk AND begins_with(#sk, :sk)",
-        "FilterExpression": "attribute_not_exists(#deleted)",
+        "FilterExpression": IS_LIVE,
         "ExpressionAttributeNames": {"#pk": "pk", "#deleted": "deleted", "#sk": "sk"},
-        "ExpressionAttributeValues": {":pk": {"S": "p"}, ":sk": {"S": "a"}},
+        "ExpressionAttributeValues": {":pk": {"S": "p"}, ":sk": {"S": "a"}, ":deleted": {"BOOL": True}},
         "ScanIndexForward": False,
         "ConsistentRead": False,
     }

@@ -22,15 +22,23 @@ TRIES: Final = 6
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 
+_CLIENT_ERROR: Final = 400
+_SERVER_ERROR: Final = 500
+
 REFUSED: Final = "ConditionalCheckFailedException"
 
 
 class ConditionRefused(Exception):
-    """The condition did not hold; *item* is what stands there, where it was asked for."""
+    """
+    The condition did not hold; *item* is what stands there, where it was asked for.
 
-    def __init__(self, item: Mapping[str, Mapping[str, Any]] | None) -> None:
+    *unanswered*: an earlier try of the same request got no answer, and may have been done.
+    """
+
+    def __init__(self, item: Mapping[str, Mapping[str, Any]] | None, *, unanswered: bool = False) -> None:
         super().__init__("the condition did not hold")
         self.item = item
+        self.unanswered = unanswered
 
 
 class Wire:
@@ -50,17 +58,19 @@ class Wire:
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
+        unanswered = False
         for tries in range(1, TRIES + 1):
             try:
                 return getattr(self._connected(), operation)(**request)
             except (BotoCoreError, ClientError) as error:
                 if code_of(error) == REFUSED:
-                    raise ConditionRefused(_standing(error)) from None
+                    raise ConditionRefused(_standing(error), unanswered=unanswered) from None
                 if not is_transient(error):
                     raise Misconfigured(_refused(error, operation, request)) from error
                 if tries == TRIES:
                     message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
                     raise StoreUnavailable(message) from error
+                unanswered = unanswered or not _is_refusal(error)
             back_off(self.clock, tries)
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
 
@@ -102,6 +112,13 @@ def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> st
             "see AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
         )
     return f"{operation} on table {table!r} was refused: {error}"
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Tell whether DynamoDB said that it did nothing, such as when it throttles."""
+    response = getattr(error, "response", None) or {}
+    status: int = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return _CLIENT_ERROR <= status < _SERVER_ERROR
 
 
 def _standing(error: Exception) -> Mapping[str, Mapping[str, Any]] | None:

@@ -11,18 +11,27 @@ conditions.
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.values import value
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import requests
 from lambda_once.patterns.ratchet.reads import Page, found_at, page_of
 from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, Shape
-from lambda_once.patterns.ratchet.stamps import Growing, Stamp, TooFarAhead, check_ahead, comparable, stamp_of
+from lambda_once.patterns.ratchet.stamps import (
+    Growing,
+    Stamp,
+    TooFarAhead,
+    check_ahead,
+    comparable,
+    is_older,
+    stamp_of,
+)
 from lambda_once.patterns.wire import ConditionRefused, Wire
 
 if TYPE_CHECKING:
@@ -44,7 +53,7 @@ PAGE: Final = 100
 
 @value
 class Written:
-    """What stands is this write, by this request or by an earlier one of the same write."""
+    """What was to be written stands, or stood: by this request or by an earlier one of the same write."""
 
     stamp: Stamp
 
@@ -113,12 +122,14 @@ class Ratchet:
         """
         Write the whole *item* unless something newer stands.
 
-        *ts*: when it was meant, by its writer; a repetition must say the same. *expected*: the item as `get`
-        gave it (None: nothing), which must still stand; without it `LostRace` is never the answer. Raises
-        `TooFarAhead`, `Misconfigured` and, when it may have been written or not, `StoreUnavailable`.
+        *ts*: when it was meant, by its writer; a repetition must say the same, and with *expected* belong to
+        the same `Attempt`. *expected*: the item as `get` gave it (None: nothing), which must still stand;
+        without it `LostRace` is never the answer. Raises `TooFarAhead`, `Misconfigured` and, when it may have
+        been written or not, `StoreUnavailable`: with *expected* also where a try got no answer and something
+        newer stands, which may have replaced this write or beaten it.
         """
-        write = requests.put(self._shape, item, self._stamp(ts))
-        return self._write(write, item, ts, expected)
+        attempt = self._attempt(ts)
+        return self._write(requests.put(self._shape, item, attempt.stamp), item, attempt, expected)
 
     def delete(
         self,
@@ -129,8 +140,9 @@ class Ratchet:
     ) -> Outcome:
         """Leave a tombstone at *key* unless something newer stands. Else as `put`."""
         ttl = epoch_seconds(self._wire.clock.now() + self._tombstone_ttl)
-        write = requests.tombstone(self._shape, key, self._stamp(ts), ttl)
-        return self._write(write, key, ts, expected)
+        attempt = self._attempt(ts)
+        write = requests.tombstone(self._shape, key, attempt.stamp, ttl)
+        return self._write(write, key, attempt, expected)
 
     def attempt(self, ts: datetime | Stamp | None = None, *, after: Stamp | None = None) -> Attempt:
         """
@@ -146,24 +158,28 @@ class Ratchet:
         return Attempt(self, self._stamps.next(after))
 
     def _stamp(self, ts: object) -> Stamp:
-        return ts.stamp if isinstance(ts, Attempt) else stamp_of(ts, times=self._ahead is not None)
+        return stamp_of(ts, times=self._ahead is not None)
+
+    def _attempt(self, ts: datetime | Stamp | Attempt) -> Attempt:
+        return ts if isinstance(ts, Attempt) else Attempt(self, self._stamp(ts))
 
     def _write(
         self,
         write: requests.Write,
         key: Mapping[str, object],
-        ts: object,
+        attempt: Attempt,
         expected: Expected,
     ) -> Outcome:
         told = f"{self._shape.key_of(key)}"
         check_ahead(write.stamp, self._wire.clock.now(), self._ahead, where=f"the write of {told}")
-        request = write.request(expected)
-        if isinstance(ts, Attempt):
-            ts.note(told, write.rank)
+        request = write.request(expected, attempt.id)
+        asked = attempt.note(told, write.rank, expected)
         try:
             self._wire.send("put_item", request)
         except ConditionRefused as refused:
-            return self._refused(write, refused.item or {}, expected, told)
+            asked.refused(unanswered=refused.unanswered)
+            return self._refused(write, refused.item or {}, expected, asked)
+        asked.written()
         return Written(write.stamp)
 
     def _refused(
@@ -171,21 +187,21 @@ class Ratchet:
         write: requests.Write,
         standing: Mapping[str, Mapping[str, Any]],
         expected: Expected,
-        told: str,
+        asked: _Asked,
     ) -> Outcome:
         found = standing.get(self._shape.stamp)
         if found is None:
-            return LostRace(write.stamp, None)
+            return asked.lost(LostRace(write.stamp, None))
         if not comparable(write.stamp, found):
             raise Misconfigured(
-                f"{told} has the timestamp {found}, and {write.stamp!r} has no order with it: use one type a"
-                " table, and text of one length. Nothing was written"
+                f"{asked.key} has the timestamp {found}, and {write.stamp!r} has no order with it: use one"
+                " type a table, and text of one length. Nothing was written"
             )
         stored: Stamp = plain_item({"stamp": found})["stamp"]
-        check_ahead(stored, self._wire.clock.now(), self._ahead, where=f"what stands at {told}")
+        check_ahead(stored, self._wire.clock.now(), self._ahead, where=f"what stands at {asked.key}")
         if isinstance(expected, Anything) or _is(expected, standing, self._shape):
             return Stale(write.stamp, stored)
-        return LostRace(write.stamp, stored)
+        return asked.lost(LostRace(write.stamp, stored))
 
     # -- reading
 
@@ -234,15 +250,18 @@ class Attempt:
     """
     One change under one timestamp, ``stamp``: from any thread, as often as need be, until its block ends.
 
+    ``id`` is random. By it a write that expects what was read knows itself again.
+
         with ratchet.attempt() as attempt:
             attempt.put(item)                           # or ratchet.put(item, attempt)
     """
 
     def __init__(self, ratchet: Ratchet, stamp: Stamp) -> None:
         self.stamp = stamp
+        self.id = os.urandom(12).hex()
         self._ratchet = ratchet
         self._lock = threading.Lock()
-        self._written: dict[str, str | None] | None = {}
+        self._asked: dict[str, _Asked] | None = {}
 
     def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Outcome:
         """Do as `Ratchet.put`, under the attempt's timestamp."""
@@ -252,18 +271,22 @@ class Attempt:
         """Do as `Ratchet.delete`, under the attempt's timestamp."""
         return self._ratchet.delete(key, self, expected=expected)
 
-    def note(self, key: str, rank: str | None) -> None:
+    def note(self, key: str, rank: str | None, expected: Expected) -> _Asked:
         """
-        Note that the attempt writes *key*. Called by `Ratchet` before it sends.
+        Note that the attempt writes *key*, and return what is known of that. Called by `Ratchet`.
 
-        Raises `Misconfigured` for another content under one timestamp, of which only one could stand, and
-        for an attempt that is over.
+        Raises `Misconfigured` for another content under one timestamp, of which only one could stand, for one
+        write with and without *expected*, and for an attempt that is over.
         """
         with self._lock:
-            if self._written is None:
+            if self._asked is None:
                 raise Misconfigured("this attempt is over: a new change needs an attempt of its own")
-            if self._written.setdefault(key, rank) != rank:
+            wish = (rank, isinstance(expected, Anything))
+            asked = self._asked.setdefault(key, _Asked(key, wish, self._lock))
+            if asked.wish != wish:
                 raise Misconfigured(f"{key}: this attempt has written something else there already")
+            asked.open += 1
+            return asked
 
     def __enter__(self) -> Self:
         return self
@@ -272,7 +295,49 @@ class Attempt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._written = None
+            self._asked = None
+
+
+class _Asked:
+    """
+    What is known of one write of an attempt: of all its requests, in flight, answered and not.
+
+    ``open``: requests of which it is not known whether they were done.
+    """
+
+    def __init__(self, key: str, wish: tuple[str | None, bool], lock: threading.Lock) -> None:
+        self.key = key
+        self.wish = wish
+        self.open = 0
+        self._stood = False
+        self._lock = lock
+
+    def written(self) -> None:
+        """One request was done."""
+        with self._lock:
+            self._stood = True
+
+    def refused(self, *, unanswered: bool) -> None:
+        """One request was refused; *unanswered*: an earlier try of it may have been done."""
+        with self._lock:
+            self.open -= not unanswered
+
+    def lost(self, race: LostRace) -> Outcome:
+        """
+        Return *race*, or `Written` where another request was done before somebody else's write.
+
+        Raises `StoreUnavailable` where one may have been: what stands now may stand on top of it. Whatever
+        replaced this write is not older; so where something older stands, this write never stood.
+        """
+        with self._lock:
+            if self._stood:
+                return Written(race.stamp)
+            if self.open == 0 or (race.stored is not None and is_older(race.stored, race.stamp)):
+                return race
+        raise StoreUnavailable(
+            f"{self.key}: a request got no answer, and now something newer stands, or nothing does: it may"
+            " have been written or not. Read it, and decide again"
+        )
 
 
 def _is(expected: Mapping[str, object] | None, standing: Mapping[str, Any], shape: Shape) -> bool:

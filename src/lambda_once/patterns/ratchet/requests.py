@@ -8,6 +8,7 @@ which they came and however often.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,8 @@ TTL: Final = "ttl"
 RANK: Final = "_rank"
 """16 hex digits of the content's digest: which of two contents of one timestamp stands."""
 RANK_DIGITS: Final = 16
+WRITE: Final = "_write"
+"""The random id of the attempt that wrote the item, where it expected what stood there."""
 MOST_KEYS: Final = 100
 """API reference, BatchGetItem: at most 100 items a call."""
 
@@ -43,23 +46,24 @@ ANYTHING: Final = Anything.ANYTHING
 if TYPE_CHECKING:
     Expected = Mapping[str, object] | Anything | None
 
+IS_LIVE: Final = "NOT (#deleted = :deleted)"  # an adopted item may say deleted: false
 # What is older is replaced. Of two contents of one stamp the same stands in every order: that of the greater
 # rank. A tombstone outranks every content; an item that something else wrote has no rank, and is outranked.
 PUT_IS_NEWER: Final = (
-    "#ts < :ts OR (#ts = :ts AND attribute_not_exists(#deleted)"
-    " AND (attribute_not_exists(#rank) OR #rank <= :rank))"
+    f"#ts < :ts OR (#ts = :ts AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank <= :rank))"
 )
 # A delete outranks every put of its timestamp, and repeats itself.
 DELETE_IS_NEWER: Final = "#ts <= :ts"
 # Texts of two lengths have no order ("9" > "10"); stamps of two types compare as false by themselves.
 OF_ONE_WIDTH: Final = "size(#ts) = :width"
-# What stands is what was read, or this very write, whose answer was lost.
-AS_READ: Final = (
-    "(#ts = :read AND attribute_not_exists(#deleted) AND (attribute_not_exists(#rank) OR #rank = :readrank))"
-)
-NOTHING_READ: Final = "(attribute_not_exists(#pk) OR attribute_exists(#deleted))"
-OWN_PUT: Final = "(#ts = :ts AND #rank = :rank)"
-OWN_DELETE: Final = "(#ts = :ts AND attribute_exists(#deleted))"
+# What stands is what was read. An item that something else wrote has no rank: its stamp alone is compared.
+AS_READ: Final = f"(#ts = :read AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank = :readrank))"
+NOTHING_READ: Final = "(attribute_not_exists(#pk) OR #deleted = :deleted)"
+# What stands is this very write, whose answer was lost. Its content cannot tell: two writers that read the
+# same item may make the same of it, and only one of them has written.
+OWN: Final = "(#write = :write)"
+
+_PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 
 @value
@@ -71,7 +75,7 @@ class Shape:
     stamp: str
 
     def __post_init__(self) -> None:
-        names = (*self.key, self.stamp, DELETED, TTL, RANK)
+        names = (*self.key, self.stamp, DELETED, TTL, RANK, WRITE)
         if not self.table or len(self.key) not in (1, 2) or not all(names):
             raise Misconfigured(f"table {self.table!r}, key {self.key!r}: give a table and one or two names")
         if len(set(names)) < len(names):
@@ -93,9 +97,16 @@ class Shape:
         return self.key_of(values)
 
     def content(self, item: Mapping[str, object]) -> Item:
-        """Return *item* typed, without stamp and rank. Raises `Misconfigured` for what cannot be stored."""
+        """
+        Return *item* typed, without stamp and rank. Raises `Misconfigured` for what cannot be stored.
+
+        ``deleted: False`` is content: adopted tables have it.
+        """
         self.key_of(item)
-        if taken := item.keys() & {DELETED, RANK}:
+        taken = item.keys() & {RANK, WRITE}
+        if item.get(DELETED, False) is not False:
+            taken |= {DELETED}
+        if taken:
             raise Misconfigured(f"attribute {min(taken)!r} is the ratchet's own: give it another name")
         return typed_item({name: each for name, each in item.items() if name != self.stamp})
 
@@ -110,24 +121,29 @@ class Write:
     rank: str | None
     """None: a tombstone."""
 
-    def request(self, expected: Expected = ANYTHING) -> dict[str, Any]:
+    def request(self, expected: Expected = ANYTHING, write_id: str = "") -> dict[str, Any]:
         """
         Return the arguments of PutItem: refused unless newer, and, given *expected*, unless that stands.
 
+        *write_id* is kept in the item with *expected* alone, and is how a retry then knows its own write.
         Raises `Misconfigured` for an *expected* that has no stamp.
         """
-        condition = self._newer()
+        condition, item = self._newer(), self.item
         if not isinstance(expected, Anything):
-            own = OWN_DELETE if self.rank is None else OWN_PUT
             read = NOTHING_READ if expected is None else AS_READ
-            condition = f"({condition}) AND ({read} OR {own})"
-        own_names = {"#ts": self.shape.stamp, "#pk": self.shape.key[0], "#deleted": DELETED, "#rank": RANK}
+            condition = f"({condition}) AND ({read} OR {OWN})"
+            item = item | {WRITE: typed(write_id)}
+        names = {"#ts": self.shape.stamp, "#pk": self.shape.key[0], "#deleted": DELETED}
+        names |= {"#rank": RANK, "#write": WRITE}
+        values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
+        values |= {":width": len(str(self.stamp)), **self._read(expected)}
+        used = set(_PLACEHOLDER.findall(condition))
         return {
             "TableName": self.shape.table,
-            "Item": self.item,
+            "Item": item,
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": {name: each for name, each in own_names.items() if name in condition},
-            "ExpressionAttributeValues": self._values(expected),
+            "ExpressionAttributeNames": {name: each for name, each in names.items() if name in used},
+            "ExpressionAttributeValues": {name: typed(each) for name, each in values.items() if name in used},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
 
@@ -137,18 +153,12 @@ class Write:
             newer = f"{OF_ONE_WIDTH} AND ({newer})"
         return f"attribute_not_exists(#ts) OR ({newer})"
 
-    def _values(self, expected: Expected) -> Item:
-        values: Item = {":ts": typed(self.stamp)}
-        if self.rank is not None:
-            values[":rank"] = typed(self.rank)
-        if isinstance(self.stamp, str):
-            values[":width"] = typed(len(self.stamp))
+    def _read(self, expected: Expected) -> Values:
         if expected is None or isinstance(expected, Anything):
-            return values
+            return {}
         if self.shape.stamp not in expected:
             raise Misconfigured(f"expected has no {self.shape.stamp!r}: give what get gave, or None")
-        read = {":read": expected[self.shape.stamp], ":readrank": rank_of(self.shape.content(expected))}
-        return values | typed_item(read)
+        return {":read": expected[self.shape.stamp], ":readrank": rank_of(self.shape.content(expected))}
 
 
 def put(shape: Shape, item: Mapping[str, object], stamp: Stamp) -> Write:
@@ -199,6 +209,7 @@ def query(
 ) -> dict[str, Any]:
     """Return the arguments of Query but for Limit and ExclusiveStartKey."""
     condition, values = "#pk = :pk", {":pk": typed(partition)}
+    values[":deleted"] = typed(True)  # noqa: FBT003  (DynamoDB's)
     names = {"#pk": shape.key[0], "#deleted": DELETED}
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
@@ -207,7 +218,7 @@ def query(
     return {
         "TableName": shape.table,
         "KeyConditionExpression": condition,
-        "FilterExpression": "attribute_not_exists(#deleted)",
+        "FilterExpression": IS_LIVE,
         "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": values,
         "ScanIndexForward": not descending,
@@ -216,7 +227,7 @@ def query(
 
 
 def live(item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
-    """Return *item* in Python values without its rank; None for none and for a tombstone."""
-    if item is None or DELETED in item:
+    """Return *item* in Python values, without what the ratchet keeps; None for none and for a tombstone."""
+    if item is None or item.get(DELETED) == {"BOOL": True}:
         return None
-    return {name: each for name, each in plain_item(item).items() if name != RANK}
+    return {name: each for name, each in plain_item(item).items() if name not in (RANK, WRITE)}

@@ -112,6 +112,13 @@ def comparable(mine: Stamp, stored: Mapping[str, Any]) -> bool:
     return "N" in stored
 
 
+def is_older(one: Stamp, other: Stamp) -> bool:
+    """Tell whether *one* is less than *other*, which has an order with it."""
+    if isinstance(one, str) or isinstance(other, str):
+        return str(one) < str(other)
+    return one < other
+
+
 class Growing:
     """Times of *clock* in milliseconds, each later than the one before. Safe from several threads."""
 

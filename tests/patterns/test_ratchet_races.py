@@ -1,0 +1,345 @@
+"""Writers that expect what they read: each is told the truth, or that nobody knows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once.errors import StoreUnavailable
+from lambda_once.patterns.ratchet import LostRace, Ratchet, Written
+from lambda_once.patterns.ratchet import ratchet as ratchet_module
+from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.testing import FakeClock
+from tests.patterns.conftest import Ground
+from tests.patterns.faulty import Fate, FaultyClient, by_seed
+from tests.patterns.turns import Turns
+
+NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+MS = 1_795_169_520_000
+KEY = {"pk": "tickets"}
+
+BY_CONTENT = "(#ts = :ts AND #rank = :rank)"
+"""A guard that takes the same content under the same timestamp for the same write."""
+
+
+def ratchet(client: Any, table: str, apart: float = 0) -> Ratchet:
+    """Return a ratchet whose clock is *apart* seconds from `NOW`."""
+    return Ratchet(table, client, clock=FakeClock(NOW + timedelta(seconds=apart)))
+
+
+# -- two that write the same
+
+
+def two_that_sell_the_last_but_one(ground: Ground) -> list[object]:
+    """Let two whose clocks are behind read ten tickets, sell one each, and return what they were told."""
+    table = ground.table()
+    ratchet(ground.client, table).put({**KEY, "left": 10}, MS)
+    one, other = ratchet(ground.client, table, -1.7), ratchet(ground.client, table, -1)
+    reads = one.get(KEY), other.get(KEY)
+    told: list[object] = []
+    for seller, read in zip((one, other), reads, strict=True):
+        assert read is not None
+        with seller.attempt(after=read["ts"]) as attempt:
+            told.append(attempt.put({**KEY, "left": read["left"] - 1}, expected=read))
+    assert one.get(KEY) == {**KEY, "left": 9, "ts": MS + 1}
+    return told
+
+
+def test_of_two_equal_writes_one_is_written(ground: Ground) -> None:
+    """The same content under the same timestamp, made from the same read: one stands, and one has lost."""
+    assert two_that_sell_the_last_but_one(ground) == [Written(MS + 1), LostRace(MS + 1, MS + 1)]
+
+
+def test_equal_contents_are_no_proof_of_an_own_write(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: recognised by content, two are told that they sold the one ticket."""
+    monkeypatch.setattr(ratchet_requests, "OWN", BY_CONTENT)
+    assert two_that_sell_the_last_but_one(ground) == [Written(MS + 1), Written(MS + 1)]
+
+
+def test_of_two_equal_claims_one_is_written(ground: Ground) -> None:
+    """Of two that found nothing, and of two that delete what they read, one each."""
+    table = ground.table()
+    one, other = ratchet(ground.client, table), ratchet(ground.client, table)
+    assert one.put(KEY, MS, expected=None) == Written(MS)
+    assert other.put(KEY, MS, expected=None) == LostRace(MS, MS)
+    read = one.get(KEY)
+    assert one.delete(KEY, MS + 1, expected=read) == Written(MS + 1)
+    assert other.delete(KEY, MS + 1, expected=read) == LostRace(MS + 1, MS + 1)
+
+
+def test_without_an_expectation_equal_writes_are_one(ground: Ground) -> None:
+    """The same content under the same timestamp is a repetition, whoever wrote it and however."""
+    table = ground.table()
+    one, other = ratchet(ground.client, table), ratchet(ground.client, table)
+    assert one.put(KEY, MS, expected=None) == Written(MS)
+    assert other.put(KEY, MS) == Written(MS)
+    assert one.delete(KEY, MS, expected=other.get(KEY)) == Written(MS)
+    assert other.delete(KEY, MS) == Written(MS)
+
+
+def test_an_attempt_knows_its_own_write(ground: Ground) -> None:
+    """Repeated within the attempt, it is the same write; its id is neither read nor expected."""
+    table = ground.table()
+    counter = ratchet(ground.client, table)
+    with counter.attempt() as attempt:
+        for _ in range(3):
+            assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+    read = counter.get(KEY)
+    assert read == {**KEY, "n": 1, "ts": MS}
+    assert counter.put({**read, "n": 2}, MS + 1, expected=read) == Written(MS + 1)
+
+
+# -- a lost answer, and another write on top
+
+
+def put_on_top(other: Ratchet) -> None:
+    """Another writer adds one to what it reads."""
+    read = other.get(KEY)
+    assert read is not None
+    assert other.put({**KEY, "n": read["n"] + 1}, read["ts"] + 1, expected=read) == Written(read["ts"] + 1)
+
+
+def deleted_on_top(other: Ratchet) -> None:
+    """Another one deletes it."""
+    read = other.get(KEY)
+    assert read is not None
+    assert other.delete(KEY, read["ts"], expected=read) == Written(read["ts"])
+
+
+LATER: dict[str, Callable[[Ratchet], None]] = {"a put": put_on_top, "a delete": deleted_on_top}
+
+
+class LosesThen:
+    """Deals *first*, and lets *later* happen before the next request."""
+
+    def __init__(self, first: Fate, later: Callable[[], object]) -> None:
+        self._first: Fate | None = first
+        self._later: Callable[[], object] | None = later
+
+    def __call__(self) -> Fate:
+        if self._first is not None:
+            fate, self._first = self._first, None
+            return fate
+        if self._later is not None:
+            later, self._later = self._later, None
+            later()
+        return Fate.SOUND
+
+
+def adding_one(
+    ground: Ground, first: Fate, later: Callable[[Ratchet], None]
+) -> tuple[str, Callable[[], Any]]:
+    """Return the table, and a write that adds one to 0, whose first request has the fate *first*."""
+    table = ground.table()
+    other = ratchet(ground.client, table)
+    other.put({**KEY, "n": 0}, MS)
+    read = other.get(KEY)
+    mine = ratchet(FaultyClient(ground.client, LosesThen(first, lambda: later(other))), table)
+    return table, lambda: mine.put({**KEY, "n": 1}, MS + 1, expected=read)
+
+
+@pytest.mark.parametrize("later", LATER.values(), ids=LATER.keys())
+def test_a_lost_answer_under_a_later_write_is_unknown(
+    ground: Ground, later: Callable[[Ratchet], None]
+) -> None:
+    """It was written, and something newer stands: to tell it lost would have it done twice."""
+    _, add = adding_one(ground, Fate.ANSWER_LOST, later)
+    with pytest.raises(StoreUnavailable, match="may have been written or not"):
+        add()
+
+
+def test_a_lost_answer_of_what_is_gone_is_unknown(ground: Ground) -> None:
+    """Nothing stands: it was written and taken away, or never was."""
+    table, add = adding_one(ground, Fate.ANSWER_LOST, lambda _: taken_away())
+
+    def taken_away() -> None:
+        ground.client.delete_item(TableName=table, Key={"pk": {"S": "tickets"}})
+
+    with pytest.raises(StoreUnavailable, match="or nothing does"):
+        add()
+
+
+def test_without_memory_of_unanswered_tries_it_is_told_lost(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: told that it lost, the caller adds one again, and of two additions three stand."""
+    monkeypatch.setattr(ratchet_module._Asked, "refused", lambda asked, **_: setattr(asked, "open", 0))
+    table, add = adding_one(ground, Fate.ANSWER_LOST, put_on_top)
+    assert add() == LostRace(MS + 1, MS + 2)
+    put_on_top(ratchet(ground.client, table))
+    assert ratchet(ground.client, table).get(KEY) == {**KEY, "n": 3, "ts": MS + 3}
+
+
+def test_what_cannot_have_replaced_it_is_a_lost_race(ground: Ground) -> None:
+    """The first request is lost; what stands is older than this write, which therefore never stood."""
+    table = ground.table()
+    other = ratchet(ground.client, table)
+    other.put({**KEY, "n": 0}, MS)
+    read = other.get(KEY)
+    fates = LosesThen(Fate.REQUEST_LOST, lambda: put_on_top(other))
+    mine = ratchet(FaultyClient(ground.client, fates), table)
+    assert mine.put({**KEY, "n": 1}, MS + 5, expected=read) == LostRace(MS + 5, MS + 1)
+
+
+def test_an_attempt_remembers_what_got_no_answer(ground: Ground) -> None:
+    """A first call ends without an answer; the second finds another write, and does not know either."""
+    table = ground.table()
+    other = ratchet(ground.client, table)
+    lost = True
+    mine = ratchet(FaultyClient(ground.client, lambda: Fate.ANSWER_LOST if lost else Fate.SOUND), table)
+    with mine.attempt() as attempt:
+        with pytest.raises(StoreUnavailable):
+            attempt.put({**KEY, "n": 1}, expected=None)
+        lost = False
+        put_on_top(other)
+        with pytest.raises(StoreUnavailable, match="may have been written or not"):
+            attempt.put({**KEY, "n": 1}, expected=None)
+
+
+def test_a_hedge_of_what_was_written_is_written(ground: Ground) -> None:
+    """One request was answered; another write replaced it; the hedge that comes late has not lost."""
+    table = ground.table()
+    mine, other = ratchet(ground.client, table), ratchet(ground.client, table)
+    with mine.attempt() as attempt:
+        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+        put_on_top(other)
+        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+    assert mine.get(KEY) == {**KEY, "n": 2, "ts": MS + 1}
+
+
+def test_a_hedge_does_not_know_while_another_is_on_its_way(ground: Ground) -> None:
+    """The other request may have been done before what stands."""
+    table = ground.table()
+    other = ratchet(ground.client, table)
+    told: list[object] = []
+
+    class Slow:
+        """Answers the first request after another write and a hedge of it."""
+
+        first = True
+
+        def put_item(self, **request: Any) -> Any:
+            answer = ground.client.put_item(**request)
+            if self.first:
+                self.first = False
+                put_on_top(other)
+                with pytest.raises(StoreUnavailable):
+                    told.append(attempt.put({**KEY, "n": 1}, expected=None))
+            return answer
+
+    with ratchet(Slow(), table).attempt() as attempt:
+        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+    assert told == []
+
+
+# -- many
+
+
+class Counter:
+    """Additions to one item, each of its own name, and what each was told."""
+
+    def __init__(self) -> None:
+        self.written: set[str] = set()
+        self.lost: set[str] = set()
+        self.unknown: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add(self, counter: Ratchet, name: str) -> bool:
+        """Add *name*, and tell whether it is over: written, or unknown."""
+        try:
+            read = counter.get(KEY)
+            done = {"-"} if read is None else read["done"]
+            with counter.attempt(after=None if read is None else read["ts"]) as attempt:
+                told = attempt.put({**KEY, "n": len(done), "done": {*done, name}}, expected=read)
+        except StoreUnavailable:
+            kind = self.unknown
+        else:
+            kind = self.written if isinstance(told, Written) else self.lost
+        with self._lock:
+            kind.add(name)
+        return kind is not self.lost
+
+    def wrong(self, item: dict[str, Any] | None) -> list[str]:
+        """Return what they were told that is not so."""
+        done = set() if item is None else item["done"] - {"-"}
+        return [f"{name}: written, and not there" for name in self.written - done] + [
+            f"{name}: lost, and there" for name in self.lost & done
+        ]
+
+
+@pytest.mark.engine
+def test_increments_of_four_threads_are_exact(engine: Ground) -> None:
+    """4 × 25 that read, add 1 and write: the content of two is often the same, and 100 stand."""
+    table = engine.table()
+    told: list[int] = []
+
+    def add_all(_: int) -> None:
+        counter = Ratchet(table, engine.client)
+        for _ in range(25):
+            while True:
+                read = counter.get(KEY)
+                with counter.attempt(after=None if read is None else read["ts"]) as attempt:
+                    n = 0 if read is None else read["n"]
+                    if isinstance(attempt.put({**KEY, "n": n + 1}, expected=read), Written):
+                        break
+            told.append(n)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add_all, range(4)))
+    standing = Ratchet(table, engine.client).get(KEY)
+    assert standing is not None
+    assert (standing["n"], sorted(told)) == (100, [*range(100)])
+
+
+@pytest.mark.engine
+def test_threads_on_a_bad_line_are_told_the_truth(engine: Ground) -> None:
+    """Of 4 × 25 with lost answers and requests: what is written is there, and what has lost is not."""
+    table, counter = engine.table(), Counter()
+
+    def add_all(thread: int) -> None:
+        mine = Ratchet(table, FaultyClient(engine.client, by_seed(thread, sound=0.7)))
+        for n in range(25):
+            tries = 0
+            while not counter.add(mine, f"{thread}-{n}-{tries}"):
+                tries += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add_all, range(4)))
+    assert counter.wrong(Ratchet(table, engine.client).get(KEY)) == []
+    assert len(counter.written) + len(counter.unknown) == 100
+
+
+def schedule(ground: Ground, seed: int) -> list[str]:
+    """Let three add three each on a bad line, in turns that *seed* decides; return what was told wrongly."""
+    table, counter, clock = ground.table(), Counter(), FakeClock(NOW)
+
+    def adder(who: int) -> Callable[[Any], None]:
+        def add(client: Any) -> None:
+            faulty = FaultyClient(client, by_seed(seed * 3 + who, sound=0.5))
+            mine = Ratchet(table, faulty, clock=clock)
+            for n in range(3):
+                counter.add(mine, f"{who}-{n}")
+            faulty.deliver()
+
+        return add
+
+    results = Turns(ground.client, seed).run([adder(who) for who in range(3)])
+    assert results == [None] * 3
+    return counter.wrong(Ratchet(table, ground.client, clock=clock).get(KEY))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_schedules_are_told_the_truth(ground: Ground, seed: int) -> None:
+    """Whatever is lost, copied and interleaved."""
+    assert schedule(ground, seed) == []
+
+
+def test_schedules_see_what_unanswered_tries_hide(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: with those forgotten, somebody is told wrongly in some of 20 schedules."""
+    monkeypatch.setattr(ratchet_module._Asked, "refused", lambda asked, **_: setattr(asked, "open", 0))
+    assert any(schedule(moto, seed) for seed in range(20))
