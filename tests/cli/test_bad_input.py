@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_no_table_is_named(command: list[str]) -> None:
     """The option and the variable are."""
     said = complaint(CliRunner().invoke(app, command))
-    assert said == "lambda-once: no token table is named: give --table, table=, or set LAMBDA_ONCE_TABLE"
+    assert said == "lambda-once: no token table: give --table NAME, or set LAMBDA_ONCE_TABLE"
 
 
 @BY_COMMAND
@@ -39,6 +40,7 @@ def test_no_region_is_set(command: list[str], monkeypatch: pytest.MonkeyPatch) -
     said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
     assert "region" in said
     assert "--region" in said
+    assert ".:" not in said
 
 
 @BY_COMMAND
@@ -167,9 +169,11 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["find", ""], "TEXT is empty"),
         (["find", "x", "--segments", "65"], "--segments"),
         (["show"], "TOKEN"),
+        (["show", ""], "TOKEN is empty"),
+        (["resolve", "lost-1", "--done", "--because", "x", "--yes"], "lambda-once show lost-1 finds"),
         (["show", "1", "--name", "charge"], "--name needs --service"),
         (["show", "1", "--scope", "acme"], "--scope goes with"),
-        (["show", "", "--service", "orders", "--name", "charge"], "the key is empty"),
+        (["show", "", "--service", "orders", "--name", "charge"], "TOKEN is empty"),
         (["show", "1", "--service", "", "--name", "charge"], "service"),
         (["show", "1", "--retention", "-1"], "--retention"),
         (["watch", "--interval", "0"], "--interval"),
@@ -214,3 +218,61 @@ def test_who_reads_only_the_first_line_breaks_nothing(shop: Shop) -> None:
     os.close(writing)
     assert ran.stderr == ""
     assert ran.returncode in (0, 1)
+
+
+PROGRAM = """
+import sys
+from lambda_once.cli.app import app
+from moto import mock_aws
+from lambda_once.testing import create_table
+from tests.engine import tables
+with mock_aws():
+    client = tables.client()
+    create_table(client, "tokens")
+    at = {"S": "2026-11-20T10:12:00.000Z"}
+    row = {"attempt": {"S": "a"}, "fence": {"N": "1"}, "lockedBy": {"S": "f/r"}, "status": {"S": "error"},
+           "created": at, "expectedCompletion": at}
+    for n in range(3):
+        client.put_item(TableName="tokens", Item={"lockToken": {"S": f"orders/charge/{n}"}} | row)
+    app(sys.argv[1:], prog_name="lambda-once")
+"""
+
+
+def _run(stdout: Any, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM, *args, "--table", "tokens"]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_a_reader_that_goes_away_is_no_verdict(form: str) -> None:
+    """Neither "not found" nor "something is stuck": the code that a shell gives a broken pipe."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = _run(writing, "list", "--output", form)
+    os.close(writing)
+    assert (ran.returncode, "Traceback" in ran.stderr, "Exception" in ran.stderr) == (141, False, False)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_a_full_disk_is_said_in_one_line(form: str) -> None:
+    """Exit code 2, and no traceback."""
+    with Path("/dev/full").open("w") as full:
+        ran = _run(full, "list", "--output", form)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1] == "lambda-once: the output cannot be written: No space left on device"
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_shell_completes_commands() -> None:
+    """As docs/cli.md says how to switch it on."""
+    environment = os.environ | {
+        "_LAMBDA_ONCE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "lambda-once re",
+        "COMP_CWORD": "1",
+    }
+    program = "from lambda_once.cli import main\nmain()\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert {line.partition(",")[2] for line in ran.stdout.splitlines()} == {"resolve", "redrive"}

@@ -16,9 +16,9 @@ def _keys(shop: Shop, *args: str) -> list[str]:
 
 
 def test_finished_tokens_are_found_with_their_state(shop: Shop) -> None:
-    """By a part of their key, whatever became of them; a fitting name or scope is no fitting key."""
+    """By a part of their key, whatever became of them; a fitting name or service is no fitting key."""
     shop.complete("orders/charge/order_12345")
-    shop.hold("orders/charge/12345/order_9")
+    shop.hold("orders/12345/order_9")
     shop.hold("orders/refund/order_12345-b")
     ran = shop.run("find", "12345", "--output", "jsonl")
     assert ran.exit_code == 0
@@ -41,6 +41,15 @@ def test_a_percent_code_is_not_taken_for_text(shop: Shop) -> None:
     ran = shop.run("find", "2F")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert _keys(shop, "a/b") == ["a/b"]
+
+
+def test_scopes_are_searched_too(shop: Shop) -> None:
+    """A tenant's tokens are found by the tenant, in capitals or not."""
+    shop.complete("orders/charge/acme/5")
+    shop.complete("orders/mail/acme:POST/6")
+    shop.complete("orders/acme/7")
+    assert _keys(shop, "acme") == ["5", "6"]
+    assert _keys(shop, "ACME", "--ignore-case") == ["5", "6"]
 
 
 def test_case_counts_unless_told_otherwise(shop: Shop) -> None:
@@ -119,7 +128,7 @@ def test_nothing_found_tells_what_to_try(shop: Shop) -> None:
     """Exit code 1, and why a key may not be found by a part of it."""
     ran = shop.run("find", "order_5")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "no key contains 'order_5', nor is its SHA-256 one" in ran.stderr
+    assert "no key or scope contains 'order_5', nor is its SHA-256 one" in ran.stderr
     assert "lambda-once explain" in ran.stderr
 
 

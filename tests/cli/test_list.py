@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
-from lambda_once.cli import access
+from lambda_once.cli import access, output
 from lambda_once.core.record import State
+from lambda_once.core.writes import Release
 from lambda_once.operations.entries import Status
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
@@ -47,7 +49,7 @@ def test_what_is_stuck_comes_first(shop: Shop) -> None:
 
 
 def test_a_row_tells_what_the_index_has(shop: Shop) -> None:
-    """By the names of the row, with the parts of the token and the ages in seconds."""
+    """By the names of the row, with the token's parts and ages; no name for what only the row knows."""
     _a_bad_night(shop)
     assert lines(shop.run("list", "--output", "jsonl"))[0] == {
         "lockToken": "orders/charge/acme/late-1",
@@ -60,11 +62,80 @@ def test_a_row_tells_what_the_index_has(shop: Shop) -> None:
         "attempt": "a1",
         "created": "2026-11-20T10:12:00.000Z",
         "expectedCompletion": "2026-11-20T10:12:30.000Z",
-        "actualCompletion": None,
         "ageSeconds": 3602,
         "overdueSeconds": 3572,
         "shard": None,
     }
+
+
+def test_what_is_held_tells_why(shop: Shop) -> None:
+    """Read from the rows of what is shown, in one request; the rest of the list stays the index's."""
+    _a_bad_night(shop)
+    held, busy = lines(shop.run("list", "--held", "--in-progress", "--output", "jsonl"))
+    assert held["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
+    assert held["actualCompletion"] == "2026-11-20T10:12:02.200Z"
+    assert {"error", "actualCompletion"}.isdisjoint(busy)
+    ran = shop.run("list", "--held")
+    assert ran.stdout.splitlines()[0].split()[-1] == "reason"
+    assert "PaymentTimeout: the bank did not answer" in ran.stdout
+    (row,) = lines(shop.run("list", "--held", "--consistent", "--output", "jsonl"))
+    assert row == held
+
+
+def test_what_is_held_no_more_is_left_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row is read as it is now."""
+    from lambda_once.cli import list_command
+    from lambda_once.operations import listing
+
+    shop.hold("orders/refund/held-1")
+    shop.hold("orders/refund/held-2")
+
+    def behind(*args: object) -> object:
+        entries = list(listing.unfinished(*args))  # type: ignore[arg-type]
+        shop.decide("orders/refund/held-1", Release())
+        return iter(entries)
+
+    monkeypatch.setattr(list_command, "unfinished", behind)
+    assert _keys(shop, "--held") == ["held-2"]
+
+
+def _on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
+    """Let commands draw on a terminal of so many columns; return what it gets."""
+    from rich.console import Console
+
+    screen = io.StringIO()
+    console = Console(
+        file=screen, width=columns, force_terminal=True, color_system=None, highlight=False, emoji=False
+    )
+    monkeypatch.setattr(output, "console", lambda: console)
+    return screen
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 126, 200])
+def test_a_narrow_terminal_breaks_no_token_and_no_time(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Who has it is left out first; what is left has room, or a line of its own."""
+    token = "orders/charge/acme/lost-000000000000000000000001"
+    shop.begin(token)
+    shop.hold("orders/refund/held-1")
+    shop.clock.advance(90_000)
+    screen = _on_terminal(monkeypatch, columns)
+    shop.run("list", "--held", "--overdue")
+    printed = screen.getvalue()
+    for whole in (token, "2026-11-20 10:12:00", "2026-11-20 10:12:30", "1 d 1 h", "overdue", "held"):
+        assert any(whole in line for line in printed.splitlines()), (whole, printed)
+    assert ("payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49" in printed) is (columns >= 200)
+    assert "PaymentTimeout" in printed
+
+
+def test_a_token_longer_than_the_terminal_is_one_line(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal breaks it, so that it is copied whole."""
+    token = "orders/charge/" + "k" * 200
+    shop.hold(token)
+    screen = _on_terminal(monkeypatch, 80)
+    shop.run("list")
+    assert f"held  {token}" in screen.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(

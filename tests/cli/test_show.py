@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from lambda_once.cli import access
+from lambda_once.core.canonical import digest
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
+from lambda_once.stores.wire import Wire
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
 
 __all__ = ["open_shop"]
@@ -53,7 +56,10 @@ def test_the_queries_name_the_request_and_the_token(shop: Shop) -> None:
     """As they are pasted into CloudWatch Logs Insights: whole, on one line each."""
     shop.complete(TOKEN)
     logs = _shown(shop, TOKEN)["logs"]
-    assert logs["request"]["logGroup"] == "/aws/lambda/payments"
+    assert (logs["request"]["function"], logs["request"]["logGroup"]) == ("payments", None)
+    assert "Logs Insights on the log group of payments" in shop.run("show", TOKEN).stdout
+    told = shop.run("show", TOKEN, LAMBDA_ONCE_LOG_GROUP="orders-Logs-1X").stdout
+    assert told.count("Logs Insights on orders-Logs-1X") == 2
     assert f'filter @message like "{REQUEST}"' in logs["request"]["query"]
     assert f'filter token = "{TOKEN}"' in logs["token"]["query"]
     printed = [line.strip() for line in shop.run("show", TOKEN).stdout.splitlines()]
@@ -185,36 +191,127 @@ def test_a_key_of_a_function(shop: Shop) -> None:
     assert ran.exit_code == 0
 
 
-def test_a_bare_key_is_looked_for_among_what_is_unfinished(shop: Shop) -> None:
-    """One that is held or in progress is shown."""
+FORMS = {"text": "12345", "number": 12345, "JSON": [1, "a"], "with slashes": "order/create/6"}
+
+
+@pytest.mark.parametrize("key", FORMS.values(), ids=FORMS.keys())
+def test_a_finished_order_is_shown_by_its_key_alone(shop: Shop, key: object) -> None:
+    """Nothing but the table is named: all of it is read, which is said, with what it costs."""
+    shop.complete(token_of("orders", "charge", "acme", key), '{"secret":5}')
+    shop.complete("orders/charge/acme/123456")
+    typed = key if isinstance(key, str) else json.dumps(key)
+    ran = shop.run("show", typed)
+    assert ran.exit_code == 0
+    assert "done: a duplicate gets the stored result" in ran.stdout
+    before, after = ran.stderr.splitlines()
+    assert before.startswith("reading the whole table: about 2 rows, ")
+    assert after.startswith("read 8 pages for ")
+    assert shop.run("show", typed, "--result").stdout == '{"secret":5}\n'
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_whole_number_is_found_readable_and_hashed(shop: Shop, hashed: bool) -> None:
+    """Tokens of numbers were hashes once; both forms are asked for."""
+    token = f"orders/charge/{digest(12345) if hashed else '12345'}"
+    shop.complete(token)
+    assert _shown(shop, "12345")["lockToken"] == token
+    assert _shown(shop, "12345", "--names", "orders/charge")["lockToken"] == token
+    assert _shown(shop, "--service", "orders", "--name", "charge", "12345")["lockToken"] == token
+
+
+def _requests(shop: Shop) -> list[str]:
+    sent: list[str] = []
+    shop.client.meta.events.register("before-call.dynamodb", lambda model, **_: sent.append(model.name))
+    return sent
+
+
+def test_known_names_are_asked_before_the_table_is_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the variable, and those of what is unfinished: no scan where one of them has the key."""
+    monkeypatch.setattr(access, "new_client", lambda *_: shop.client)
+    shop.complete("orders/charge/12345")
+    shop.complete("orders/ship/acme/777")
+    shop.begin("orders/ship/acme/778")
+    sent = _requests(shop)
+    ran = shop.run("show", "12345", LAMBDA_ONCE_NAMES="orders/refund, orders/charge")
+    assert ran.exit_code == 0
+    assert "orders/charge/12345" in ran.stdout
+    assert "found under the names that are known here; lambda-once find looks under all" in ran.stderr
+    assert "orders/ship/acme/777" in shop.run("show", "777").stdout
+    assert "Scan" not in sent
+    shop.run("show", "12345")
+    assert "Scan" in sent
+
+
+def test_names_that_begin_no_token_are_bad_input(shop: Shop) -> None:
+    """Said in one line."""
+    for names in ("charge", "orders/charge/acme/5", "orders/", "a#b/c"):
+        assert "give service/name, with commas between" in complaint(shop.run("show", "5", "--names", names))
+
+
+def test_a_bare_key_of_something_unfinished_is_shown(shop: Shop) -> None:
+    """One that is held or in progress, without a scan."""
     shop.hold("orders/charge/12345")
     shop.begin("orders/charge/123456")
     assert _shown(shop, "12345", code=1)["lockToken"] == "orders/charge/12345"
 
 
-def test_an_ambiguous_key_names_the_candidates(shop: Shop) -> None:
-    """One line, exit code 2."""
-    shop.hold("orders/charge/12345")
-    shop.begin("orders/refund/acme/12345")
+@pytest.mark.parametrize("finished", [False, True])
+def test_an_ambiguous_key_lists_the_candidates(shop: Shop, finished: bool) -> None:
+    """Each with its state; exit code 2; a result cannot be asked for."""
+    begin = shop.complete if finished else shop.begin
+    begin("orders/charge/12345")
+    begin("orders/refund/acme/12345")
+    ran = shop.run("show", "12345", "--output", "json")
+    assert ran.exit_code == 2
+    assert sorted(row["lockToken"] for row in json.loads(ran.stdout)) == [
+        "orders/charge/12345",
+        "orders/refund/acme/12345",
+    ]
+    assert {row["status"] for row in json.loads(ran.stdout)} == {"complete" if finished else "inProgress"}
+    assert "2 tokens have the key 12345; next: lambda-once show TOKEN" in ran.stderr
+    refused = shop.run("show", "12345", "--result")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "2 tokens have the key 12345, give one of them: " in refused.stderr
+
+
+def _large(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let DynamoDB say that the table has 5 GB."""
+    call = Wire.call
+
+    def answered(self: Wire, operation: str, *rest: object) -> Any:
+        answer = call(self, operation, *rest)  # type: ignore[arg-type]
+        if operation == "describe_table":
+            answer["Table"] |= {"TableSizeBytes": 5 * 1_024**3, "ItemCount": 9_000_000}
+        return answer
+
+    monkeypatch.setattr(Wire, "call", answered)
+
+
+def test_a_large_table_is_read_only_when_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 1 GB the line says what it would cost, and what would spare it."""
+    _large(shop, monkeypatch)
+    shop.complete("orders/charge/12345")
     said = complaint(shop.run("show", "12345"))
-    assert "2 tokens have the key 12345, give one of them: " in said
-    assert "orders/charge/12345" in said
-    assert "orders/refund/acme/12345" in said
+    assert "about 9,000,000 rows, 5 GB, 655,360 read units" in said
+    assert "--scan" in said
+    assert "LAMBDA_ONCE_NAMES" in said
+    assert "orders/charge/12345" in shop.run("show", "12345", "--scan").stdout
 
 
 def test_an_unknown_token_tells_what_to_try(shop: Shop) -> None:
-    """One line: what is near among the unfinished, and how finished ones are found."""
-    assert complaint(shop.run("show", "nobody")) == (
-        "lambda-once: there is no token nobody, and nothing unfinished has that key in the table "
-        f"{shop.name}. Finished ones: lambda-once find nobody"
+    """What is near among the unfinished, and how parts of a key are found."""
+    ran = shop.run("show", "nobody")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1] == (
+        f"lambda-once: there is no token and no key nobody in the table {shop.name}. "
+        "Parts of a key: lambda-once find nobody"
     )
     shop.begin("orders/charge/12345-b")
-    assert "unfinished and alike: orders/charge/12345-b. Finished" in complaint(shop.run("show", "12345"))
-    said = complaint(shop.run("show", "orders/charge/12345"))
-    assert said.endswith("lambda-once find 12345")
-    said = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a b"))
-    assert "orders/refund has no key a b" in said
-    assert said.endswith("lambda-once find 'a b'")
+    assert "unfinished and alike: orders/charge/12345-b. Parts" in shop.run("show", "12345").stderr
+    assert shop.run("show", "orders/charge/12345").stderr.endswith("lambda-once find 12345\n")
+    said = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
+    assert "orders/refund has no key a/b c%" in said
+    assert "lambda-once find 'a/b c%'" in said
 
 
 def test_a_part_row_is_no_token(shop: Shop) -> None:
@@ -222,7 +319,9 @@ def test_a_part_row_is_no_token(shop: Shop) -> None:
     shop.complete(TOKEN, LARGE)
     shop.put({"lockToken": {"S": "lambda-once#watchdog"}})
     for beside in (f"{TOKEN}#a1#0", "lambda-once#watchdog"):
-        assert f"there is no token {beside}" in complaint(shop.run("show", beside))
+        ran = shop.run("show", beside)
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert f"there is no token and no key {beside}" in ran.stderr
 
 
 @pytest.mark.parametrize(

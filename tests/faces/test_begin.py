@@ -119,7 +119,7 @@ def test_an_async_block(rig: Rig) -> None:
     assert len(rig.rows()) == 1
 
 
-def test_an_async_block_completes_off_the_loop(rig: Rig) -> None:
+def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """`acomplete` stores as `complete` does, in another thread; a replayed block cannot."""
     threads: list[int] = []
     finish = rig.store.finish
@@ -128,7 +128,7 @@ def test_an_async_block_completes_off_the_loop(rig: Rig) -> None:
         threads.append(threading.get_ident())
         return finish(*args)
 
-    rig.store.finish = noted
+    monkeypatch.setattr(rig.store, "finish", noted)
 
     async def create() -> Any:
         async with rig.once.begin("k", name="orders") as attempt:

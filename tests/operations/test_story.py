@@ -11,7 +11,15 @@ from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.core.values import replace
 from lambda_once.operations.spans import moment, spoken
-from lambda_once.operations.story import kept, log_queries, memory_is_short, next_steps, outlook, story
+from lambda_once.operations.story import (
+    function_of,
+    kept,
+    log_queries,
+    memory_is_short,
+    next_steps,
+    outlook,
+    story,
+)
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 ROW = Record(
@@ -105,9 +113,15 @@ def test_only_what_is_stuck_has_a_next_step(state: State, steps: int) -> None:
 
 def test_a_holder_outside_of_lambda_has_a_query_too() -> None:
     """What held the token need not be a function with a request."""
-    queries = log_queries(replace(ROW, locked_by="script"))
-    assert queries["request"].log_group == "/aws/lambda/script"
-    assert '"script"' in queries["request"].query
+    row = replace(ROW, locked_by="script")
+    assert function_of(row) == "script"
+    assert '"script"' in log_queries(row)["request"]
+
+
+@pytest.mark.parametrize("locked_by", ["local/-", "orders/"])
+def test_a_holder_without_a_request_is_not_asked_for_by_it(locked_by: str) -> None:
+    """A query for every line with a hyphen finds everything."""
+    assert log_queries(replace(ROW, locked_by=locked_by)).keys() == {"token"}
 
 
 def test_the_memory_is_measured_from_the_completion() -> None:

@@ -97,6 +97,8 @@ def with_table(command: Callable[..., Any]) -> Callable[..., Any]:
         shards: int | None,
         **options: Any,
     ) -> Any:
+        if not table_name:
+            raise Misconfigured("no token table: give --table NAME, or set LAMBDA_ONCE_TABLE")
         client = new_client(endpoint_url or None, profile or None, region or None)
         table = TokenTable(table_name, client, clock(), shards or 1)
         return command(Access(table, output, shards is not None), *args, **options)
@@ -119,7 +121,8 @@ def new_client(endpoint_url: str | None, profile: str | None, region: str | None
         session = boto3.Session(profile_name=profile, region_name=region)
         return session.client("dynamodb", endpoint_url=endpoint_url, config=settings)
     except (BotoCoreError, ValueError) as error:
-        raise Misconfigured(f"{error}: give --region, --profile or --endpoint-url that there is") from error
+        said = str(error).rstrip(".")
+        raise Misconfigured(f"{said}: give --region, --profile or --endpoint-url that there is") from error
 
 
 def clock() -> Clock:

@@ -19,6 +19,8 @@ COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "wat
 """Each is the object ``command`` of the module ``lambda_once.cli.<name>_command``."""
 
 BAD_INPUT = 2
+READER_GONE: Final = 141
+"""128 + SIGPIPE, what a shell reports of a program whose reader went away: none of our verdicts."""
 
 
 class Commands(click.Group):
@@ -50,11 +52,31 @@ class Commands(click.Group):
         except click.Abort:
             click.echo("lambda-once: stopped", err=True)
             sys.exit(1)
-        except BrokenPipeError:
-            # Who read our output has gone, as `head` does; what Python still flushes goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; output that cannot be written is neither its verdict nor a traceback."""
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:  # who read our output has gone, as `head` does
+            _print_nothing_more()
+            ctx.exit(READER_GONE)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            _print_nothing_more()
+            raise click.ClickException(f"the output cannot be written: {error.strerror}") from error
+        return code
+
+
+def _print_nothing_more() -> None:
+    """Let what Python still flushes as it ends go nowhere."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except OSError:  # a test's, which is no file
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 @click.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.cli.row_shown import Seen, told
+from lambda_once.cli.tokens_shown import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +85,7 @@ def fields_of(record: Record, now: datetime) -> dict[str, Any]:
 
 
 def _said(field: str, value: Any) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in _text(field, value))
+    return printable(_text(field, value))
 
 
 def _text(field: str, value: Any) -> str:

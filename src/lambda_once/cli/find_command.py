@@ -1,4 +1,4 @@
-"""``lambda-once find``: tokens whose key contains a text, finished ones too."""
+"""``lambda-once find``: tokens whose key or scope contains a text, finished ones too."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.tokens_shown import HEADS, cells_at
+from lambda_once.cli.tokens_shown import drawn_at
 from lambda_once.operations.entries import read
-from lambda_once.operations.searching import Found, Sought, rounds, size_of, sought
+from lambda_once.operations.searching import Found, Size, Sought, rounds, size_of, sought
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def command(
     access: Access, text: str, *, ignore_case: bool, limit: int, segments: int, max_pages: int
 ) -> None:
     """
-    Find tokens whose key contains TEXT, finished ones too.
+    Find tokens whose key or scope contains TEXT, finished ones too.
 
     It reads the whole table, page by page, and says what that costs before and after. A key that is no short
     text stands as its SHA-256: it is found if TEXT is all of it, or the number or JSON that it was.
@@ -93,29 +93,38 @@ def command(
             "TEXT is empty, and every key contains that: lambda-once list shows what is unfinished"
         )
     table, output = access.table, access.output
-    _say_the_price(access, max_pages)
+    say_the_price(access, size_of(access.table), max_pages)
     now = table.clock.now()
     search = Search(sought(text, ignore_case=ignore_case), limit)
     found = search.through(rounds(table, search.what, segments, max_pages))
-    output.rows(HEADS, (read(record, now).row(now) for record in found), cells_at(now))
+    output.rows((read(record, now).row(now) for record in found), drawn_at(now))
     _tell(access, search)
     if search.shown == 0:
         raise click.exceptions.Exit(1)
 
 
-def _say_the_price(access: Access, max_pages: int) -> None:
-    size = size_of(access.table)
+def say_the_price(access: Access, size: Size | None, max_pages: int) -> None:
+    """Say how much reading the whole table costs, *max_pages* at most."""
     if size is None:
         access.output.say("reading the whole table; its size is not to be had (dynamodb:DescribeTable)")
         return
     bound = f", or {max_pages:,} pages at most" if size.pages > max_pages else ""
-    whole = f"about {size.rows:,} rows, {_bytes(size.size)}, {size.units:,} read units"
-    access.output.say(f"reading the whole table: {whole}{bound}")
+    access.output.say(f"reading the whole table: {described(size)}{bound}")
+
+
+def described(size: Size) -> str:
+    """Say how large a table is, and how many units it takes to read it."""
+    return f"about {size.rows:,} rows, {_bytes(size.size)}, {size.units:,} read units"
+
+
+def say_the_cost(access: Access, pages: int, units: float) -> None:
+    """Say how much reading did cost."""
+    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
 
 
 def _tell(access: Access, search: Search) -> None:
     say = access.output.say
-    say(f"read {search.pages:,} page{'' if search.pages == 1 else 's'} for {search.units:,.1f} read units")
+    say_the_cost(access, search.pages, search.units)
     if search.foreign:
         say(f"WARNING: {search.foreign:,} rows with such a key are none of this package's")
     if search.by_digest:
@@ -126,8 +135,9 @@ def _tell(access: Access, search: Search) -> None:
         say(f"stopped after {search.pages:,} pages: not all was read, see --max-pages")
     if search.shown == 0:
         say(
-            f"no key contains {search.what.text!r}, nor is its SHA-256 one. A key that is made of the whole "
-            "payload is not found by a part of it: lambda-once explain tells the token of an event"
+            f"no key or scope contains {search.what.text!r}, nor is its SHA-256 one. A key that is "
+            "made of the whole payload is not found by a part of it: lambda-once explain tells the token of "
+            "an event"
         )
     else:
         say("next: lambda-once show TOKEN")

@@ -9,9 +9,10 @@ import click
 
 from lambda_once.cli.access import Access, with_table
 from lambda_once.cli.durations import DURATION
-from lambda_once.cli.tokens_shown import HEADS, cells_at
+from lambda_once.cli.tokens_shown import drawn_at
 from lambda_once.operations.entries import STUCK, Entry, Status, Wanted
 from lambda_once.operations.listing import UNFINISHED, Census, census, confirmed, unfinished
+from lambda_once.operations.table import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +23,9 @@ ROWS_OF_A_TABLE: Final = 100
 
 
 FLAGS: Final = {"overdue": Status.OVERDUE, "held": Status.HELD, "in_progress": Status.IN_PROGRESS}
+
+
+HELD: Final = frozenset({Status.HELD})
 
 
 class Listed:
@@ -46,7 +50,7 @@ class Listed:
 
 @click.command("list")
 @click.option("--overdue", is_flag=True, help="What is in progress, and should have finished.")
-@click.option("--held", is_flag=True, help="What waits for a person.")
+@click.option("--held", is_flag=True, help="What needs manual review, and why.")
 @click.option("--in-progress", is_flag=True, help="What is in progress, and has time left.")
 @click.option("--service", metavar="NAME", help="Only tokens of this service; * and ? stand for others.")
 @click.option("--name", metavar="NAME", help="Only tokens of this protected function; * and ? as well.")
@@ -66,7 +70,8 @@ def command(access: Access, limit: int | None, *, consistent: bool, **options: A
     List what is unfinished: the overdue first, then the held, then what is at work.
 
     Any of --overdue, --held and --in-progress are listed together; none of them means all. The list is the
-    index's, which follows the table within a second; --consistent reads each row as well.
+    index's, which follows the table within a second; --consistent reads each row as well, and --held those of
+    what is held, for the reason stands there.
 
     Exit code: 0 nothing is stuck, 1 something listed is overdue or held, 2 bad input or no table.
     """
@@ -74,11 +79,14 @@ def command(access: Access, limit: int | None, *, consistent: bool, **options: A
     now = table.clock.now()
     wanted = frozenset(status for flag, status in FLAGS.items() if options[flag]) or UNFINISHED
     only = Wanted(options["service"], options["name"], options["older_than"])
+    bound = limit or (ROWS_OF_A_TABLE if output.is_table else None)
     entries: Iterable[Entry] = (each for each in unfinished(table, wanted, now) if only.takes(each, now))
     if consistent:
         entries = confirmed(table, entries, now)
-    listed = Listed(limit or (ROWS_OF_A_TABLE if output.is_table else None))
-    output.rows(HEADS, (entry.row(now) for entry in listed.through(entries)), cells_at(now))
+    elif options["held"]:
+        entries = confirmed(table, entries, now, HELD, min(AT_ONCE, bound or AT_ONCE))
+    listed = Listed(bound)
+    output.rows((entry.row(now) for entry in listed.through(entries)), drawn_at(now))
     _tell(access, listed, wanted, now, filtered=only != Wanted())
     if any(listed.counts[status] for status in STUCK):
         raise click.exceptions.Exit(1)

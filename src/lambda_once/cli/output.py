@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 FORMATS: Final = ("table", "json", "jsonl")
-UNBROKEN = 1_000
+UNBROKEN = 10_000
 """Columns where nobody looks: a row is a line, for grep and awk."""
 
 
@@ -29,15 +29,14 @@ class Output:
 
     def rows(
         self,
-        columns: Sequence[str],
         rows: Iterable[Mapping[str, Any]],
-        cells: Callable[[Mapping[str, Any]], Sequence[RenderableType]] | None = None,
+        drawn: Callable[[Sequence[Mapping[str, Any]], int], RenderableType] | None = None,
     ) -> int:
         """
         Print *rows*, of which each has JSON values, and return how many there were.
 
-        As jsonl each is printed as it comes; as a table or as one JSON list, at the end. The table shows of
-        each row what stands under the names *columns*; with *cells* what that makes of it, under these heads.
+        As jsonl each is printed as it comes; as one JSON list, or as what *drawn* makes of them for so many
+        columns, at the end.
         """
         if self.form == "jsonl":
             count = 0
@@ -48,8 +47,8 @@ class Output:
         complete = list(rows)
         if self.form == "json":
             click.echo(json.dumps(complete, ensure_ascii=False, indent=2))
-        elif complete:
-            self.draw(_table(columns, complete, cells))
+        elif complete and drawn is not None:
+            self.draw(drawn(complete, console().width))
         return len(complete)
 
     def one(self, value: Mapping[str, Any], drawn: RenderableType) -> None:
@@ -63,7 +62,7 @@ class Output:
         """Draw on the terminal; where none is, print plain lines, without the blanks that fill a column."""
         drawing = console()
         if drawing.is_terminal:
-            drawing.print(drawn)
+            drawing.print(drawn, crop=False)  # what must be whole is broken by the terminal alone
             return
         with drawing.capture() as captured:
             drawing.print(drawn)
@@ -80,23 +79,3 @@ def console() -> Console:
 
     found = Console(highlight=False, soft_wrap=False, emoji=False)
     return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
-
-
-def _table(
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    cells: Callable[[Mapping[str, Any]], Sequence[RenderableType]] | None,
-) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        if cells is not None:
-            table.add_row(*cells(row))
-        else:
-            values = [row.get(column) for column in columns]
-            table.add_row(*(Text("" if value is None else str(value)) for value in values))
-    return table

@@ -81,7 +81,7 @@ def command(access: Access, **options: Any) -> None:
     found = list(islice(held(access.table, given.wanted, access.table.clock.now()), given.limit + 1))
     shown, say = found[: given.limit], access.output.say
     if not shown:
-        access.output.rows((), [])
+        access.output.rows([])
         say("nothing is held that matches")
         return
     show(access.output, listing(shown, access.table.clock.now()))
@@ -111,7 +111,7 @@ def _print(
     if access.output.is_table:
         list(rows())
     else:
-        access.output.rows((), rows())
+        access.output.rows(rows())
     return settled
 
 

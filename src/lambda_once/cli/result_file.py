@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple, Never
+from typing import Any, Final, NamedTuple, Never
 
 from lambda_once.core.results import TEXT_LIMIT, NotSerialisable, pack
 from lambda_once.core.typed import Codec
@@ -24,6 +25,9 @@ class Result(NamedTuple):
         """Say what it is, and nothing that is in it."""
         return f"JSON {_KINDS[type(self.value)]}, {len(self.text):,} characters"
 
+
+_BLANKS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\n\r]+')
+"""A string, which is kept, or blanks between tokens (RFC 8259, whitespace)."""
 
 _KINDS = {
     dict: "object",
@@ -47,8 +51,10 @@ def read_result(path: str) -> Result:
     if len(data) > TEXT_LIMIT:
         raise Misconfigured(f"{where} is over the {TEXT_LIMIT:,} bytes that a result may have")
     try:
-        value = json.loads(data.decode("utf-8-sig"), parse_constant=_no_json)
-        text = Codec(Any).dump(value)
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, parse_constant=_no_json)
+        Codec(Any).dump(value)
+        text = _without_blanks(text)
         pack(text)
     except UnicodeDecodeError as error:
         raise Misconfigured(f"{where} is no UTF-8: byte {error.start} is none") from None
@@ -60,6 +66,11 @@ def read_result(path: str) -> Result:
     except (ValueError, NotSerialisable) as error:
         raise Misconfigured(f"{where} cannot be a result: {error}") from None
     return Result(value, text)
+
+
+def _without_blanks(text: str) -> str:
+    """Return JSON as it was written, but for the blanks between its tokens: no digit of a number is lost."""
+    return _BLANKS.sub(r"\1", text)
 
 
 def _bytes_of(path: str) -> bytes:

@@ -10,7 +10,7 @@ from lambda_once.core.record import State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.entries import read
 from lambda_once.operations.spans import moment
-from lambda_once.operations.story import log_queries, next_steps, outlook, story
+from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,6 +26,8 @@ class Seen(NamedTuple):
     record: Record
     now: datetime
     parts_there: int | None
+    log_group: str | None = None
+    """Where its function logs, as the operator said; None: nobody did, and the row does not know."""
 
 
 def told(seen: Seen) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def told(seen: Seen) -> dict[str, Any]:
             for event in story(record, now)
         ],
         "logs": {
-            name: {"logGroup": query.log_group, "query": query.query}
+            name: {"function": function_of(record), "logGroup": seen.log_group, "query": query}
             for name, query in log_queries(record).items()
         },
         "next": list(next_steps(record, now)),
@@ -93,9 +95,10 @@ def drawn(seen: Seen) -> RenderableType:
     if seen.parts_there is not None and isinstance(record.stored, Parts):
         events.add_row("", f"{seen.parts_there} of {record.stored.count} parts there")
     lines: list[RenderableType] = [head, Text(outlook(record, now)), "", events, ""]
+    group = seen.log_group or f"the log group of {function_of(record)}"
     for about, query in log_queries(record).items():
         title = "the request that had it" if about == "request" else "all that was logged of this token"
-        lines.append(Text(f"{title}: Logs Insights on {query.log_group}"))
+        lines.append(Text(f"{title}: Logs Insights on {group}"))
         # Not broken by us: what is pasted must be whole.
-        lines.append(Padding(Text(query.query, style="cyan", no_wrap=True, overflow="ignore"), (0, 0, 0, 2)))
+        lines.append(Padding(Text(query, style="cyan", no_wrap=True, overflow="ignore"), (0, 0, 0, 2)))
     return Group(*lines)

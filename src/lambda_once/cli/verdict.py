@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, assert_never
 
 import click
@@ -101,6 +102,6 @@ def found(table: TokenTable, token: str) -> Record:
     if record is None:
         raise Misconfigured(
             f"there is no token {token} in the table {table.name}: "
-            "lambda-once find TEXT looks for tokens by a part of their key"
+            f"lambda-once show {quote(token)} finds the token of a key"
         )
     return record

@@ -91,7 +91,7 @@ def _tell(access: Access, found: Census, now: datetime, screen: Any) -> None:
             "held": found.held,
             "oldestOverdueSeconds": None if oldest is None else int(oldest.total_seconds()),
         }
-        access.output.rows(tuple(row), [row]) if access.output.form == "jsonl" else access.output.one(row, "")
+        access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
     if found.beyond and access.shards_told:
         access.output.say(
             f"WARNING: {found.beyond:,} rows stand in shards beyond the {access.table.shards} configured"

@@ -13,7 +13,7 @@ from lambda_once.operations.names import TokenName, parts_of
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.record import Failure, Record
     from lambda_once.stores.contract import Unfinished
 
 
@@ -50,6 +50,9 @@ class Entry(NamedTuple):
     expected_completion: datetime
     actual_completion: datetime | None = None
     shard: int | None = None
+    error: Failure | None = None
+    whole: bool = False
+    """Whether its row was read; the index knows neither its end nor its error."""
 
     @property
     def name(self) -> TokenName | None:
@@ -57,10 +60,16 @@ class Entry(NamedTuple):
         return parts_of(self.token)
 
     def row(self, now: datetime) -> dict[str, Any]:
-        """Return it as JSON has it: the row's own names, the token's parts, and its ages in seconds."""
+        """
+        Return it as JSON has it: the row's own names, the token's parts, and its ages in seconds.
+
+        null means that there is none; what is not known, for only the index was read, has no name there.
+        """
         parts = self.name
         done = self.actual_completion
         late = now - self.expected_completion if self.status is Status.OVERDUE else None
+        error = None if self.error is None else {"kind": self.error.kind, "message": self.error.message}
+        by_row = {"actualCompletion": None if done is None else stamp(done), "error": error}
         return {
             "lockToken": self.token,
             "status": self.status.value,
@@ -72,7 +81,7 @@ class Entry(NamedTuple):
             "attempt": self.attempt,
             "created": stamp(self.created),
             "expectedCompletion": stamp(self.expected_completion),
-            "actualCompletion": None if done is None else stamp(done),
+            **(by_row if self.whole else {}),
             "ageSeconds": int((now - self.created).total_seconds()),
             "overdueSeconds": None if late is None else int(late.total_seconds()),
             "shard": self.shard,
@@ -130,4 +139,6 @@ def read(record: Record, now: datetime, shard: int | None = None) -> Entry:
         record.expected_completion,
         record.actual_completion,
         shard,
+        record.error,
+        whole=True,
     )

@@ -9,7 +9,8 @@ from lambda_once.core.record import State
 from lambda_once.operations.entries import Entry, Status, listed, read
 from lambda_once.operations.overdue import census as stuck
 from lambda_once.operations.overdue import shard_of
-from lambda_once.stores.rows import record_of, text
+from lambda_once.operations.table import AT_ONCE
+from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 LONG = 600.0
 """Seconds in which a request of a long list is tried again; each by itself for a few seconds only."""
-
-AT_ONCE = 100
-"""Rows that one BatchGetItem reads (DynamoDB: 100 keys)."""
 
 UNFINISHED = frozenset({Status.OVERDUE, Status.HELD, Status.IN_PROGRESS})
 
@@ -67,14 +65,25 @@ def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> I
         yield from alive
 
 
-def confirmed(table: TokenTable, entries: Iterable[Entry], now: datetime) -> Iterator[Entry]:
-    """Read the row of each entry consistently, and leave out what has moved on since the index was told."""
+def confirmed(
+    table: TokenTable,
+    entries: Iterable[Entry],
+    now: datetime,
+    only: frozenset[Status] = UNFINISHED,
+    at_once: int = AT_ONCE,
+) -> Iterator[Entry]:
+    """
+    Read the rows of the entries in one of the states *only* consistently, *at_once* of them by one request.
+
+    What has moved on since the index was told is left out; entries in other states pass as they are.
+    """
     remaining = iter(entries)
-    while batch := list(islice(remaining, AT_ONCE)):
-        keys = [{"lockToken": text(entry.token)} for entry in batch]
-        rows = table.wire.items(keys, table.deadline(), None)
+    while batch := list(islice(remaining, at_once)):
+        rows = table.rows(entry.token for entry in batch if entry.status in only)
         for entry in batch:
-            if entry.token in rows:
+            if entry.status not in only:
+                yield entry
+            elif entry.token in rows:
                 row = read(record_of(rows[entry.token]), now, entry.shard)
                 if row.status is entry.status:
                     yield row

@@ -1,4 +1,4 @@
-"""The one token that an operator means: by its name, by its parts, or by its key among what is unfinished."""
+"""The token that an operator means: by its name, by its parts, or by its key alone."""
 
 from __future__ import annotations
 
@@ -6,29 +6,39 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Parts, unpack, unpack_chunks
+from lambda_once.errors import Misconfigured
 from lambda_once.operations.entries import Entry
 from lambda_once.operations.listing import UNFINISHED, unfinished
 from lambda_once.operations.names import is_beside, parts_of
-from lambda_once.operations.searching import digests_of
+from lambda_once.operations.searching import encoded, exactly, keys_of, rounds
 from lambda_once.stores.requests import part_keys
+from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from lambda_once.core.record import Record
+    from lambda_once.operations.searching import Found
     from lambda_once.operations.table import TokenTable
 
 
-class Nearby(NamedTuple):
-    """What is unfinished and has a key like the one that was asked for."""
-
-    exact: tuple[Entry, ...]
-    """Tokens with this very key."""
-    alike: tuple[Entry, ...]
-    """Tokens whose key contains it, a few."""
-
-
 FEW = 5
+
+SEGMENTS = 8
+"""Parts of the table that are read at once."""
+
+MOST_NAMES = 1_000
+"""Functions, with their scopes, under whose names a key is asked for before the whole table is read."""
+
+
+class Known(NamedTuple):
+    """What was found without reading the whole table."""
+
+    records: tuple[Record, ...]
+    """Rows with this very key."""
+    alike: tuple[Entry, ...]
+    """A few unfinished tokens whose key contains it."""
 
 
 def by_token(table: TokenTable, token: str) -> Record | None:
@@ -44,32 +54,51 @@ def by_parts(table: TokenTable, service: str, name: str, scope: str | None, key:
 
     Raises `Misconfigured` and `KeyMissing` for parts that make no token.
     """
-    token = token_of(service, name, scope, key)
-    found = table.read(token)
-    if found is not None:
-        return found
-    owner = token.rpartition("/")[0]
-    for digest in sorted(digests_of(key)):
-        found = table.read(f"{owner}/{digest}")
-        if found is not None:
-            return found
-    return None
+    owner = token_of(service, name, scope, key).rpartition("/")[0]
+    found = _rows(table, [owner], key)
+    return found[0] if found else None
 
 
-def nearby(table: TokenTable, key: str, now: datetime) -> Nearby:
-    """Return what is unfinished and has the key *key*, or one that contains it."""
-    hashed = digests_of(key)
-    exact: list[Entry] = []
-    alike: list[Entry] = []
+def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Known:
+    """
+    Return the rows of the key *key* under *names*, and under every name that something unfinished has.
+
+    A name is what a token begins with: ``service/name`` or ``service/name/scope``. Raises `Misconfigured`,
+    `StoreUnavailable`, and `KeyMissing` for what can be no key.
+    """
+    owners, alike = dict.fromkeys(names), list[Entry]()
+    keys = keys_of(key)
     for entry in unfinished(table, UNFINISHED, now):
         parts = entry.name
         if parts is None:
             continue
-        if parts.key == key or parts.key in hashed:
-            exact.append(entry)
-        elif len(alike) < FEW and key in parts.key:
+        if parts.key in keys or len(owners) < MOST_NAMES:
+            owners[entry.token.rpartition("/")[0]] = None
+        if parts.key not in keys and key in parts.key and len(alike) < FEW:
             alike.append(entry)
-    return Nearby(tuple(exact), tuple(alike))
+    return Known(_rows(table, owners, key), tuple(alike))
+
+
+def by_reading_all(table: TokenTable, key: str, most_pages: int) -> Iterator[Found]:
+    """Look for the key *key* in the whole table, page by page, as `searching.rounds` does."""
+    return rounds(table, exactly(key), SEGMENTS, most_pages)
+
+
+def names_from(given: str) -> tuple[str, ...]:
+    """Return the names that *given* lists with commas. Raises `Misconfigured` for what begins no token."""
+    names = tuple(name.strip() for name in given.split(",") if name.strip())
+    for name in names:
+        if parts_of(f"{name}/key") is None or not all(name.split("/")):
+            raise Misconfigured(f"LAMBDA_ONCE_NAMES has {name!r}: give service/name, with commas between")
+    return names
+
+
+def _rows(table: TokenTable, owners: Iterable[str], key: str) -> tuple[Record, ...]:
+    """Return the rows of *key* under *owners*, in their order; as text before as another form of it."""
+    forms = [encoded(form) for form in sorted(keys_of(key), key=lambda form: (form != key, form))]
+    tokens = [f"{owner}/{form}" for owner in owners for form in forms]
+    rows = table.rows(tokens)
+    return tuple(record_of(rows[token]) for token in tokens if token in rows)
 
 
 def parts_there(table: TokenTable, record: Record) -> int | None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.record import Record, State
 from lambda_once.operations.entries import Status, Wanted
-from lambda_once.operations.listing import AT_ONCE, unfinished
+from lambda_once.operations.listing import unfinished
 from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.table import AT_ONCE
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
-from lambda_once.stores.rows import record_of, text
+from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,8 +44,7 @@ def held(table: TokenTable, wanted: Wanted, now: datetime) -> Iterator[Record]:
     """
     entries = (entry for entry in unfinished(table, HELD, now) if wanted.takes(entry, now))
     while some := list(islice(entries, AT_ONCE)):
-        keys = [{"lockToken": text(entry.token)} for entry in some]
-        rows = table.wire.items(keys, table.deadline(), None)
+        rows = table.rows(entry.token for entry in some)
         for entry in some:
             record = record_of(rows[entry.token]) if entry.token in rows else None
             if record is not None and record.state is State.HELD:

@@ -1,13 +1,15 @@
-"""Tokens by a text in their key: a Scan of the whole table in parallel, bounded, with what it costs."""
+"""Tokens by a text in their key or scope: a parallel Scan of the whole table, bounded, and its cost."""
 
 from __future__ import annotations
 
 import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.keys import is_nothing
+from lambda_once.core.keys import token as token_of
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.names import parts_of
 from lambda_once.stores.failures import Caught, is_denied
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lambda_once.core.record import Record
+    from lambda_once.operations.names import TokenName
     from lambda_once.operations.table import TokenTable
 
 SCANNED_BYTES_A_UNIT = 8_192
@@ -40,13 +43,25 @@ class Sought(NamedTuple):
     ignore_case: bool
     digests: frozenset[str]
     """What stands for a key that is exactly this text, or the JSON value it writes, where it was hashed."""
+    keys: frozenset[str] | None = None
+    """The keys that are wanted whole; None: every key and scope that contains the text."""
 
-    def matches(self, key: str) -> bool:
-        if key in self.digests:
+    def matches(self, name: TokenName) -> bool:
+        if self.keys is not None:
+            return name.key in self.keys
+        if name.key in self.digests:
             return True
+        places = (name.key, name.scope or "")
         if self.ignore_case:
-            return self.text.casefold() in key.casefold()
-        return self.text in key
+            return any(self.text.casefold() in place.casefold() for place in places)
+        return any(self.text in place for place in places)
+
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """What the tokens that are wanted contain, as they stand: percent-encoded."""
+        if self.keys is not None:
+            return tuple(f"/{encoded(key)}" for key in sorted(self.keys))
+        return (encoded(self.text), *sorted(self.digests))
 
 
 class Size(NamedTuple):
@@ -81,14 +96,40 @@ def sought(typed: str, *, ignore_case: bool = False) -> Sought:
     return Sought(typed, ignore_case, digests_of(typed))
 
 
+def exactly(typed: str) -> Sought:
+    """Return what looks for the key *typed*, whatever it is: text, a number or JSON."""
+    return Sought(typed, ignore_case=False, digests=frozenset(), keys=keys_of(typed))
+
+
+def keys_of(typed: str) -> frozenset[str]:
+    """
+    Return the keys as which *typed* may stand in a token, decoded.
+
+    As text, as the number or JSON that it writes, and as the SHA-256 of either: whole numbers were hashed
+    before 0.2. Raises `KeyMissing` for one that can be no key.
+    """
+    parts = (token_of("service", "name", None, value).rpartition("/")[2] for value in _values(typed))
+    return frozenset(map(unquote, parts)) | digests_of(typed)
+
+
 def digests_of(typed: str) -> frozenset[str]:
     """Return how a key that is *typed*, or the number or JSON that it writes, stands where it was hashed."""
-    values: list[object] = [typed]
+    return frozenset(map(digest, _values(typed)))
+
+
+def _values(typed: str) -> list[object]:
+    """Return *typed*, and the value that it writes where it is JSON that can be a key."""
     try:
-        values.append(json.loads(typed, parse_float=Decimal))
-        return frozenset(map(digest, values))
-    except (ValueError, NotCanonical, RecursionError):
-        return frozenset([digest(typed)])
+        value = json.loads(typed, parse_float=Decimal)
+        digest(value)
+    except (ValueError, ArithmeticError, NotCanonical, RecursionError):
+        return [typed]
+    return [typed] if is_nothing(value) else [typed, value]
+
+
+def encoded(part: str) -> str:
+    """Return *part* as it stands in a token."""
+    return quote(part, safe="", errors="surrogatepass")
 
 
 def size_of(table: TokenTable) -> Size | None:
@@ -116,9 +157,7 @@ def scan(table: str, what: Sought, segment: int, segments: int, start: Item | No
         request["ExclusiveStartKey"] = start
     if what.ignore_case:
         return request
-    encoded = quote(what.text, safe="", errors="surrogatepass")
-    wanted = [encoded, *sorted(what.digests)]
-    values = {f":wanted{number}": text(each) for number, each in enumerate(wanted)}
+    values = {f":wanted{number}": text(each) for number, each in enumerate(what.encoded)}
     return request | {
         "FilterExpression": " OR ".join(f"contains(lockToken, {name})" for name in values),
         "ExpressionAttributeValues": values,
@@ -153,7 +192,7 @@ def _found(pages: list[Any], what: Sought, *, whole: bool) -> Found:
     records, foreign = [], 0
     for item in (item for page in pages for item in page["Items"]):
         parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
-        if parts is None or not what.matches(parts.key):
+        if parts is None or not what.matches(parts):
             continue
         try:
             records.append(record_of(item))

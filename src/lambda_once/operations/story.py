@@ -28,13 +28,6 @@ class Event(NamedTuple):
     what: str
 
 
-class LogQuery(NamedTuple):
-    """A query for CloudWatch Logs Insights."""
-
-    log_group: str
-    query: str
-
-
 # -- what happened
 
 
@@ -194,18 +187,25 @@ def memory_is_short(record: Record, retention: timedelta) -> str | None:
 # -- what to do next
 
 
-def log_queries(record: Record) -> dict[str, LogQuery]:
-    """Return what to ask CloudWatch Logs Insights: by the request that had the token, and by the token."""
-    function, _, request = record.locked_by.rpartition("/")
-    group = f"/aws/lambda/{function or record.locked_by}"
-    asked = {
-        "request": f'filter @message like "{request}"',
-        "token": f'filter token = "{record.token}"',
-    }
+def log_queries(record: Record) -> dict[str, str]:
+    """
+    Return what to ask CloudWatch Logs Insights: by the request that had the token, and by the token.
+
+    Work without a Lambda context has no request id to ask by.
+    """
+    request = record.locked_by.rpartition("/")[2]
+    asked = {"token": f'filter token = "{record.token}"'}
+    if request not in ("", "-"):
+        asked = {"request": f'filter @message like "{request}"'} | asked
     return {
-        name: LogQuery(group, f"fields @timestamp, @message | {filtered} | sort @timestamp | limit 1000")
+        name: f"fields @timestamp, @message | {filtered} | sort @timestamp | limit 1000"
         for name, filtered in asked.items()
     }
+
+
+def function_of(record: Record) -> str:
+    """Return the name of the function that had the token, as Lambda knows it."""
+    return record.locked_by.rpartition("/")[0] or record.locked_by
 
 
 def next_steps(record: Record, now: datetime) -> tuple[str, ...]:

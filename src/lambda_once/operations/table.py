@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.index import StatusIndex
-from lambda_once.stores.rows import configured_shards
+from lambda_once.stores.rows import configured_shards, text
 from lambda_once.stores.wire import Wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lambda_once.core.record import Record
     from lambda_once.core.writes import Finish
     from lambda_once.stores.contract import Finished, Unfinished
+    from lambda_once.stores.rows import Item
+
+AT_ONCE = 100
+"""Rows that one BatchGetItem reads (DynamoDB: 100 keys)."""
 
 PATIENCE = 30.0
 """Seconds that a person or the watchdog waits for one answer."""
@@ -47,6 +54,15 @@ class TokenTable:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
         return self.store.read(token, self.deadline())
 
+    def rows(self, tokens: Iterable[str]) -> dict[str, Item]:
+        """Return the rows of *tokens* that there are, read consistently. Raises as `read`."""
+        remaining = iter(dict.fromkeys(tokens))
+        found: dict[str, Item] = {}
+        while some := list(islice(remaining, AT_ONCE)):
+            keys = [{"lockToken": text(token)} for token in some]
+            found |= self.wire.items(keys, self.deadline(), None)
+        return found
+
     def settle(self, write: Finish) -> Finished:
         """Write *write*; `Refused` with the row where it is not any more as it was seen."""
         (answer,) = self.store.finish([write], self.deadline())
@@ -62,4 +78,4 @@ class TokenTable:
 
 
 def _no_table() -> str:
-    raise Misconfigured("no token table is named: give --table, table=, or set LAMBDA_ONCE_TABLE")
+    raise Misconfigured("no token table: give table=, or set LAMBDA_ONCE_TABLE")
