@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from lambda_once.errors import Misconfigured
 from lambda_once.faces import settings as options_of
@@ -218,7 +218,7 @@ class Once:
 
     def route(
         self,
-        *,
+        *misplaced: Never,
         key: str | Callable[[Any], object] | None = None,
         async_resolver: bool = False,
         **options: Unpack[ApiOptions],
@@ -226,14 +226,19 @@ class Once:
         """
         Return a middleware that protects one route of a Powertools Event Handler.
 
-        The options are those of `api_gateway`. *async_resolver*: for ``app.resolve_async``, which needs
-        another kind of middleware.
+        ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`.
+        *async_resolver*: for ``app.resolve_async``, which needs another kind of middleware.
         """
-        from lambda_once.faces.route import Route
+        from lambda_once.faces.route import AsyncMiddleware, Route
 
+        if misplaced:
+            raise Misconfigured(
+                "once.route makes a middleware, and takes nothing but options: "
+                'write @app.post("/pay", middlewares=[once.route()])'
+            )
         given = dict(options) if key is None else {**options, "key": key}
         route = Route(self._host, settings_of(self._defaults, given, options_of.API))
-        return route.async_middleware if async_resolver else route.middleware
+        return AsyncMiddleware(route) if async_resolver else route.middleware
 
     @overload
     def function(self, f: Callable[P, R], /) -> Callable[P, R]: ...

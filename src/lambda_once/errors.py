@@ -18,9 +18,10 @@ What can go wrong, named by what the caller must do next.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
 
@@ -106,21 +107,104 @@ class StoredError(GiveUp):
     """
     The work failed for good, and its error was stored.
 
-    Raised as a subclass named after the stored kind, so that Step Functions' ``ErrorEquals`` sees
-    the name that the first caller saw.
+    Raised as a subclass named after the stored kind, so that Step Functions' ``ErrorEquals`` sees the name
+    that the first caller saw; where it can be (`stored_error`), as an instance of the first one's class too.
     """
 
     kind: str = "StoredError"
+    original: type[Exception] | None = None
+    """The class of the first caller's error, where this is an instance of it."""
 
 
 class Misconfigured(GiveUp):
     """A decorator, an option, the table or a permission is wrong. Nothing ran."""
 
 
+_CONSTRUCTION: Final = frozenset(
+    {"__init__", "__new__", "__str__", "__reduce__", "__reduce_ex__", "__init_subclass__", "__setattr__"}
+)
+"""What a class may not have of its own to be made again with nothing but a message."""
+_KNOWN: Final = ("token", "state", "locked_by", "created", "expected_completion", "retry_after")
+"""The attributes of every `OnceError`."""
+_NEVER: Final = (
+    OnceError,
+    StopIteration,  # a generator turns it into a RuntimeError
+    StopAsyncIteration,
+    BaseExceptionGroup,
+    UnicodeDecodeError,  # these three take five arguments
+    UnicodeEncodeError,
+    UnicodeTranslateError,
+)
+
+
+def stored_error(
+    kind: str, message: str, named: Iterable[type[BaseException]] = (), **known: Any
+) -> StoredError:
+    """
+    Return the error of a stored *kind* and *message*; *known* is what `OnceError` knows.
+
+    It is an instance of the first error's class as well where that can be told and made: where exactly one of
+    the classes *named*, or of their loaded subclasses, bears the name *kind*, and a message is all that it is
+    made of. Its constructor does not run.
+    """
+    original = _original(kind, named)
+    if original is not None:
+        try:
+            return _stored_error_type_of(original)(message, **known)  # type: ignore[arg-type]  # it is hashable
+        except TypeError:  # its metaclass or layout does not go with ours
+            pass
+    return stored_error_type(kind)(message, **known)
+
+
+def _original(kind: str, named: Iterable[type[BaseException]]) -> type[Exception] | None:
+    found: set[type[BaseException]] = set()
+    seen: set[type[BaseException]] = set()
+    pending = [*named]
+    while pending:
+        each = pending.pop()
+        if each in seen or issubclass(each, OnceError):
+            continue
+        seen.add(each)
+        if each.__name__ == kind:
+            found.add(each)
+        pending.extend(each.__subclasses__())
+    if len(found) != 1:
+        return None
+    (only,) = found
+    return only if issubclass(only, Exception) and _is_made_of_a_message(only) else None
+
+
+def _is_made_of_a_message(kind: type[BaseException]) -> bool:
+    own = (each for each in kind.__mro__ if each.__module__ != "builtins")
+    return not issubclass(kind, _NEVER) and not any(_CONSTRUCTION & vars(each).keys() for each in own)
+
+
 @lru_cache(maxsize=256)
 def stored_error_type(kind: str) -> type[StoredError]:
     """Return the subclass of `StoredError` that bears the name *kind*."""
     return type(kind, (StoredError,), {"kind": kind, "__module__": __name__, "__reduce__": _reduce_stored})
+
+
+@lru_cache(maxsize=256)
+def _stored_error_type_of(original: type[Exception]) -> type[StoredError]:
+    """Return the subclass of `StoredError` and *original* that bears the latter's name."""
+    attributes = dict.fromkeys(_KNOWN)
+    return type(
+        original.__name__,
+        (StoredError, original),
+        {
+            **attributes,  # a property of the same name would refuse what `OnceError` sets
+            "kind": original.__name__,
+            "original": original,
+            "__module__": __name__,
+            "__reduce__": _reduce_stored,
+            "__str__": _message_of,  # KeyError's would quote it once more
+        },
+    )
+
+
+def _message_of(error: StoredError) -> str:
+    return str(error.args[0])
 
 
 def _reduce_stored(error: StoredError) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from lambda_once.core.typed import Codec
     from lambda_once.events.api_gateway import Kind
     from lambda_once.events.problem import Problem
     from lambda_once.events.unit import Unit
@@ -41,7 +42,7 @@ class HttpProtection:
     """
     What the handler and the route have in common: which requests are protected, and by which call.
 
-    *status* reads the HTTP status off what the work returned.
+    *error_in* returns the error that a value of the work stands for; by default it goes by the HTTP status.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class HttpProtection:
         host: Host,
         settings: Settings,
         default_name: str,
-        status: Callable[[Any, Kind], int] = status_of,
+        error_in: Callable[[Any], BaseException | None] | None = None,
+        codec: Codec | None = None,
     ) -> None:
         self._settings = settings
-        self._status = status
+        self._error_in = error_in
+        self._codec = codec_for(Any) if codec is None else codec
         self._host = host
         self._default_name = default_name
         self._protections: dict[tuple[Kind, timedelta], Protection] = {}
@@ -99,13 +102,14 @@ class HttpProtection:
         """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""
         protection = self._protections.get((kind, keep))
         if protection is None:
-            plan = self._settings.plan(codec_for(Any), keep, partial(self._error_in, kind))
+            error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
+            plan = self._settings.plan(self._codec, keep, error_in)
             protection = Protection(self._host, self._settings, plan, self._default_name)
             self._protections[kind, keep] = protection
         return protection
 
-    def _error_in(self, kind: Kind, response: object) -> ErrorResponse | None:
-        status = self._status(response, kind)
+    def _error_by_status(self, kind: Kind, response: object) -> ErrorResponse | None:
+        status = status_of(response, kind)
         if status < STORED_BELOW or status in self._settings.store_status:
             return None
         return ErrorResponse(status, response)

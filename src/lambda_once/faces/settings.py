@@ -17,7 +17,6 @@ from lambda_once.runner.call import Plan, never_an_error
 if TYPE_CHECKING:
     from lambda_once.core.keys import Selector
     from lambda_once.core.typed import Codec
-    from lambda_once.policies import ErrorResponse
 
 FOR_QUEUES = timedelta(days=14)
 """How long an outcome is kept by default: SQS' longest retention (SQS developer guide, quotas)."""
@@ -65,7 +64,7 @@ class Settings:
         self,
         codec: Codec,
         keep: timedelta = FOR_QUEUES,
-        error_in: Callable[[object], ErrorResponse | None] = never_an_error,
+        error_in: Callable[[Any], BaseException | None] = never_an_error,
     ) -> Plan:
         """Resolve the policies; *keep* stands where none was given."""
         on_lapse, probe = lapse_rule(self.on_lapse, self.on_error)

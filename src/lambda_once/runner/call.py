@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import OnLapse
     from lambda_once.core.typed import Codec
-    from lambda_once.policies import ErrorResponse, OnError, Probe
+    from lambda_once.policies import OnError, Probe
     from lambda_once.runner.invocation import Invocation
 
 
-def never_an_error(_value: object) -> ErrorResponse | None:
+def never_an_error(_value: object) -> BaseException | None:
     return None
 
 
@@ -34,8 +34,8 @@ class Plan(NamedTuple):
     """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
     cache: int
     codec: Codec
-    error_in: Callable[[object], ErrorResponse | None] = never_an_error
-    """Whether what the work returned is an error response (API Gateway)."""
+    error_in: Callable[[Any], BaseException | None] = never_an_error
+    """What what the work returned stands for: an error response (API Gateway), or None."""
 
 
 class Call(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,7 +21,7 @@ from lambda_once.errors import (
     Misconfigured,
     OnceError,
     ResultUnavailable,
-    stored_error_type,
+    stored_error,
 )
 from lambda_once.observability.details import Happening
 
@@ -123,8 +124,9 @@ class Outcomes:
                 kind = ResultUnavailable
                 message = f"{at} is complete, but its result cannot be had; the work is not done again"
             case Decision.STORED_ERROR if record.error is not None:
-                kind = stored_error_type(record.error.kind)
                 message = record.error.message
+                named = call.plan.on_error if isinstance(call.plan.on_error, Mapping) else ()
+                kind = partial(stored_error, record.error.kind, named=named)
             case Decision.HELD:
                 kind = Held
                 message = f"{at} waits for a person: find out whether {by} did its work, then resolve it"
