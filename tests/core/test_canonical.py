@@ -11,11 +11,13 @@ from uuid import UUID
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain, without
+from lambda_once.core.fields import printed
+from lambda_once.events.json_text import parse
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")
@@ -64,6 +66,7 @@ scalars = (
     st.none()
     | st.booleans()
     | st.integers(-(10**25), 10**25)
+    | st.builds(lambda digits, zeros: digits * 10**zeros, st.integers(-(10**18), 10**18), st.integers(0, 320))
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(), max_size=5)
     | st.decimals(allow_nan=False, allow_infinity=False, places=3)
@@ -122,6 +125,14 @@ def test_the_order_of_names_does_not_matter(payload: dict[str, float]) -> None:
         (0, -0.0),
         (10**16, 1e16),
         ({"a": [10**300]}, {"a": [1e300]}),
+        (10**22, 1e22),
+        (10**25, 1e25),
+        (-(10**30), -1e30),
+        ([1e308, 1e20], [10**308, 10**20]),
+        (Decimal("1E+400"), 10**400),
+        (Decimal("1234567890123456789E+290"), 1234567890123456789 * 10**290),
+        ({10**300}, {Decimal("1E+300")}),
+        ({Decimal("1E+300"): 1, "a": 2}, {10**300: 1, "a": 2}),
         (Decimal("1.00"), 1),
         (Decimal("1E+3"), 1000),
         (Decimal("0.1"), 0.1),
@@ -163,6 +174,13 @@ def test_equal_content_is_equal(one: object, other: object) -> None:
         (Decimal("12345678901234567890.01"), Decimal("12345678901234567890.02")),
         (Decimal("1e-400"), 0),
         (Decimal("1e5000"), Decimal("1e5001")),
+        (10**30, 10**30 + 1),
+        (10**30, str(10**30)),
+        ([1e30, "1e+30"], ["1e+30", 1e30]),
+        (10**400, 10**401),
+        (Decimal("1E+400"), {"\0decimal": "1e400"}),
+        ([Decimal("1E+400"), {"\0decimal": "1e400"}], [{"\0decimal": "1e400"}, Decimal("1E+400")]),
+        ({"1" + "0" * 30: 1}, {"1e+30": 1}),
         (Decimal("1.5"), "1.5"),
         (NOON, NOON.isoformat()),
         (NOON, NOON.replace(tzinfo=None)),
@@ -185,10 +203,86 @@ def test_unequal_content_is_unequal(one: object, other: object) -> None:
     assert canonical({"in": [one]}) != canonical({"in": [other]})
 
 
+whole = st.integers(-(10**25) + 1, 10**25 - 1)
+short = st.decimals(-(10**25) + 1, 10**25 - 1, allow_nan=False).filter(
+    lambda number: len(number.as_tuple().digits) <= 25
+)
+
+
+def as_it_always_was(value: Decimal) -> bytes:
+    """Give the canonical form of a number as the first version of it did."""
+    if value == value.to_integral_value():
+        return str(int(value)).encode()
+    if Decimal(repr(float(value))) == value:
+        return repr(float(value)).encode()
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits))
+    significant = text.rstrip("0")
+    form = f"{'-' * sign}{significant}e{exponent + len(text) - len(significant)}"
+    return b'{"\\u0000decimal":"' + form.encode() + b'"}'
+
+
+@given(whole)
+@example(10**25 - 1)
+@example(-(67 * 10**23))
+@example(123456789 * 10**9)
+def test_whole_numbers_of_25_digits_are_written_as_ever(value: int) -> None:
+    """Keys and fingerprints of integers, whole floats and whole Decimals are pinned across releases."""
+    form = str(value).encode()
+    assert canonical(value) == canonical(Decimal(value)) == form
+    assert canonical([value, 1e20, 1e308]) == b"[" + form + b",100000000000000000000,1e+308]"
+    if Decimal(repr(float(value))) == value:
+        assert canonical(float(value)) == form
+
+
+@given(short)
+@example(Decimal("-6.70000000000e24"))
+@example(Decimal("0.1000000000000000055"))
+@example(Decimal("5e-324"))
+def test_numbers_of_25_digits_are_written_as_ever(value: Decimal) -> None:
+    """Keys and fingerprints of decimal numbers are pinned across releases, in a list or alone."""
+    form = as_it_always_was(value)
+    assert canonical(value) == form
+    assert canonical([value, "x"]) == b"[" + form + b',"x"]'
+    assert canonical([parse(str(value).lower())]) == b"[" + form + b"]"
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (10**25, b"1e+25"),
+        (-1.5e300, b"-1.5e+300"),
+        (10**25 + 10, b"10000000000000000000000010"),
+        (1234567890123456 * 10**10, b"1.234567890123456e+25"),
+        (12345678901234567 * 10**8, b"1234567890123456700000000"),
+        (123456789012345678 * 10**9, b'{"\\u0000decimal":"123456789012345678e9"}'),
+        (123456789012345678 * 10**8, b"12345678901234567800000000"),
+    ],
+)
+def test_longer_numbers_have_an_exponent(value: float, form: bytes) -> None:
+    """A whole number of more than 25 digits that ends in nine zeros is written by digits and exponent."""
+    assert canonical(value) == form
+
+
+@pytest.mark.parametrize("number", ["1e308", "1234567890123456789e290", "1" + "0" * 4_000, "9" * 4_000])
+def test_a_number_grows_by_a_few_characters_at_most(number: str) -> None:
+    """The canonical form of a body of long numbers is about as long as the body."""
+    body = f"[{','.join([number] * 50)}]"
+    assert len(canonical(parse(body))) <= len(body) + 50 * len('{"\\u0000decimal":""}')
+
+
 def test_names_that_fall_together_are_refused() -> None:
     """A mapping in which two names have one canonical form raises: neither may be lost."""
     with pytest.raises(NotCanonical, match="two names"):
         canonical({Colour.RED: 1, "red": 2})
+
+
+def test_names_that_do_not_compare_are_sorted() -> None:
+    """A Decimal and a NaN as names of one mapping have a canonical form, whatever their order."""
+    one = {Decimal(1): 0, float("nan"): 1}
+    assert canonical(one) == canonical(dict(reversed(one.items())))
+    assert printed(one).text == canonical(one).decode()
 
 
 def test_digits_do_not_depend_on_the_decimal_context() -> None:
@@ -242,6 +336,7 @@ def test_plain_is_what_json_can_write() -> None:
     value = {
         "order": Order(1, (Line("x", Decimal("1.50")),)),
         "long": Decimal("0.1000000000000000055"),
+        "huge": [Decimal("1E+300"), Decimal("1E+24"), Decimal("1E+999999999")],
         "at": [NOON, NOON.date(), time(1, 2)],
         "lasts": timedelta(minutes=1.5),
         "id": SOME_UUID,
@@ -255,6 +350,7 @@ def test_plain_is_what_json_can_write() -> None:
     assert plain(value) == {
         "order": {"id": 1, "lines": [{"sku": "x", "price": 1.5}]},
         "long": "0.1000000000000000055",
+        "huge": [1e300, 10**24, "1E+999999999"],
         "at": ["2026-11-20T12:00:00+00:00", "2026-11-20", "01:02:00"],
         "lasts": 90.0,
         "id": str(SOME_UUID),

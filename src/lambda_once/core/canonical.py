@@ -1,7 +1,8 @@
 """
 One text for what is one value, whatever wrote it: the ground of keys and fingerprints.
 
-What JSON can write is JSON: names sorted, no white space, whole floats as integers. What it cannot is a
+What JSON can write is JSON: names sorted, no white space, whole numbers as integers; those that end in many
+zeros with an exponent, so that the form is never much longer than what was sent. What JSON cannot is a
 *tagged* form, an object whose only name begins with U+0000; a name that begins so by itself gets a second
 U+0000. So no tagged form equals a plain value, and no two values have one text, with one exception: numbers,
 booleans and None as names count as JSON writes them.
@@ -13,13 +14,24 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from lambda_once.core.forms import NotCanonical, Path, formed, number, opened, plain
+from lambda_once.core.forms import (
+    ALWAYS_EXACT,
+    WRITTEN_OUT,
+    ZEROS,
+    Digits,
+    NotCanonical,
+    Path,
+    formed,
+    number,
+    opened,
+    plain,
+)
 
 __all__ = ["NotCanonical", "canonical", "digest", "fingerprint", "plain", "without"]
 
@@ -29,11 +41,20 @@ VERSION = "1"
 MARK = "\0"
 """What the name of a tagged form begins with."""
 _WRITTEN_MARK = '"\\u0000'
-_WHOLE_FLOAT = re.compile(r"\.0[,\]}]")  # as repr writes it, or with "e+"; within a string it only costs time
+# Whole numbers that the encoder writes in another way than the canonical form; within a string they only cost
+# time. A float has at most 17 digits: what repr writes with "e+" is whole, and below e+25 it is written out.
+_WHOLE_FLOAT = re.compile(r"\.0[,\]}]")
+_SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
+_MANY_ZEROS = "0" * ZEROS
+_LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
+_LONG = 10.0**WRITTEN_OUT
+_FLOAT_RANGE = 300  # digits: the largest float has 309
+_EXACT = 2.0**53  # below it a float that is whole has all its digits
 
 # A cycle ends in a RecursionError, and costs nothing where there is none.
-_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False, separators=(",", ":"))
-_AS_ORDERED = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+_OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
+_SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
+_AS_ORDERED = json.JSONEncoder(**_OPTIONS)
 
 
 def canonical(value: object) -> bytes:
@@ -80,22 +101,74 @@ def written(value: object) -> str:
     """
     Return the canonical text, for who turns its RecursionError and ValueError into NotCanonical.
 
-    The C encoder writes what is JSON already; only what it cannot is walked through.
+    The C encoder writes what is JSON already, and Decimals; only what it cannot is walked through.
     """
+    if isinstance(value, float | Decimal):
+        return _SORTED.encode(_tagged(value, ()))
+    text = _encoded(value)
+    return _with_canonical_numbers(_walked(value) if text is None else text)
+
+
+# Another type; names that cannot be sorted, or that compare in no way (Decimal and NaN).
+_NO_JSON = (TypeError, InvalidOperation)
+
+
+def _encoded(value: object) -> str | None:
+    """Return what the C encoder makes of *value*; None where it cannot, or where names must be escaped."""
     try:
         text = _SORTED.encode(value)
-    except TypeError:  # another type, or names that cannot be sorted
-        return _SORTED.encode(formed(value, _tagged, _names))
-    if _WRITTEN_MARK in text:
-        return _SORTED.encode(formed(value, _tagged, _names))
-    if isinstance(value, float) or "e+" in text or (".0" in text and _WHOLE_FLOAT.search(text)):
-        return _AS_ORDERED.encode(json.loads(text, parse_float=_shortest))
+    except _NO_JSON:
+        return _encoded_with_decimals(value)
+    return None if _WRITTEN_MARK in text else text
+
+
+def _encoded_with_decimals(value: object) -> str | None:
+    tags = 0
+
+    def tagged(part: object) -> object:
+        nonlocal tags
+        if not isinstance(part, Decimal):
+            raise TypeError
+        form = _decimal(part, ())
+        tags += isinstance(form, dict)
+        return form
+
+    try:
+        text = json.JSONEncoder(sort_keys=True, default=tagged, **_OPTIONS).encode(value)
+    except _NO_JSON:
+        return None
+    return text if text.count(_WRITTEN_MARK) == tags else None
+
+
+def _walked(value: object, path: Path = ()) -> str:
+    return _SORTED.encode(formed(value, _tagged, _names, path))
+
+
+def _with_canonical_numbers(text: str) -> str:
+    """Return the JSON *text*, which the encoder wrote, with whole numbers as the canonical form has them."""
+    if _SHORT_EXPONENT.search(text) or (".0" in text and _WHOLE_FLOAT.search(text)):
+        return _AS_ORDERED.encode(json.loads(text, parse_float=_shortest, parse_int=_whole))
+    if _MANY_ZEROS in text and _LONG_WHOLE.search(text):
+        return _AS_ORDERED.encode(json.loads(text, parse_int=_whole))
     return text
 
 
 def _shortest(text: str) -> int | float:
-    exact = number(Decimal(text))
-    return float(text) if exact is None else exact
+    """Return the float of *text*, which repr made, as the canonical form has it."""
+    given = float(text)
+    if not given.is_integer() or abs(given) >= _LONG:
+        return given
+    return int(given) if abs(given) < _EXACT else int(Decimal(text))
+
+
+def _whole(text: str) -> object:
+    """Return the whole number of *text* as the canonical form has it: the same as of a float or a Decimal."""
+    digits = text.lstrip("-")
+    if len(digits) <= WRITTEN_OUT or digits[-ZEROS:] != _MANY_ZEROS:
+        return int(text)
+    if len(digits) <= _FLOAT_RANGE and len(digits.rstrip("0")) <= ALWAYS_EXACT:
+        return float(text)
+    return _decimal(Decimal(text), ())
 
 
 def _tagged(value: object, path: Path) -> object:
@@ -103,8 +176,7 @@ def _tagged(value: object, path: Path) -> object:
         case float():
             return number(Decimal(repr(float(value))))
         case Decimal():
-            exact = number(value)
-            return _tag("decimal", _digits(value, path)) if exact is None else exact
+            return _decimal(value, path)
         case datetime():
             return _tag("datetime", _instant(value).isoformat(timespec="microseconds"))
         case date():
@@ -118,7 +190,7 @@ def _tagged(value: object, path: Path) -> object:
         case bytes() | bytearray() | memoryview():
             return _tag("bytes", bytes(value).hex())
         case set() | frozenset():
-            return _tag("set", sorted(_SORTED.encode(formed(each, _tagged, _names, path)) for each in value))
+            return _tag("set", sorted(_with_canonical_numbers(_walked(each, path)) for each in value))
         case _:
             raise NotCanonical.of(value, path)
 
@@ -127,14 +199,15 @@ def _tag(kind: str, form: object) -> dict[str, object]:
     return {MARK + kind: form}
 
 
-def _digits(value: Decimal, path: Path) -> str:
-    """Return sign, digits and exponent without trailing zeros: one text a value, whatever the context."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise NotCanonical.of(value, path)
-    text = "".join(map(str, digits))
-    significant = text.rstrip("0")
-    return f"{'-' * sign}{significant}e{exponent + len(text) - len(significant)}"
+def _decimal(value: Decimal, path: Path) -> object:
+    """Return the number that *value* is, or its digits: one text a value, whatever the decimal context."""
+    if not value.is_finite():
+        if value.is_snan():
+            raise NotCanonical.of(value, path)
+        return float(value)
+    digits = Digits.of(value)
+    exact = digits.number
+    return _tag("decimal", str(digits)) if exact is None else exact
 
 
 def _instant(value: datetime) -> datetime:
@@ -155,7 +228,7 @@ def _name(name: object) -> str:
     form = formed(name, _tagged, _names)
     if isinstance(form, str):
         return MARK + form if form.startswith(MARK) else form
-    return MARK + _SORTED.encode(form)
+    return MARK + _with_canonical_numbers(_SORTED.encode(form))
 
 
 # -- leaving out

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from lambda_once.core.canonical import MARK, VERSION, NotCanonical, written
-from lambda_once.core.forms import NEVER_WRAPS, opened
+from lambda_once.core.forms import NEVER_WRAPS, WRITTEN_OUT, opened
 from lambda_once.core.values import replace, value
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _ENTRY = 4
 # A checksum and no hash: no 16 bits keep a secret, whatever makes them, and this takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
+_LONG_WHOLE = 10**WRITTEN_OUT
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
@@ -195,7 +196,7 @@ class _Writer:
         kind = type(value)
         if kind is str:
             text = encode_basestring(value)  # type: ignore[arg-type]  # a str
-        elif kind is int:
+        elif kind is int and -_LONG_WHOLE < value < _LONG_WHOLE:  # type: ignore[operator]  # an int
             text = repr(value)
         elif kind is bool or value is None:
             text = _CONSTANTS[value]  # type: ignore[index]  # one of these

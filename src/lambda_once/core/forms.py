@@ -9,7 +9,8 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 from uuid import UUID
 
 Path = tuple[object, ...]
@@ -21,8 +22,27 @@ Leaf = Callable[[object, Path], object]
 Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
 """Gives a mapping the names that JSON can write."""
 
+WRITTEN_OUT = 25
+"""Digits that a whole number has at most to be written out, however many zeros it ends in."""
+
+ZEROS = 9
+"""Zeros that a longer whole number ends in at least, to be written with an exponent: every float does."""
+
 EXPANDED_DIGITS = 4_300
 """Digits of the longest whole number that is written out: Python reads no longer one (sys.int_info)."""
+
+FLOAT_DIGITS = 17
+"""Digits that the shortest text of a float has at most (IEEE 754 binary64)."""
+
+MOST_DIGITS = 255
+"""Digits of a whole number that is looked at as text (`whole_digits`)."""
+_TOO_LONG = 10**MOST_DIGITS
+
+ALWAYS_EXACT = 15
+"""Digits of a decimal number that any float keeps, as long as it is a normal one (IEEE 754 binary64)."""
+
+LEAST_NORMAL = 1e-300
+"""Above the smallest normal float, which is 2.2e-308."""
 
 NEVER_WRAPS = frozenset({dict, list, tuple, float})
 """What wraps nothing, told by its type alone: the rest must be looked at (`opened`)."""
@@ -91,20 +111,88 @@ def plain(value: object) -> object:
         raise NotCanonical("a value that contains itself, or is nested too deeply, has no form") from None
 
 
-def number(value: Decimal) -> int | float | None:
-    """
-    Return the number that JSON would write with exactly the digits of *value*; None where there is none.
+class Digits(NamedTuple):
+    """A finite decimal number: *sign* (a minus or nothing), and *significant* times 10 to the *exponent*."""
 
-    A float stands for its shortest text, as in JSON: Decimal("0.1") is 0.1, no two Decimals are one float.
-    """
+    sign: str
+    significant: str
+    """The digits without the zeros in front and behind; nothing of 0."""
+    exponent: int
+
+    @classmethod
+    def of(cls, value: Decimal) -> Digits:
+        """Read *value*, which is finite, whatever the decimal context, without writing its zeros out."""
+        mantissa, _, exponent = f"{value:e}".partition("e")
+        sign = mantissa[:1] if mantissa[0] == "-" else ""
+        digits = mantissa[len(sign) :].replace(".", "").rstrip("0")
+        return cls(sign, digits, int(exponent) + 1 - len(digits))
+
+    def __str__(self) -> str:
+        return f"{self.sign}{self.significant}e{self.exponent}"
+
+    @property
+    def is_written_out(self) -> bool:
+        """
+        Tell whether this is a whole number of which the canonical form has every digit.
+
+        A float of more than WRITTEN_OUT digits ends in ZEROS zeros or more: `1e308` never becomes 309 digits.
+        """
+        length = len(self.significant) + self.exponent
+        few_zeros = self.exponent < ZEROS and length <= EXPANDED_DIGITS
+        return self.exponent >= 0 and (length <= WRITTEN_OUT or few_zeros)
+
+    @property
+    def nearest(self) -> float | None:
+        """The float whose shortest text has exactly these digits; None where there is none."""
+        if len(self.significant) > FLOAT_DIGITS:
+            return None
+        found = float(str(self))
+        if len(self.significant) <= ALWAYS_EXACT and LEAST_NORMAL < abs(found) < inf:
+            return found
+        return found if abs(found) < inf and Digits.of(Decimal(repr(found))) == self else None
+
+    @property
+    def number(self) -> int | float | None:
+        """
+        The number that JSON would write with exactly these digits; None where there is none.
+
+        A float stands for its shortest text, as in JSON: Decimal("0.1") is 0.1, and no two are one float.
+        """
+        if not self.significant:
+            return 0
+        if self.is_written_out:
+            return int(f"{self.sign}{self.significant}{'0' * self.exponent}")
+        return self.nearest
+
+
+def number(value: Decimal) -> int | float | None:
+    """Return the number that JSON would write with exactly *value*'s digits; None where there is none."""
     if not value.is_finite():
         return None if value.is_snan() else float(value)
-    if value == 0:
-        return 0
-    if value.adjusted() < EXPANDED_DIGITS and value == value.to_integral_value():
-        return int(value)
-    nearest = float(value)
-    return nearest if Decimal(repr(nearest)) == value else None
+    return Digits.of(value).number
+
+
+def whole_digits(value: object) -> str | None:
+    """
+    Return the digits of a number that equals an integer, at most MOST_DIGITS; None for all else.
+
+    A boolean is no number. A float stands for its shortest text, and -0.0 is 0.
+    """
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    if isinstance(value, int):
+        return str(int(value)) if abs(value) < _TOO_LONG else None
+    exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    if not exact.is_finite():
+        return None
+    digits = Digits.of(exact)
+    if not digits.significant:
+        return "0"
+    if digits.exponent < 0 or len(digits.significant) + digits.exponent > MOST_DIGITS:
+        return None
+    return f"{digits.sign}{digits.significant}{'0' * digits.exponent}"
 
 
 def _plain_leaf(value: object, path: Path) -> object:

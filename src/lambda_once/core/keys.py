@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.fields import names_in
+from lambda_once.core.forms import whole_digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
@@ -151,11 +152,12 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     """
     Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
 
-    No two lists of parts make one token; a scope of one string and that string are one scope. Each part is
+    No two lists of parts make one token, but that a number that equals an integer (5, 5.0, Decimal("5.00"),
+    no boolean) is the text of its digits, and a scope of one string that string. Each part is
     percent-encoded. A string that encodes to at most PART_LIMIT bytes stands readable, and so does a scope
     of several such strings, joined by ":"; all else, and what itself looks like a digest, stands as its
-    digest. What is hashed is bounded by what Lambda delivers, 6 MB. Raises KeyMissing for an empty key or
-    scope and for one without canonical form, Misconfigured for an empty service or name.
+    digest. Raises KeyMissing for an empty key or scope and for one without canonical form, Misconfigured for
+    an empty service or name.
     """
     owner = _owner(service, name)
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
@@ -194,8 +196,9 @@ def _scope(scope: object) -> str:
 
 def _part(value: object) -> str:
     """Return *value* readable or digested. Raises KeyMissing where it has no canonical form."""
-    if isinstance(value, str):
-        readable = _encoded(value)
+    text = value if isinstance(value, str) else whole_digits(value)
+    if text is not None:
+        readable = _encoded(text)
         if len(readable) <= PART_LIMIT and not _DIGEST.fullmatch(readable):
             return readable
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from math import isinf
+from math import inf, isinf
 from typing import Final, NoReturn
 
-# IEEE 754 binary64 keeps any decimal number of up to 15 significant digits; one more character is the point.
-_ALWAYS_EXACT: Final = 16
+from lambda_once.core.forms import ALWAYS_EXACT, LEAST_NORMAL, Digits
+
+_SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point
 
 
 class TooDeep(ValueError):
@@ -41,17 +42,15 @@ def parse(text: str) -> object:
 
 def _exact(text: str) -> float | Decimal:
     number = float(text)
-    if len(text) <= _ALWAYS_EXACT and "e" not in text and "E" not in text:
+    if len(text) <= _SHORT and LEAST_NORMAL < abs(number) < inf:
         return number
     if isinf(number) or (number == 0 and text.lower().partition("e")[0].strip("-0.")):
         # Kept exact, "1e999999999" would grow to a gigabyte as soon as someone writes it out.
         _no_json(text)
-    if number == 0:
-        return number
-    if repr(number) == text:
+    if number == 0 or ("e" not in text and repr(number) == text):
         return number
     exact = Decimal(text)
-    return number if exact == Decimal(repr(number)) else exact
+    return exact if Digits.of(exact).nearest is None else number
 
 
 def _no_json(text: str) -> NoReturn:
