@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from lambda_once import OnceError, ResultUnavailable
+from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
+from lambda_once.observability import hooks as listeners
 from lambda_once.runner import keeping, settlement
 from lambda_once.stores.rows import part_key
-from tests.guarantees.machines import Cluster, breaks, holds, tried
+from lambda_once.testing import lambda_context, using
+from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
 
@@ -91,3 +95,92 @@ def test_a_lost_part_is_no_reason_to_run_again() -> None:
         assert machines.ran == ["first"]
 
     holds(scenario)
+
+
+class Failing:
+    """Whatever is asked of it, it raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class FailingLogger(logging.Logger):
+    """A logger that not even knows its level."""
+
+    def getEffectiveLevel(self) -> int:  # noqa: N802  (logging's own)
+        raise RuntimeError
+
+
+class FailingHandler(logging.Handler):
+    """A sink that is full."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise OSError(28, record.msg)
+
+
+def _full() -> logging.Logger:
+    logger = logging.Logger("full", logging.DEBUG)  # noqa: LOG001  (one that nobody else gets)
+    logger.addHandler(FailingHandler())
+    return logger
+
+
+def _raises(*_: object) -> None:
+    raise RuntimeError
+
+
+def _observed(**observers: Any) -> Callable[[Cluster], None]:
+    """Work that is watched by *observers*; a redelivery comes after the lease is over."""
+
+    def scenario(machines: Cluster) -> None:
+        once = Once(service="shop", **observers)
+        machines.stack.enter_context(using(once, machines.store, machines.clock))
+
+        @once.event(key="order", name="charge", lease=LEASE)
+        def handler(event: dict[str, Any]) -> str:
+            machines.ran.append(event["order"])
+            return "done"
+
+        def ask() -> object:
+            try:
+                return handler({"order": "5"}, lambda_context())
+            except RuntimeError as error:
+                return error
+
+        first = ask()
+        machines.lapse()
+        assert [first, ask()] == ["done", "done"]
+        assert machines.ran == ["5"]
+
+    return scenario
+
+
+@pytest.mark.parametrize(
+    "observers",
+    [
+        {"hooks": [_raises]},
+        {"logger": FailingLogger("failing")},
+        {"logger": _full()},
+        {"metrics": Failing()},
+        {"tracer": Failing()},
+        {"hooks": [_raises], "logger": _full(), "metrics": Failing(), "tracer": Failing()},
+    ],
+    ids=["hook", "logger", "handler", "metrics", "tracer", "all"],
+)
+def test_an_observer_that_fails_repeats_no_work(observers: dict[str, Any]) -> None:
+    """What hooks, loggers, metrics and tracers raise reaches nobody and changes no outcome."""
+    holds(_observed(**observers))
+
+
+def test_twin_that_lets_a_hook_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a hook raises at the end of the work leaves the token in progress, and the work is done again."""
+
+    def at_the_end(details: Any) -> None:
+        if details.happening == "once.done":
+            raise RuntimeError
+
+    def runs(hooks: Any, details: Any, _complain: object) -> None:
+        for hook in hooks:
+            hook(details)
+
+    monkeypatch.setattr(listeners, "run", runs)
+    breaks(_observed(hooks=[at_the_end]))

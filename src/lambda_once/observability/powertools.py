@@ -61,7 +61,10 @@ class Reporter:
     def tells(self, happening: Happening) -> bool:
         """Tell whether anybody would see its details: a hook, or a reader of the log at its level."""
         logger = self._ready_logger()
-        return bool(self._hooks) or logger is None or logs.shows(logger, happening)
+        try:
+            return bool(self._hooks) or logger is None or logs.shows(logger, happening)
+        except Exception:  # noqa: BLE001 - as in `log`, which complains of it
+            return True
 
     def count(self, happening: Happening, tally: Tally) -> None:
         """Count *happening*, whose details nobody would see."""

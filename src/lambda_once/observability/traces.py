@@ -90,6 +90,10 @@ class _TracedSegment:
 
 def segment(tracer: Tracer | None, name: str, complain: Callable[[str, Exception], object]) -> Segment:
     """Return a segment called *name*, to be entered; what *tracer* raises goes to *complain* alone."""
-    if tracer is None or tracer.disabled:
+    try:
+        if tracer is None or tracer.disabled:
+            return NO_SEGMENT
+    except Exception as error:  # noqa: BLE001 - as above
+        complain("tracer", error)
         return NO_SEGMENT
     return _TracedSegment(tracer, name, complain)
