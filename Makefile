@@ -173,12 +173,13 @@ COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --cache-dir .cache/uv $(if $(UPGRADE),--upgrade)
 
 .PHONY: lock
-lock: | $(BIN)/python ## Pin requirements/*.txt from pyproject.toml (UPGRADE=1: to the newest)
+lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.toml (UPGRADE=1: to the newest)
 	@test -x $(LOCK_VENV)/bin/python || $(BIN)/python -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip install --quiet uv==$(UV_VERSION)
 	@$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.txt
 	@$(COMPILE) --group demo pyproject.toml --constraint requirements/dev.txt --output-file requirements/demo.txt
 	@$(COMPILE) --group mutants pyproject.toml --constraint requirements/dev.txt --output-file requirements/mutants.txt
+	@$(COMPILE) --group pyproject.toml:layer --constraint requirements/dev.txt --output-file src/requirements.txt
 	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
 
 .PHONY: clean

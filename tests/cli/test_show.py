@@ -9,9 +9,11 @@ from click.testing import Result
 
 from lambda_once.cli import access
 from lambda_once.core.canonical import digest
+from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
+from lambda_once.stores.requests import part_keys
 from lambda_once.stores.wire import Wire
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
 
@@ -140,7 +142,9 @@ def test_parts_of_a_large_result_are_counted(shop: Shop) -> None:
     assert told == {"kind": "parts", "parts": parts, "there": parts}
     assert parts > 1
     assert f"{parts} of {parts} parts there" in shop.run("show", TOKEN).stdout
-    shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": f"{TOKEN}#a1#1"}})
+    record = shop.store.read(TOKEN, Deadline(shop.clock, shop.clock.now() + timedelta(seconds=20)))
+    assert record is not None
+    shop.client.delete_item(TableName=shop.name, Key=part_keys(record, parts)[1])
     ran = shop.run("show", TOKEN)
     assert ran.exit_code == 1
     assert f"{parts - 1} of {parts} parts there" in ran.stdout

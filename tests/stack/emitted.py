@@ -12,6 +12,7 @@ from lambda_once.observability.details import MANNERS, Tally
 from lambda_once.observability.powertools import Reporter
 
 from .conftest import ROOT, Template
+from .named import target
 
 
 class Emitted(NamedTuple):
@@ -24,12 +25,17 @@ class Emitted(NamedTuple):
 
 
 def as_function(monkeypatch: pytest.MonkeyPatch, template: Template, name: str) -> None:
-    """Set what Lambda would: the template's variables as far as they are literal, and the function's name."""
+    """
+    Set what Lambda would: the template's variables as far as they are literal, and the function's name.
+
+    The namespace of metrics is a parameter; its name stands for it, here and where `named` reads one.
+    """
     variables = template["Globals"]["Function"]["Environment"]["Variables"]
     own = template["Resources"][name]["Properties"].get("Environment", {}).get("Variables", {})
+    space = "POWERTOOLS_METRICS_NAMESPACE"
     for variable, value in (variables | own).items():
-        if isinstance(value, str):
-            monkeypatch.setenv(variable, value)
+        if isinstance(value, str) or variable == space:
+            monkeypatch.setenv(variable, target(value))
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", name)
 
 

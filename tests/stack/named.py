@@ -51,6 +51,12 @@ def target(value: Any) -> Any:
             return value
 
 
+def expression(query: dict[str, Any]) -> str:
+    """Return the expression of an alarm's *query*, each reference replaced by its logical id."""
+    found = query["Expression"]
+    return substituted(found["Fn::Sub"]) if isinstance(found, dict) else str(found)
+
+
 def substituted(text: str) -> str:
     """Return *text* of an Fn::Sub, each reference replaced by what could stand there."""
     return _VARIABLE.sub(
@@ -85,13 +91,13 @@ def _of_alarm(name: str, alarm: dict[str, Any]) -> Iterator[Named]:
     for query in alarm.get("Metrics", []):
         if "MetricStat" in query:
             yield _plain(name, query["MetricStat"]["Metric"])
-        elif query["Expression"].startswith("SELECT"):
-            yield _matched(name, _INSIGHT, query["Expression"])
+        elif expression(query).startswith("SELECT"):
+            yield _matched(name, _INSIGHT, expression(query))
 
 
 def _plain(where: str, metric: dict[str, Any]) -> Named:
     fixed = {dimension["Name"]: target(dimension["Value"]) for dimension in metric["Dimensions"]}
-    return Named(where, metric["Namespace"], metric["MetricName"], frozenset(fixed), fixed)
+    return Named(where, target(metric["Namespace"]), metric["MetricName"], frozenset(fixed), fixed)
 
 
 def _of_line(where: str, line: list[Any]) -> Named:

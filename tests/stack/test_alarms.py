@@ -21,7 +21,7 @@ from lambda_once.testing import lambda_context
 
 from .conftest import StoppedClock, Template
 from .emitted import Emitted, as_function, everything, read, send
-from .named import ALARM, Named, by_alarms, by_dashboard, of_type, target
+from .named import ALARM, Named, by_alarms, by_dashboard, expression, of_type, substituted, target
 
 Run = Callable[[DynamoDBStore], object]
 
@@ -33,6 +33,8 @@ PROTECTED: dict[str, Run] = {
     "NotificationsFunction": lambda _: send(notifications.notify, "sns-notice", lambda_context()),
     "InvoicesFunction": lambda _: send(invoices.issue, "eventbridge-order-paid", lambda_context()),
 }
+SPACE = "MetricsNamespace"
+"""The parameter; its name stands for its value in these tests."""
 SETTLING = ("completed", "released", "stored", "held")
 
 DEAD_LETTERS = {"PaymentsDeadLetters", "FulfilmentDeadLetters", "FailedEvents"}
@@ -40,6 +42,7 @@ DEAD_LETTERS = {"PaymentsDeadLetters", "FulfilmentDeadLetters", "FailedEvents"}
 AWS = {
     "AWS/SQS": ({"ApproximateNumberOfMessagesVisible"}, [{"QueueName"}]),
     "AWS/Lambda": ({"Errors"}, [{"FunctionName"}]),
+    "AWS/ApiGateway": ({"4xx", "5xx", "count"}, [{"ApiId"}, {"ApiId", "Stage"}]),
     "AWS/DynamoDB": (
         {
             "ConsumedReadCapacityUnits",
@@ -55,7 +58,8 @@ AWS = {
 What AWS emits: metrics, and the sets of dimensions under which they stand.
 
 Developer guides of Amazon SQS ("Available CloudWatch metrics"), Lambda ("Types of metrics for Lambda
-functions") and DynamoDB ("DynamoDB metrics and dimensions").
+functions"), API Gateway ("Working with metrics for HTTP APIs") and DynamoDB ("DynamoDB metrics and
+dimensions").
 """
 
 
@@ -136,9 +140,15 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
         ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks", "WatchdogSilent"}),
         ("SUM(fenced)", "SUM(fencedOff)", {"Fenced"}),
         ("= 'orders'", "= 'shop'", {"WorkFailing", "Fenced", "CompletionFailed", "StoreUnavailable"}),
-        ('SCHEMA(\\"Orders\\", service, function)', 'SCHEMA(\\"Orders\\", service)', {"Fenced"}),
+        ('}\\", service, function)', '}\\", service)', {"Fenced"}),
+        ('SCHEMA(\\"${MetricsNamespace}', 'SCHEMA(\\"Orders', {"Fenced", "Misconfigured"}),
         ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "PaymentsUnsettled"}),
-        ('"Namespace": "Orders"', '"Namespace": "LambdaOnce"', {"HeldTokens", "InvoicesUnsettled"}),
+        (
+            '"Namespace": {"Ref": "MetricsNamespace"}',
+            '"Namespace": "Orders"',
+            {"HeldTokens", "InvoicesUnsettled"},
+        ),
+        ('"MetricName": "5xx"', '"MetricName": "5XXError"', {"ApiFailing"}),
         (f'{{"Ref": "{WATCHDOG}"}}', '{"Ref": "PaymentsFunction"}', {"MissingTasks", "HeldTokens"}),
         ('"QueueName", "Value"', '"Queue", "Value"', {"FailedEventsFilled"}),
         ('MetricName=\\\\\\"replayed\\\\\\"', 'MetricName=\\\\\\"again\\\\\\"', {"Duplicates and refusals"}),
@@ -163,16 +173,16 @@ def test_a_metric_renamed_in_the_code_is_seen(translated: Template, emitted: set
 
 def test_all_that_must_page_is_alarmed_on(translated: Template) -> None:
     """What is overdue, held, failing, fenced, unwritten or out of reach has its alarm."""
-    assert {named.metric for named in by_alarms(translated) if named.space == "Orders"} == {
+    assert {named.metric for named in by_alarms(translated) if named.space == SPACE} == {
         *("missingTasks", "oldestOverdueSeconds", "heldTokens"),
         *("started", *SETTLING),
-        *("errors", "fenced", "completionFailed", "storeUnavailable", "disabled"),
+        *("errors", "fenced", "completionFailed", "storeUnavailable", "misconfigured", "disabled"),
     }
 
 
 def test_every_metric_of_the_code_is_on_the_dashboard(translated: Template) -> None:
     """Nothing that is counted is shown nowhere."""
-    shown = {named.metric for named in by_dashboard(translated) if named.space == "Orders"}
+    shown = {named.metric for named in by_dashboard(translated) if named.space == SPACE}
     counted = {manner.metric for manner in MANNERS.values() if manner.metric is not None}
     assert shown == counted | {"missingTasks", "oldestOverdueSeconds", "heldTokens"}
 
@@ -213,6 +223,14 @@ def test_a_silent_watchdog_rings(translated: Template) -> None:
         1,
     )
     assert silent["Period"] * silent["EvaluationPeriods"] >= 600
+    assert silent["DatapointsToAlarm"] == silent["EvaluationPeriods"], "one run is enough to be silent again"
+
+
+def test_what_passes_by_itself_rings_the_second_time(translated: Template) -> None:
+    """One throttled request in five minutes wakes nobody; a table that stays out of reach does."""
+    for name in ("StoreUnavailable", "ApiFailing", "WatchdogFailing"):
+        alarm = of_type(translated, ALARM)[name]
+        assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (2, 3), name
 
 
 def test_no_other_alarm_rings_for_want_of_data(translated: Template) -> None:
@@ -227,7 +245,7 @@ def test_no_other_alarm_rings_for_want_of_data(translated: Template) -> None:
 def test_alarms_stay_within_cloudwatchs_limits(translated: Template) -> None:
     """At most ten metrics, at most one query and no search (PutMetricAlarm, GetMetricData)."""
     for name, alarm in of_type(translated, ALARM).items():
-        expressions = [query["Expression"] for query in alarm.get("Metrics", []) if "Expression" in query]
+        expressions = [expression(query) for query in alarm.get("Metrics", []) if "Expression" in query]
         assert not [each for each in expressions if "SEARCH" in each], name
         assert len([each for each in expressions if each.startswith("SELECT")]) <= 1, name
         assert len(alarm.get("Metrics", [])) - len(expressions) <= 10, name
@@ -251,6 +269,8 @@ def _resolved(value: Any, template: Template) -> Any:
             return copy.copy(template["Parameters"][name]["Default"])
         case {"Ref": _} | {"Fn::GetAtt": _}:
             return target(value)
+        case {"Fn::Sub": text}:
+            return substituted(text)
         case {"Fn::If": [_, first, _]}:
             return f"arn:aws:sns:eu-central-1:123456789012:{target(first)}"
         case dict():

@@ -47,7 +47,7 @@ def test_the_dashboard_refers_only_to_what_is_there(translated: Template) -> Non
     (properties,) = of_type(translated, DASHBOARD).values()
     body = properties["DashboardBody"]["Fn::Sub"]
     names = {part.partition("}")[0].partition(".")[0] for part in body.split("${")[1:]}
-    assert names - translated["Resources"].keys() == {"AWS::Region"}
+    assert names - translated["Resources"].keys() == {"AWS::Region", "MetricsNamespace"}
 
 
 def test_the_questions_stand_from_top_to_bottom(translated: Template) -> None:

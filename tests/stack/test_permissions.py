@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any
 
 import boto3
 import pytest
 
 from lambda_once.core.clock import Deadline
+from lambda_once.core.keys import token as token_of
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
@@ -69,6 +71,26 @@ def wish(key: str, attempt: str) -> Acquire:
 def complete(key: str, chunks: Chunks | None) -> Finish:
     """The completion of what the first attempt did."""
     return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, KEPT_UNTIL, "w")
+
+
+def parts_condition(translated: Template, policy: str) -> dict[str, Any]:
+    """Return the condition under which *policy* allows BatchWriteItem."""
+    (statement,) = [
+        statement
+        for name, statement in statements(translated)
+        if name == policy and "dynamodb:BatchWriteItem" in listed(statement["Action"])
+    ]
+    assert listed(statement["Action"]) == ["dynamodb:BatchWriteItem"], "its condition is for no other action"
+    condition: dict[str, Any] = statement["Condition"]
+    return condition
+
+
+def may_write(condition: dict[str, Any], keys: list[str]) -> bool:
+    """Tell whether IAM lets these partition keys pass (IAM user guide, condition operators)."""
+    assert condition.keys() == {"ForAllValues:StringLike", "Null"}
+    assert condition["Null"] == {"dynamodb:LeadingKeys": "false"}
+    patterns = condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    return bool(keys) and all(any(fnmatchcase(key, pattern) for pattern in patterns) for key in keys)
 
 
 def noted(client: Any) -> set[str]:
@@ -175,6 +197,31 @@ def test_functions_may_do_what_the_store_does(
     assert allowed(translated, "TokenAccess") == (made - LISTING) | batches
 
 
+@pytest.mark.parametrize("policy", ["TokenAccess", "TokenOperation"])
+def test_nobody_may_put_or_delete_a_token(deployed: Deployed, translated: Template, policy: str) -> None:
+    """BatchWriteItem does both: it is allowed for the keys of parts, which no token has."""
+    condition = parts_condition(translated, policy)
+    written: list[list[str]] = []
+
+    def note(params: Any, **_: Any) -> None:
+        (puts,) = json.loads(params["body"])["RequestItems"].values()
+        written.append([put["PutRequest"]["Item"]["lockToken"]["S"] for put in puts])
+
+    client = deployed.client("dynamodb")
+    client.meta.events.register("before-call.dynamodb.BatchWriteItem", note)
+    store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+    assert isinstance(store.acquire([wish("large", "a1")], deadline)[0], Won)
+    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written()]
+    assert written
+    assert all(may_write(condition, keys) for keys in written)
+    hostile = token_of("orders", "charge", "a#b", "c#d#e")
+    for tokens in ([hostile], ["orders/charge/5"], [*written[0], "orders/charge/5"], []):
+        assert not may_write(condition, tokens), tokens
+    for key in ("orders/charge/5#a1#0", "orders/charge/5#a1#w1#0"):
+        assert may_write(condition, [key])
+
+
 def test_operators_may_list_read_and_settle(deployed: Deployed, translated: Template) -> None:
     """What operators may do are the calls of the store and of `find`; they acquire no batches."""
     made = actions_of_every_verb(deployed) | actions_of_a_search(deployed)
@@ -234,6 +281,7 @@ def test_the_deployed_policy_allows_what_the_template_says(deployed: Deployed, t
     arn = deployed.outputs["TokenAccessPolicy"]
     version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
     document = iam.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]["Document"]
-    (statement,) = document["Statement"]
-    assert set(statement["Action"]) == allowed(translated, "TokenAccess")
-    assert statement["Resource"] == deployed.outputs["TokenTableArn"]
+    found = document["Statement"]
+    actions = {action for statement in found for action in listed(statement["Action"])}
+    assert actions == allowed(translated, "TokenAccess")
+    assert {statement["Resource"] for statement in found} == {deployed.outputs["TokenTableArn"]}

@@ -20,7 +20,7 @@ ASYNCHRONOUS = {"sns.amazonaws.com", "events.amazonaws.com", "s3.amazonaws.com"}
 def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
     """Return the properties of each resource of *kind* by its logical id."""
     resources = template["Resources"].items()
-    return {name: resource["Properties"] for name, resource in resources if resource["Type"] == kind}
+    return {name: resource.get("Properties", {}) for name, resource in resources if resource["Type"] == kind}
 
 
 def queue_mappings(translated: Template) -> list[dict[str, Any]]:
@@ -107,6 +107,11 @@ def test_the_table_is_protected(translated: Template) -> None:
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["SSESpecification"] == {"SSEEnabled": True}
+    for each in of_type(translated, "AWS::DynamoDB::Table").values():
+        assert each["DeletionProtectionEnabled"] == {"Fn::If": ["KeepsTables", True, False]}
+    assert translated["Conditions"]["KeepsTables"] == {
+        "Fn::Equals": [{"Ref": "TableDeletionPolicy"}, "Retain"]
+    }
     assert table["BillingMode"] == "PAY_PER_REQUEST"
 
 
@@ -144,6 +149,42 @@ def test_queues_report_single_failures_and_have_dead_letters(translated: Templat
         *("ReceiptsDeadLetters", "LoyaltyDeadLetters"),
     }
     assert len(dead_letters) == len(mappings)
+
+
+def test_logs_stay_as_long_as_the_tokens_that_they_settle(translated: Template) -> None:
+    """What becomes of the tables becomes of the functions' log."""
+    logs = translated["Resources"]["Logs"]
+    assert logs["DeletionPolicy"] == logs["UpdateReplacePolicy"] == {"Ref": "TableDeletionPolicy"}
+    assert translated["Outputs"]["LogGroupName"]["Value"] == {"Ref": "Logs"}
+
+
+def test_queues_are_worked_within_bounds(translated: Template) -> None:
+    """A full queue takes no more functions at once than the parameter allows."""
+    for mapping in queue_mappings(translated):
+        assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaximumConcurrency"}}
+    parameter = translated["Parameters"]["MaximumConcurrency"]
+    assert (parameter["MinValue"], parameter["MaxValue"]) == (2, 1_000)  # Lambda API, ScalingConfig
+
+
+def test_what_customers_are_told_is_encrypted_at_rest(translated: Template) -> None:
+    """Queues and topics; the alarms' topic has no data, and alarms may not use the key."""
+    topics = of_type(translated, "AWS::SNS::Topic")
+    assert {name for name, topic in topics.items() if topic.get("KmsMasterKeyId") != "alias/aws/sns"} == {
+        "Notices"
+    }
+    assert all(queue["SqsManagedSseEnabled"] for queue in of_type(translated, "AWS::SQS::Queue").values())
+
+
+def test_the_api_is_throttled_and_logged(translated: Template) -> None:
+    """Each request is logged as one JSON line, without what the caller sent."""
+    (stage,) = of_type(translated, "AWS::ApiGatewayV2::Stage").values()
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
+    settings = stage["AccessLogSettings"]
+    assert settings["DestinationArn"] == {"Fn::GetAtt": ["OrdersApiLogs", "Arn"]}
+    line = json.loads(settings["Format"])
+    assert {"requestId", "sourceIp", "route", "status"} <= line.keys()
+    assert not [value for value in line.values() if "header" in value or "body" in value]
 
 
 def test_asynchronous_functions_keep_what_failed(translated: Template) -> None:

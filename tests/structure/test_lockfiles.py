@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-LOCKS = sorted((Path(__file__).parents[2] / "requirements").glob("*.txt"))
+ROOT = Path(__file__).parents[2]
+LAYER = ROOT / "src" / "requirements.txt"
+LOCKS = [*sorted((ROOT / "requirements").glob("*.txt")), LAYER]
 PIN = re.compile(r"^([a-z0-9][a-z0-9-]*)==([^ ]+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
@@ -22,8 +24,10 @@ def _strangers(text: str) -> list[str]:
 
 
 def test_the_locks_are_there() -> None:
-    """There is one lock an environment: demo, development, mutation tests, the SAM CLI."""
-    assert {"demo.txt", "dev.txt", "mutants.txt", "sam.txt"} == {lock.name for lock in LOCKS}
+    """There is one lock an environment: demo, development, mutation tests, the SAM CLI, and the layer."""
+    assert {"demo.txt", "dev.txt", "mutants.txt", "sam.txt", "requirements.txt"} == {
+        lock.name for lock in LOCKS
+    }
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.name))
@@ -52,3 +56,12 @@ def test_the_demo_runs_what_the_tests_ran() -> None:
     demo, dev = (next(lock for lock in LOCKS if lock.stem == stem) for stem in ("demo", "dev"))
     assert _pins(demo) <= _pins(dev)
     assert _pins(demo)
+
+
+def test_the_layer_has_what_the_tests_ran() -> None:
+    """Every pin of the layer stands in the development lock, with what it needs; boto3 is the runtime's."""
+    (dev,) = (lock for lock in LOCKS if lock.stem == "dev")
+    assert _pins(LAYER) <= _pins(dev)
+    names = {pin.partition("==")[0] for pin in _pins(LAYER)}
+    assert names >= {"aws-lambda-powertools", "jmespath", "pydantic", "pydantic-core", "python-ulid"}
+    assert not names & {"boto3", "botocore", "aws-xray-sdk"}
