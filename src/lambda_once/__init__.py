@@ -15,7 +15,7 @@ from lambda_once.errors import (
     StoredError,
     StoreUnavailable,
 )
-from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Done, ErrorResponse, Lapsed
+from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Answer, Done, ErrorResponse, Lapsed
 from lambda_once.runner.attempt import Attempt
 from lambda_once.runner.outcomes import Replayed
 from lambda_once.stores.memory import MemoryStore
@@ -26,6 +26,7 @@ __all__ = [
     "RELEASE",
     "STORE",
     "UNKNOWN",
+    "Answer",
     "Attempt",
     "Done",
     "ErrorResponse",

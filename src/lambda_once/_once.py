@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
-from lambda_once.errors import Misconfigured
 from lambda_once.faces import settings as options_of
 from lambda_once.faces.host import Host
 from lambda_once.faces.settings import Settings, settings_of
+from lambda_once.faces.validation import check_decorated, check_parts, sound_hooks
 from lambda_once.observability.powertools import Reporter
 from lambda_once.runner.attempt import Attempt, current_attempt
 
@@ -86,14 +85,18 @@ class Once:
         hooks: tuple[Hook, ...] | list[Hook] = (),
         **policies: Unpack[Policies],
     ) -> None:
-        for hook in hooks:
-            if inspect.iscoroutinefunction(hook):
-                raise Misconfigured(
-                    f"{hook!r} is a coroutine function: a hook is a plain one, of one argument"
-                )
-        reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=hooks)
+        self._defaults = settings_of(Settings(), policies, options_of.POLICIES, besides=options_of.PARTS)
+        check_parts(
+            table=table,
+            client=client,
+            store=store,
+            service=service,
+            metrics=metrics,
+            logger=logger,
+            tracer=tracer,
+        )
+        reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
         self._host = Host(table, client, store, reporter)
-        self._defaults = settings_of(Settings(), policies, options_of.POLICIES)
 
     @overload
     def sqs(
@@ -132,7 +135,7 @@ class Once:
         """
         from lambda_once.faces.records import sqs_handler
 
-        return self._decorator(sqs_handler, options_of.QUEUE, f, options)
+        return self._decorator("once.sqs", sqs_handler, options_of.QUEUE, f, options)
 
     @overload
     def sns(self, f: Callable[[SNSEventRecord, C], object], /) -> Handler[Event, C, None]: ...
@@ -161,7 +164,7 @@ class Once:
         """Make a function of one notification into a handler of SNS events, which raises where it failed."""
         from lambda_once.faces.records import sns_handler
 
-        return self._decorator(sns_handler, options_of.RECORDS, f, options)
+        return self._decorator("once.sns", sns_handler, options_of.RECORDS, f, options)
 
     @overload
     def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -184,7 +187,7 @@ class Once:
         """Make a handler of EventBridge, S3, direct or Step Functions events take effect once for each."""
         from lambda_once.faces.events import event_handler
 
-        return self._decorator(event_handler, options_of.EVENT, f, options)
+        return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
 
     @overload
     def api_gateway(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -214,7 +217,7 @@ class Once:
         """
         from lambda_once.faces.api import api_handler
 
-        return self._decorator(api_handler, options_of.API, f, options)
+        return self._decorator("once.api_gateway", api_handler, options_of.API, f, options)
 
     def route(
         self,
@@ -255,7 +258,7 @@ class Once:
         """Make a function or method, plain or async, take effect once for each key of its arguments."""
         from lambda_once.faces.functions import protected_function
 
-        return self._decorator(protected_function, options_of.EVENT, f, options)
+        return self._decorator("once.function", protected_function, options_of.EVENT, f, options)
 
     def begin(
         self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
@@ -297,9 +300,17 @@ class Once:
         return self._host.using(store, clock)
 
     def _decorator(
-        self, face: Callable[..., Any], allowed: frozenset[str], function: Any, options: Mapping[str, Any]
+        self,
+        name: str,
+        face: Callable[..., Any],
+        allowed: frozenset[str],
+        function: Any,
+        options: Mapping[str, Any],
     ) -> Any:
         settings = settings_of(self._defaults, options, allowed)
-        if function is None:
-            return lambda f: face(self._host, f, settings)
-        return face(self._host, function, settings)
+
+        def decorate(f: Any) -> Any:
+            check_decorated(name, f, settings.name)
+            return face(self._host, f, settings)
+
+        return decorate if function is None else decorate(function)

@@ -38,11 +38,7 @@ def parsed(expression: str) -> Callable[[object], object]:
 
     Raises Misconfigured for an expression that cannot be parsed, and for a function that there is not.
     """
-    try:
-        root: Node = jmespath.compile(expression).parsed
-    except JMESPathError as error:
-        where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
-        raise Misconfigured(f"{expression!r} is no JMESPath expression{where}: correct it") from None
+    root = _compiled(expression)
     for name in _functions(root):
         if name not in _Functions.FUNCTION_TABLE:
             raise Misconfigured(f"{expression!r}: there is no JMESPath function {name}(): correct the name")
@@ -74,6 +70,14 @@ def _path(node: Node) -> str | None:
             return None if None in steps else ".".join(map(str, steps))
         case _:
             return None
+
+
+def _compiled(expression: str) -> Node:
+    try:
+        return jmespath.compile(expression).parsed
+    except JMESPathError as error:
+        where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
+        raise Misconfigured(f"{expression!r} is no JMESPath expression{where}: correct it") from None
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types
@@ -142,3 +146,33 @@ def _functions(node: object) -> Iterator[str]:
             yield node["value"]
         for child in node["children"]:
             yield from _functions(child)
+
+
+def root_names(expression: str) -> frozenset[str]:
+    """
+    Return the names that *expression* must find at the root of what it searches.
+
+    Without those that it may do without, on a side of ``||`` or in ``not_null``. Raises `Misconfigured` as
+    `parsed` does.
+    """
+    return frozenset(_root_names(_compiled(expression)))
+
+
+def _root_names(node: Node) -> Iterator[str]:
+    children: list[Node] = node["children"]
+    match node["type"]:
+        case "field":
+            yield node["value"]
+            return
+        case "subexpression" | "pipe" | "index_expression" | "flatten":
+            heads = children[:1]
+        case "projection" | "value_projection" | "filter_projection":
+            heads = children[:1]
+        case "multi_select_list" | "multi_select_dict" | "key_val_pair":
+            heads = children
+        case "function_expression" if node["value"] != _CHOOSES_AMONG_ITS_ARGUMENTS:
+            heads = children
+        case _:
+            heads = []
+    for head in heads:
+        yield from _root_names(head)

@@ -65,4 +65,10 @@ def _s3(event: Mapping[str, list[object]]) -> Unit:
 
 
 def _direct(event: object, request_id: str | None) -> Unit:
-    return Unit(event, event if isinstance(event, Mapping) else _NONE, event, request_id, itself)
+    envelope = event if isinstance(event, Mapping) else _NONE
+    return Unit(event, envelope, event, request_id, itself, parsed=_is_json(event))
+
+
+def _is_json(event: object) -> bool:
+    """Tell whether *event* is as Lambda delivers it, and no model that a parser outside has made of it."""
+    return event is None or isinstance(event, Mapping | list | str | int | float)

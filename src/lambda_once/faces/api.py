@@ -16,6 +16,7 @@ from lambda_once.faces.events import dressed
 from lambda_once.faces.handlers import called, executed, explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.settings import FOR_API, FOR_HASHED_API
+from lambda_once.faces.validation import check_of_one
 from lambda_once.policies import ErrorResponse
 from lambda_once.runner.outcomes import Replayed
 
@@ -117,8 +118,9 @@ class HttpProtection:
 
 def api_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that answers a repeated request with the stored response."""
-    protection = HttpProtection(host, settings, name_of(function))
     work = with_context(function)
+    check_of_one(settings, "the event")
+    protection = HttpProtection(host, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)

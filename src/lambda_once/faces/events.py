@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.typed import codec_for
 from lambda_once.events import event as source
 from lambda_once.faces.handlers import executed, explained_by, handler_like, with_context
-from lambda_once.faces.protection import Protection, name_of, return_annotation
+from lambda_once.faces.protection import Protection, name_of, result_type
+from lambda_once.faces.validation import check_of_one
 from lambda_once.runner.outcomes import Replayed
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 def event_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* once for each unit of its event."""
-    returns = return_annotation(function) if settings.returns is None else settings.returns
-    protection = Protection(host, settings, settings.plan(codec_for(returns)), name_of(function))
     work = with_context(function)
+    check_of_one(settings, "the event")
+    plan = settings.plan(codec_for(result_type(function, settings)))
+    protection = Protection(host, settings, plan, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         results = []

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.core.typed import codec_for
 from lambda_once.errors import Misconfigured
 from lambda_once.events.payload import payload_of
 from lambda_once.events.unit import Unit, itself
 from lambda_once.faces.events import dressed
 from lambda_once.faces.handlers import explained_by
-from lambda_once.faces.protection import Given, Protection, name_of, return_annotation
+from lambda_once.faces.protection import Given, Protection, name_of, result_type
+from lambda_once.faces.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.engine import off_loop
 from lambda_once.runner.outcomes import Replayed
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 def protected_function(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return *function*, plain or async, so that it takes effect once for each key of its arguments."""
     _check(function, settings)
-    returns = return_annotation(function) if settings.returns is None else settings.returns
-    protection = Protection(host, settings, settings.plan(codec_for(returns)), name_of(function))
-    bind = functools.partial(_unit, inspect.signature(function), is_method(function))
+    plan = settings.plan(codec_for(result_type(function, settings)))
+    protection = Protection(host, settings, plan, name_of(function))
+    bind = functools.partial(_unit, signature_of(function), is_method(function))
 
     def explain(given: Any) -> list[Explanation]:
         from lambda_once.faces.explaining import of_call
@@ -64,27 +66,17 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
 
 def is_method(function: Callable[..., Any]) -> bool:
     """Tell whether *function* is written to be a method: its first parameter is self or cls."""
-    first = next(iter(inspect.signature(function).parameters), None)
-    return first in ("self", "cls")
+    return is_self(next(iter(signature_of(function).parameters), None))
 
 
 def _check(function: Callable[..., Any], settings: Settings) -> None:
-    try:
-        inspect.signature(function)
-    except (TypeError, ValueError) as error:
-        raise Misconfigured(
-            f"{function!r} does not tell its parameters: wrap it in a def, and protect that"
-        ) from error
-    if isinstance(function, staticmethod | classmethod):
-        raise Misconfigured("put @staticmethod and @classmethod outside: above @once.function")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise Misconfigured(
-            f"{function.__qualname__} is a generator: its values cannot be stored and replayed"
-        )
+    check_named(function, settings.name)
+    check_not_generator(function)
+    check_of_call(settings, function)
     if is_method(function) and settings.key is None and settings.scope is None:
         raise Misconfigured(
-            f"{function.__qualname__} is a method, and the object of the call does not count for the key: "
-            "two tenants' objects would share tokens. Give key= or scope="
+            f"{title(function)} is a method, and its object does not count for the key: "
+            "the objects of two tenants would share tokens. Pass key= or scope="
         )
 
 
@@ -102,6 +94,15 @@ def _unit(
         named.pop(next(iter(named)))
     payload = {name: payload_of(value) for name, value in named.items()}
     return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
+
+
+_OF_ATTEMPT: Final = frozenset(
+    {
+        *("acomplete", "aextend", "atransact", "complete", "created", "downstream_key", "extend"),
+        *("fence", "id", "lease", "replayed", "result", "token", "transact"),
+    }
+)
+"""What an attempt or a replayed outcome has, and the context manager has not."""
 
 
 class Begun:
@@ -143,6 +144,17 @@ class Begun:
             if isinstance(self._inside, Attempt):
                 await off_loop(self._host.engine.left, self._inside, error)
 
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_ATTEMPT:
+                raise Misconfigured(
+                    f"once.begin(...).{name}: the attempt is what `with once.begin(...) as attempt:` gives"
+                )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+
     def _call(self, stack: ExitStack) -> Call:
         return self._protection.call(self._unit, stack.enter_context(self._host.invocation()))
 
@@ -158,7 +170,10 @@ def begun(
 ) -> Begun:
     """Return the explicit form; *caller* is the frame that asks for it, and gives it its default name."""
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
-    plan = settings.plan(codec_for(Any if settings.returns is None else settings.returns))
+    returns: object = Any
+    if settings.returns is not None:
+        returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
+    plan = settings.plan(codec_for(returns))
     return Begun(host, Protection(host, settings, plan, name), unit_of_key(key, scope, payload))
 
 

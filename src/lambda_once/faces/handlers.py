@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.signatures import title
 from lambda_once.errors import Misconfigured
 from lambda_once.faces import loops
+from lambda_once.faces.validation import takes_context
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +24,10 @@ _SIGNATURE = inspect.Signature(
         inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
     ]
 )
+
+
+_MISSING: Final = object()
+"""No event was given: `None` may be one."""
 
 
 class Explainer:
@@ -50,7 +56,12 @@ def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]
     """Return *handle* as a Lambda handler with the names and docs of *function*, and its own signature."""
 
     @functools.wraps(function)
-    def handler(event: Any, context: Any = None) -> Any:
+    def handler(event: Any = _MISSING, context: Any = None, **others: Any) -> Any:
+        if event is _MISSING or others:
+            raise Misconfigured(
+                f"{title(function)} is a Lambda handler by its decorator: call it with event and context. "
+                "For the record_handler of Powertools' BatchProcessor use once.function"
+            )
         return handle(event, context)
 
     handler.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
@@ -59,19 +70,9 @@ def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]
 
 
 def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return *function* as one of two arguments, whether or not it takes the context."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise Misconfigured(f"{function.__qualname__} is a generator: Lambda calls it once and drives none")
-    positional = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
-    if len(positional) > 1 or variadic:
+    """Return *function* as one of two arguments, whether or not it takes the context (`takes_context`)."""
+    if takes_context(function):
         return function
-    if not positional:
-        raise Misconfigured(f"{function.__qualname__} takes no argument: it gets what is to be worked")
     if inspect.iscoroutinefunction(function):
 
         async def awaiting(subject: Any, _context: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.values import value
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lambda_once.stores.contract import Store
+
+_YES: Final = ("1", "y", "yes", "t", "true", "on")
+_NO: Final = ("0", "n", "no", "f", "false", "off")
+"""The words that Powertools takes for true and false (`shared.functions.strtobool`)."""
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -49,7 +53,7 @@ class Host:
         self._stage: Stage | None = None
         """The stage that the engines were made on."""
         self._lock = threading.Lock()
-        self._warned = False
+        self._warned: set[Happening] = set()
 
     @property
     def service(self) -> str:
@@ -68,8 +72,17 @@ class Host:
 
     @property
     def disabled(self) -> bool:
-        """Whether LAMBDA_ONCE_DISABLED says that everything runs and nothing is stored."""
-        return os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower() in ("1", "true", "yes", "on")
+        """
+        Whether LAMBDA_ONCE_DISABLED says that everything runs and nothing is stored.
+
+        Raises `Misconfigured` for a word that is neither yes nor no.
+        """
+        word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
+        if word and word not in _YES and word not in _NO:
+            raise Misconfigured(
+                f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
+            )
+        return word in _YES
 
     @property
     def engine(self) -> Engine:
@@ -105,7 +118,10 @@ class Host:
             outer.of(self) if outer is not None and inside else invocation_of(context, self.clock, self)
         )
         if not invocation.known:
-            self._warn_of_time()
+            self._warn(
+                Happening.NO_INVOCATION,
+                "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
+            )
         before = set_invocation(invocation)
         try:
             yield invocation
@@ -130,15 +146,20 @@ class Host:
         details = Details(Happening.MISCONFIGURED, error=type(error).__name__, reason=str(error))
         self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
-    def _warn_of_time(self) -> None:
-        if not self._warned:
-            self._warned = True
-            reason = "no context tells the remaining time, 900 s are assumed: use once.invocation(context)"
-            self.reporter.log(Details(Happening.NO_INVOCATION, reason=reason))
+    def _warn(self, happening: Happening, reason: str) -> None:
+        """Log a warning once an environment."""
+        if happening not in self._warned:
+            self._warned.add(happening)
+            self.reporter.log(Details(happening, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._stage is None else self._stage.engine
         if not disabled:
+            if not self.reporter.named:
+                self._warn(
+                    Happening.NO_SERVICE,
+                    "tokens begin with service_undefined: set POWERTOOLS_SERVICE_NAME, or pass service=",
+                )
             return make(self._real_store(), self.clock, self.reporter)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
         self.reporter.log(Details(Happening.DISABLED, reason=reason))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, without
 from lambda_once.core.fields import fields_of, printed, selected
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
+from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
-from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.errors import KeyMissing, OnceError
 from lambda_once.events.unit import NOTHING, itself
 from lambda_once.observability.details import Details
 from lambda_once.runner.admission import refusal
@@ -52,12 +53,6 @@ class Protection:
     plan: Plan
     default_name: str
     """``module.qualname``, or nothing; the Lambda function's name comes before it."""
-
-    def __post_init__(self) -> None:
-        if not self.default_name and self.settings.name is None:
-            raise Misconfigured(
-                "what is protected has no name of its own (a partial?): give name=, or write a def"
-            )
 
     @property
     def name(self) -> str:
@@ -184,14 +179,16 @@ def named(qualified: str) -> str:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return ``module.qualname``; nothing for what has no name, such as a partial."""
-    qualname = getattr(function, "__qualname__", None)
-    return f"{function.__module__}.{qualname}" if qualname else ""
+    """Return ``module.qualname``; what has no name, such as a partial, has ``name=`` instead."""
+    return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
 
 
-def return_annotation(function: Callable[..., Any]) -> object:
-    """Return *function*'s return annotation, or Any where there is none or its names cannot be resolved."""
-    try:
-        return get_type_hints(function).get("return", Any)
-    except (NameError, TypeError, AttributeError):
-        return Any
+def result_type(function: Callable[..., Any], settings: Settings) -> object:
+    """
+    Return what duplicates of *function* get back: ``returns=``, or its return annotation, or Any.
+
+    Raises `Misconfigured` where that cannot be resolved.
+    """
+    if settings.returns is None:
+        return return_type(function)
+    return resolved(settings.returns, function, "returns=")

@@ -14,6 +14,7 @@ from lambda_once.faces.batch import Batch, Job, Left
 from lambda_once.faces.handlers import explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.subjects import BadRecord, Subjects
+from lambda_once.faces.validation import check_of_one
 from lambda_once.observability.details import Details, Happening
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Records:
         self.host = host
         self._concurrency = settings.concurrency
         self._function = with_context(function)
+        check_of_one(settings, "the record" if settings.model is None else "the model")
         self._retried = retried
         self.subjects = Subjects(settings.model)
         self.protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from lambda_once.core.keys import compile_expression
+from lambda_once.core.signatures import accepts, is_async
 from lambda_once.core.values import replace, value
 from lambda_once.errors import Misconfigured
 from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
@@ -27,6 +27,8 @@ FOR_HASHED_API = timedelta(minutes=5)
 
 POLICIES = frozenset({"keep", "lease", "on_error", "on_lapse", "on_in_progress", "on_store_outage", "cache"})
 """What `Once` takes for all its decorators."""
+PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"})
+"""What `Once` takes beside them."""
 KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
@@ -82,18 +84,23 @@ class Settings:
         )
 
 
-def settings_of(defaults: Settings, options: Mapping[str, Any], allowed: frozenset[str]) -> Settings:
+def settings_of(
+    defaults: Settings,
+    options: Mapping[str, Any],
+    allowed: frozenset[str],
+    *,
+    besides: frozenset[str] = frozenset(),
+) -> Settings:
     """
     Lay a decorator's *options* over *defaults*.
 
     Raises `Misconfigured` for an option that this decorator does not take, and for a value that
-    cannot be meant: when the decorator is made, not when the first event comes.
+    cannot be meant: when the decorator is made, not when the first event comes. *besides*: what else
+    there is, for the message.
     """
     unknown = sorted(options.keys() - allowed)
     if unknown:
-        raise Misconfigured(
-            f"there is no option {', '.join(unknown)} here; the options are {', '.join(sorted(allowed))}"
-        )
+        raise Misconfigured(_unknown(unknown, sorted(allowed | besides)))
     settings = replace(defaults, **_frozen(options))
     for name, problem in _problems(settings):
         raise Misconfigured(f"{name}={getattr(settings, name)!r}: {problem}")
@@ -106,6 +113,14 @@ def settings_of(defaults: Settings, options: Mapping[str, Any], allowed: frozens
         if isinstance(selector, str):
             compile_expression(selector, what)
     return settings
+
+
+def _unknown(names: list[str], options: list[str]) -> str:
+    import difflib
+
+    likely = difflib.get_close_matches(names[0], options, n=1)
+    hint = f" (did you mean {likely[0]}?)" if likely else ""
+    return f"there is no option {', '.join(names)} here{hint}; the options are {', '.join(options)}"
 
 
 def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +160,7 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
             yield name, f"give one of {', '.join(allowed)}"
     for name, least in (("cache", 0), ("concurrency", 1)):
         value = getattr(settings, name)
-        if not isinstance(value, int) or value < least:
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
             yield name, f"give a whole number, {least} or more"
     yield from _keying_problems(settings)
     yield from _answering_problems(settings)
@@ -156,12 +171,23 @@ def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:
         value = getattr(settings, name)
         if not (value is None or isinstance(value, frozenset)):
             yield name, "give several: a set or a list"
-    for name in ("on_replay", "problem"):
+    for name, what, arguments in (
+        ("on_replay", "two arguments, the result and a Replayed", 2),
+        ("problem", "one argument, the Problem", 1),
+    ):
         value = getattr(settings, name)
-        if not (value is None or callable(value)):
+        if value is None:
+            continue
+        if not callable(value):
             yield name, "give a callable"
+        elif is_async(value):
+            yield name, "give a plain def: an async one would not be awaited"
+        elif not accepts(value, *[object()] * arguments):
+            yield name, f"it must accept {what}"
     if not _is_on_error(settings.on_error):
         yield "on_error", "give RELEASE, STORE, HOLD, {ExceptionType: one of them}, or a plain callable"
+    elif callable(settings.on_error) and not accepts(settings.on_error, object()):
+        yield "on_error", "it must accept one argument, the exception"
 
 
 def _is_several(value: object) -> bool:
@@ -171,9 +197,7 @@ def _is_several(value: object) -> bool:
 def _is_on_error(value: object) -> bool:
     if isinstance(value, Mapping):
         return all(_is_exception(kind) and isinstance(policy, Policy) for kind, policy in value.items())
-    plain_callable = (
-        callable(value) and not isinstance(value, type) and not inspect.iscoroutinefunction(value)
-    )
+    plain_callable = callable(value) and not isinstance(value, type) and not is_async(value)
     return isinstance(value, Policy) or plain_callable
 
 

@@ -45,6 +45,7 @@ class Happening(StrEnum):
     PROBE_FAILED = "once.probe_failed"
     POLICY_FAILED = "once.policy_failed"
     NO_INVOCATION = "once.no_invocation"
+    NO_SERVICE = "once.no_service"
     BATCH_DENIED = "once.batch_denied"
     REPORT_FAILED = "once.report_failed"
     OVERDUE = "once.overdue"
@@ -87,6 +88,7 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.POLICY_FAILED: Manner(logging.ERROR),  # on_error itself raised, or answered no policy
     Happening.DISABLED: Manner(logging.WARNING, "disabled"),
     Happening.NO_INVOCATION: Manner(logging.WARNING),
+    Happening.NO_SERVICE: Manner(logging.WARNING),
     Happening.BATCH_DENIED: Manner(logging.WARNING),
     Happening.REPORT_FAILED: Manner(logging.WARNING),  # a hook, metric or segment raised
     # what the watchdog sees; its metrics are measures, not counts: `operations.watchdog`

@@ -58,6 +58,11 @@ class Reporter:
     def service(self) -> str:
         return self._service or os.environ.get("POWERTOOLS_SERVICE_NAME") or "service_undefined"
 
+    @property
+    def named(self) -> bool:
+        """Whether somebody has named the service."""
+        return bool(self._service or os.environ.get("POWERTOOLS_SERVICE_NAME"))
+
     def tells(self, happening: Happening) -> bool:
         """Tell whether anybody would see its details: a hook, or a reader of the log at its level."""
         logger = self._ready_logger()

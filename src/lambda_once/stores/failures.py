@@ -94,7 +94,7 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
     elif isinstance(error, NoCredentialsError | PartialCredentialsError):
         advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
     elif isinstance(error, NoRegionError):
-        advice = "no AWS region is set: set AWS_REGION, or pass client="
+        advice = "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
     elif isinstance(error, NotDynamoDB) or code.isdigit():
         # botocore takes the HTTP status for the code of an error without a name: a page, which is not quoted.
         advice = (

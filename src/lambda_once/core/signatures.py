@@ -1,0 +1,122 @@
+"""What can be known of a function before it is called: its parameters, its return type, what it accepts."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, ForwardRef, get_type_hints
+
+from lambda_once.errors import Misconfigured
+
+AnyFunction = Callable[..., Any]
+
+
+def signature_of(function: AnyFunction, *, follow_wrapped: bool = True) -> inspect.Signature:
+    """
+    Return the parameters of *function*; its annotations are not evaluated.
+
+    Raises `Misconfigured` for what has no signature, such as some built-in functions.
+    """
+    try:
+        if sys.version_info >= (
+            3,
+            14,
+        ):  # annotations are evaluated late, and a signature would do it (PEP 649)
+            from annotationlib import Format
+
+            return inspect.signature(
+                function, follow_wrapped=follow_wrapped, annotation_format=Format.FORWARDREF
+            )
+        return inspect.signature(function, follow_wrapped=follow_wrapped)
+    except (TypeError, ValueError) as error:
+        raise Misconfigured(
+            f"the parameters of {title(function)} cannot be read: wrap it in a def, and decorate that"
+        ) from error
+
+
+def accepts(function: AnyFunction, *args: object, **kwargs: object) -> bool:
+    """Tell whether *function* can be called with *args* and *kwargs*; True where that cannot be known."""
+    try:
+        signature_of(function).bind(*args, **kwargs)
+    except Misconfigured:
+        return True
+    except TypeError:
+        return False
+    return True
+
+
+def is_async(function: object) -> bool:
+    """Tell whether to call *function* makes a coroutine: an `async def`, or an object with an async call."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004  (what is looked for is the method itself)
+    )
+
+
+def title(function: object) -> str:
+    """Return what a message calls *function*."""
+    return str(getattr(function, "__qualname__", None) or repr(function))
+
+
+def return_type(function: AnyFunction) -> object:
+    """
+    Return the return annotation of *function*, evaluated by itself; Any where there is none.
+
+    Annotations of parameters are not evaluated. Raises `Misconfigured` for one that cannot be.
+    """
+    annotation = _annotations(function).get("return", Any)
+    return resolved(annotation, function, f"the return annotation of {title(function)}")
+
+
+def resolved(annotation: object, function: AnyFunction, what: str) -> object:
+    """
+    Return *annotation* with its texts and forward references evaluated where *function* is defined.
+
+    *what* is what messages call it. Raises `Misconfigured` where a name in it is not known there.
+    """
+    inner: Any = inspect.unwrap(function)
+    names = getattr(inner, "__globals__", None)
+    if names is None:  # a partial, or an object with a call of its own
+        names = vars(sys.modules.get(getattr(inner, "__module__", None) or "", SimpleNamespace()))
+    return evaluated(annotation, names, {**_type_parameters(inner), **_enclosed(inner)}, what)
+
+
+def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, Any], what: str) -> object:
+    """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` where it cannot."""
+    if annotation is Any or isinstance(annotation, type):
+        return annotation
+    holder: Any = SimpleNamespace(__annotations__={"return": annotation})
+    try:
+        return get_type_hints(holder, dict(names), dict(local))["return"]
+    except Exception as error:
+        unknown = f" ({error.name} is not defined)" if isinstance(error, NameError) and error.name else ""
+        shown = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+        raise Misconfigured(
+            f"{what}, {shown}, cannot be resolved{unknown}, so results would come back as plain JSON: "
+            "import the name at run time, above the decorator, or pass returns=; returns=Any for plain JSON"
+        ) from error
+
+
+def _annotations(function: AnyFunction) -> Mapping[str, object]:
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(function, format=Format.FORWARDREF)
+    return getattr(function, "__annotations__", {})
+
+
+def _type_parameters(function: Any) -> dict[str, Any]:
+    return {each.__name__: each for each in getattr(function, "__type_params__", ())}
+
+
+def _enclosed(function: Any) -> dict[str, Any]:
+    """Return what *function* uses of the function that it is defined in: a class of a test, for example."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found
