@@ -13,6 +13,7 @@ IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,$(CANDIDATES),$(shell $(name) -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $(name))))
 VENV := .venv
 BIN := $(VENV)/bin
+VENVS := .venv-versions
 SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
@@ -99,6 +100,10 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Run the tests that need a DynamoDB engine (DYNAMODB_ENDPOINT=…: on that one)
 	@$(BIN)/python -m pytest -m engine
 
+.PHONY: test-versions
+test-versions: | $(BIN)/python ## Run the fast tests on every Python there is, and on the oldest packages that are allowed
+	@$(BIN)/python -m tests.versions
+
 .PHONY: chaos
 chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on DynamoDB Local (SEED=…, DURATION=seconds)
 	@$(BIN)/python -m tests.chaos.load $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--seconds $(DURATION)) \
@@ -184,5 +189,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINE)/lib .cache .aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINE)/lib .cache .aws-sam build dist
 	@find src tests examples -name __pycache__ -prune -exec rm -rf {} +

@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from lambda_once.core.annotations import is_plain
 from lambda_once.core.results import Corrupt, NotSerialisable
 from lambda_once.core.typed import codec_for
+from lambda_once.errors import Misconfigured
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
 SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")
@@ -396,3 +397,21 @@ def test_hints_that_only_type_checkers_see_are_left_alone(monkeypatch: pytest.Mo
 def test_plain_annotations_are_told_from_typed_ones(annotation: object, plain: bool) -> None:
     """An annotation is plain when JSON comes back as it says, without pydantic."""
     assert is_plain(annotation) is plain
+
+
+def test_a_pydantic_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused when the codec is made: later every result would be unavailable."""
+    monkeypatch.setattr(pydantic, "VERSION", "2.10.6")
+    with pytest.raises(Misconfigured, match=r"pydantic 2\.10\.6 cannot .* install pydantic 2\.11"):
+        codec_for(Item)
+    assert codec_for(dict).round_trip({"n": 1}) == {"n": 1}
+    monkeypatch.setattr(pydantic, "VERSION", "2.11.0b1")
+    item = Item.model_validate({"sku": "a", "amount": "1.5"})
+    assert codec_for(Item).round_trip(item) == item
+
+
+def test_dataclasses_need_no_new_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is imported after the codec was made reads nothing: the standard library does."""
+    codec = codec_for(Order)
+    monkeypatch.setattr(pydantic, "VERSION", "2.10.6")
+    assert codec.round_trip(an_order()) == an_order()

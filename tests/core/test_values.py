@@ -127,7 +127,9 @@ def test_wrong_arguments_are_refused_by_name(kind: Any) -> None:
     init = rf"^{kind.__name__}\.__init__\(\)"
     with pytest.raises(TypeError, match=rf"{init} missing 1 required .* argument: 'count'$"):
         kind("o-1")
-    with pytest.raises(TypeError, match=rf"{init} got an unexpected keyword argument 'cuont'$"):
+    with pytest.raises(
+        TypeError, match=rf"{init} got an unexpected keyword argument 'cuont'(\. Did you|$)"
+    ):  # 3.13 adds a guess
         kind("o-1", cuont=1)
     with pytest.raises(TypeError, match=rf"{init} takes from 3 to 5 positional"):
         kind("o-1", 1, None, (), "more")

@@ -271,7 +271,11 @@ def test_other_decorators_keep_the_explanation(rig: Rig) -> None:
     @rig.once.function(name="inner")
     def inner(record: Any) -> None: ...
 
-    handler = Logger(service="shop").inject_lambda_context(rig.once.sqs(name="outer")(inner))
+    @rig.once.sqs(name="outer")
+    def outer(record: Any) -> None:
+        inner(record)
+
+    handler = Logger(service="shop").inject_lambda_context(outer)
     (told,) = _explain(handler, batch(sqs_record(BODY)))
     assert (told.face, told.name) == ("once.sqs", "outer")
 

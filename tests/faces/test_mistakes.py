@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -376,24 +377,28 @@ def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyP
 
 
 def test_a_missing_service_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a service all tokens begin alike: a warning, once for each Once."""
     monkeypatch.delenv("POWERTOOLS_SERVICE_NAME", raising=False)
-    nameless = Once(store=MemoryStore())
+    nameless = Once(store=MemoryStore(), logger=logging.getLogger("nameless"))
     for key in ("a", "b"):
         nameless.run(key, len, [])
-    out = capsys.readouterr().out
-    assert out.count('"once.no_service"') == 1
-    assert "POWERTOOLS_SERVICE_NAME" in out
+    (line,) = [line for line in caplog.records if line.message == "once.no_service"]
+    assert "POWERTOOLS_SERVICE_NAME" in line.__dict__["reason"]
 
 
 @pytest.mark.parametrize("service", ["argument", "environment"])
 def test_a_named_service_is_not_warned_of(
-    service: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    service: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Either way of naming it will do."""
     if service == "environment":
         monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
-    Once(store=MemoryStore(), service="shop" if service == "argument" else None).run("a", len, [])
-    assert "once.no_service" not in capsys.readouterr().out
+    named = Once(
+        store=MemoryStore(),
+        service="shop" if service == "argument" else None,
+        logger=logging.getLogger("named"),
+    )
+    named.run("a", len, [])
+    assert "once.no_service" not in [line.message for line in caplog.records]

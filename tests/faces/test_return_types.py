@@ -87,7 +87,7 @@ def test_returns_may_be_text(rig: Rig, returns: Any) -> None:
     assert buy(1) == buy(1) == RECEIPT
 
 
-@pytest.mark.parametrize("returns", ["Hidden", list["Hidden"], "Receipt |"])  # type: ignore[valid-type]
+@pytest.mark.parametrize("returns", ["Hidden", list["Hidden"], "Receipt |"])
 def test_returns_that_cannot_be_resolved(returns: Any) -> None:
     """It is refused when decorated, and by `begin`."""
     once = Once(store=MemoryStore())

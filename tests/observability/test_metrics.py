@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +29,9 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def pending() -> Iterator[Metrics]:
     """Give the user's Metrics in the midst of an invocation, and clear what it keeps on its class."""
     metrics = Metrics(namespace="Shop", service="shop")
-    metrics.set_default_dimensions(stage="prod")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # older Powertools warn of every default dimension
+        metrics.set_default_dimensions(stage="prod")
     metrics.add_metric(name="Sold", unit="Count", value=3)
     yield metrics
     metrics.clear_default_dimensions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -10,16 +11,27 @@ from lambda_once.core.annotations import built, is_plain
 from lambda_once.core.forms import plain
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.values import value
+from lambda_once.errors import Misconfigured
+
+_OLDEST = (2, 11)
+"""The pydantic that first reads by names of fields whatever the configuration of a model (by_name=)."""
 
 
 def codec_for(annotation: object) -> Codec:
     """
     Return the codec of ``returns=`` or of a return annotation, as `typing.get_type_hints` gives it.
 
-    Annotations that JSON satisfies (None, str, dict, list[int], Mapping, any TypedDict), that are missing or
-    still text, and that nothing can describe, get plain JSON. The others get pydantic's TypeAdapter, or where
-    pydantic is not installed, nested dataclasses by the standard library; pydantic is imported at first use.
+    Annotations that JSON satisfies (None, str, dict, list[int], Mapping, any TypedDict), that are missing,
+    and that nothing can describe, get plain JSON. The others get pydantic's TypeAdapter, or where pydantic is
+    not installed, nested dataclasses by the standard library; pydantic is imported at first use. Raises
+    `Misconfigured` where a pydantic that is too old for it has been imported.
     """
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is not None and not _is_new_enough(pydantic) and not is_plain(annotation):
+        raise Misconfigured(
+            f"pydantic {pydantic.VERSION} cannot read results by the names of their fields: "
+            "install pydantic 2.11 or newer, or pass returns=Any for plain JSON"
+        )
     return Codec(annotation)
 
 
@@ -123,10 +135,17 @@ def _typed(annotation: object) -> _Form:
         import pydantic
     except ImportError:
         return _ByStandardLibrary(annotation)
+    if not _is_new_enough(pydantic):
+        return _ByStandardLibrary(annotation)
     try:
         return _ByPydantic(_adapter(pydantic, annotation))
     except Exception:  # noqa: BLE001  # pydantic has many words for "no schema"; all mean plain JSON
         return _Untyped()
+
+
+def _is_new_enough(pydantic: Any) -> bool:
+    major, minor, *_ = pydantic.VERSION.split(".")
+    return (int(major), int(minor)) >= _OLDEST
 
 
 def _adapter(pydantic: Any, annotation: object) -> Any:

@@ -12,7 +12,7 @@ from lambda_once.core.keys import is_nothing, labels_of, select, select_from, to
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
-from lambda_once.errors import KeyMissing, OnceError
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events.unit import NOTHING, itself
 from lambda_once.observability.details import Details
 from lambda_once.runner.admission import refusal

@@ -1,0 +1,55 @@
+"""Which environments `make test-versions` tests."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+
+import pytest
+
+from tests.versions import FAST, ROOT, at_least, candidates, environments, pythons
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PYTHONS = {(3, 13): "/b/python", (3, 11): "/a/python"}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "pinned"),
+    [
+        ("boto3>=1.34.32", "boto3==1.34.32"),
+        ("pydantic>=2.4,<3", "pydantic==2.4"),
+        ("aws-lambda-powertools[tracer]>=3.29,<4", "aws-lambda-powertools[tracer]==3.29"),
+    ],
+)
+def test_a_lower_bound_is_pinned(requirement: str, pinned: str) -> None:
+    """Name and extras stay."""
+    assert at_least(requirement) == pinned
+
+
+@pytest.mark.parametrize("requirement", ["boto3", "boto3<2", "boto3==1.2"])
+def test_every_requirement_has_a_lower_bound(requirement: str) -> None:
+    """What has none could not be tested at it."""
+    with pytest.raises(ValueError, match="lower bound"):
+        at_least(requirement)
+
+
+def test_the_oldest_packages_meet_the_oldest_python() -> None:
+    """Each requirement of the package and of its extras is pinned there, and the newest run everywhere."""
+    oldest, *newest = environments(PROJECT, PYTHONS)
+    assert (oldest.name, oldest.python) == ("oldest", "/a/python")
+    names = {package.split("==")[0] for package in oldest.packages if "==" in package}
+    assert {"aws-lambda-powertools", "jmespath", "boto3", "pydantic", "click", "rich", "python-ulid"} <= names
+    assert [(each.name, each.python) for each in newest] == [("3.11", "/a/python"), ("3.13", "/b/python")]
+    assert not any("==" in package for each in newest for package in each.packages)
+
+
+def test_the_pythons_of_this_machine_are_found() -> None:
+    """The one that runs the tests, at least; what does not run, or is older than 3.11, is left out."""
+    found = pythons([*candidates(), "/no/such/python"])
+    assert sys.version_info[:2] in found
+    assert min(found) >= (3, 11)
+
+
+def test_the_fast_folders_are_there() -> None:
+    """A folder that was renamed must not be left out silently."""
+    assert [folder for folder in FAST if not (ROOT / folder).is_dir()] == []

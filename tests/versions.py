@@ -1,0 +1,142 @@
+"""
+Run the fast tests on every Python of this machine, and on the oldest packages that pyproject.toml allows.
+
+``make test-versions``. Each environment is a folder in .venv-versions, made when its packages change: one
+with the lower bound of each dependency, on the oldest Python, and one a Python with the newest. pytest's own
+summary is printed for each; the exit code is 1 where one failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENTS = ROOT / ".venv-versions"
+FAST = ("tests/core", "tests/events", "tests/faces", "tests/observability", "tests/runner", "tests/testing")
+"""Folders whose tests need no engine, no command line and no page."""
+TOOLS = ("hypothesis", "moto", "pytest", "pyyaml")
+"""What these tests need beside the package, at the newest version, out of the group dev or demo."""
+OLDEST = (3, 11)
+
+_BOUND = re.compile(r"^(?P<name>[\w.-]+)(?P<extras>\[[\w,-]+\])?>=(?P<least>[\w.]+)")
+_VERSION = "import sys; print(*sys.version_info[:2], sys.executable)"
+
+
+class Environment(NamedTuple):
+    """A Python and what is installed for it."""
+
+    name: str
+    python: str
+    packages: tuple[str, ...]
+
+
+def at_least(requirement: str) -> str:
+    """Return *requirement* pinned to its lower bound. Raises ValueError where it has none."""
+    found = _BOUND.match(requirement)
+    if found is None:
+        raise ValueError(f"{requirement}: give it a lower bound")
+    return f"{found['name']}{found['extras'] or ''}=={found['least']}"
+
+
+def required(project: Mapping[str, Any]) -> list[str]:
+    """Return what the package of *project* requires, all extras included, each once."""
+    extras: Mapping[str, list[str]] = project["project"]["optional-dependencies"]
+    return [
+        *dict.fromkeys(
+            [*project["project"]["dependencies"], *(each for of in extras.values() for each in of)]
+        )
+    ]
+
+
+def tools(project: Mapping[str, Any]) -> list[str]:
+    """Return the requirements of `TOOLS`, and Powertools' parser, as *project* has them."""
+    groups = project["dependency-groups"]
+    listed = [each for group in ("demo", "dev") for each in groups[group] if isinstance(each, str)]
+    found = [each for each in listed if re.split(r"[\[>=]", each)[0] in TOOLS]
+    return [*found, "aws-lambda-powertools[parser]"]
+
+
+def environments(project: Mapping[str, Any], pythons: Mapping[tuple[int, int], str]) -> list[Environment]:
+    """Return what is to be tested with *pythons*, the executables by their versions."""
+    needed, beside = required(project), tools(project)
+    oldest = min(pythons)
+    return [
+        Environment("oldest", pythons[oldest], (*map(at_least, needed), *beside)),
+        *(
+            Environment(f"{major}.{minor}", python, (*needed, *beside))
+            for (major, minor), python in sorted(pythons.items())
+        ),
+    ]
+
+
+def pythons(candidates: Iterable[str]) -> dict[tuple[int, int], str]:
+    """Return the first executable of each version, 3.11 or newer, among *candidates*."""
+    found: dict[tuple[int, int], str] = {}
+    for candidate in candidates:
+        answer = _asked(candidate)
+        if answer is not None:
+            major, minor, executable = answer.split(maxsplit=2)
+            if (int(major), int(minor)) >= OLDEST:
+                found.setdefault((int(major), int(minor)), executable.strip())
+    return found
+
+
+def _asked(candidate: str) -> str | None:
+    try:
+        return subprocess.run([candidate, "-c", _VERSION], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):  # not there, or a shim of pyenv for a Python that is not
+        return None
+
+
+def candidates() -> list[str]:
+    """Return the Pythons on the path, and those of pyenv."""
+    named = [shutil.which(f"python3.{minor}") for minor in range(OLDEST[1], 30)]
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    return [*filter(None, named), *map(str, sorted(pyenv.glob("3.*/bin/python"))), sys.executable]
+
+
+def install(environment: Environment) -> Path:
+    """Return the Python of *environment*, which is made where it is not there as it should be."""
+    folder = ENVIRONMENTS / environment.name
+    python, stamp = folder / "bin" / "python", folder / ".packages"
+    wanted = hashlib.sha256("\n".join((environment.python, *environment.packages)).encode()).hexdigest()
+    if not stamp.exists() or stamp.read_text(encoding="ascii") != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([environment.python, "-m", "venv", str(folder)], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--prefer-binary"]
+        subprocess.run([*pip, *environment.packages], check=True)
+        subprocess.run([*pip, "--no-deps", "--editable", str(ROOT)], check=True)
+        stamp.write_text(wanted, encoding="ascii")
+    return python
+
+
+def run_tests(environment: Environment) -> bool:
+    """Run the fast tests, and tell whether they passed."""
+    python = install(environment)
+    cache = f"cache_dir=.cache/pytest-{environment.name}"
+    command = [str(python), "-m", "pytest", "-q", "-o", cache, "-m", "not engine and not e2e", *FAST]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def main() -> int:
+    """Test every environment, and return 1 where one failed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    passed = {}
+    for environment in environments(project, pythons(candidates())):
+        print(f"== {environment.name}: {environment.python}", flush=True)  # noqa: T201
+        passed[environment.name] = run_tests(environment)
+    print(*(f"{name}: {'passed' if ok else 'FAILED'}" for name, ok in passed.items()), sep="\n")  # noqa: T201
+    return 0 if all(passed.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
