@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
+from lambda_once.errors import Misconfigured
 from lambda_once.faces import settings as options_of
 from lambda_once.faces.host import Host
 from lambda_once.faces.settings import Settings, settings_of

@@ -164,7 +164,7 @@ def test_decorated_twice(outer: str, inner: str) -> None:
 
 def test_decorated_twice_with_powertools_between() -> None:
     """A wrapper between the two hides nothing."""
-    logger = Logger(service="shop")
+    logger = Logger(service="stacked")
     handler = logger.inject_lambda_context(once.event(decorated))
     refused("is protected already", lambda: once.sqs(handler))
 
