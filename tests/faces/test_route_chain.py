@@ -351,6 +351,15 @@ def test_the_attempt_is_at_hand_in_the_function(rig: Rig, is_async: bool) -> Non
     assert [len(key) for key in keys] == [64]
 
 
+@both
+def test_a_route_within_a_route(rig: Rig, is_async: bool) -> None:
+    """Two of them in one chain, by names of their own, are two tokens of one run."""
+    inner = rig.once.route(name="inner", async_resolver=is_async)
+    shop = Shop(rig, good, inner, after(says(201)), is_async=is_async, name="outer")
+    assert [shop.ask(), shop.ask()] == [(201, BY)] * 2
+    assert (shop.runs, rig.states()) == (1, [State.COMPLETE] * 2)
+
+
 # -- chains that are not what once.route is for
 
 

@@ -196,7 +196,7 @@ class _Writer:
         kind = type(value)
         if kind is str:
             text = encode_basestring(value)  # type: ignore[arg-type]  # a str
-        elif kind is int and -_LONG_WHOLE < value < _LONG_WHOLE:  # type: ignore[operator]  # an int
+        elif kind is int and -_LONG_WHOLE < value < _LONG_WHOLE:
             text = repr(value)
         elif kind is bool or value is None:
             text = _CONSTANTS[value]  # type: ignore[index]  # one of these

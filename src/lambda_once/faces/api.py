@@ -73,7 +73,7 @@ class HttpProtection:
         """
         try:
             found = self.unit(event, kind, invocation.request_id)
-        except KeyMissing as error:
+        except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
         if found is None:

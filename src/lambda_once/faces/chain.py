@@ -88,14 +88,15 @@ def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
             watch.raised(error)
             raise
 
-    adapter = MiddlewareFrame(frames[-1].current_middleware, work)
+    adapter = frames[-1].current_middleware
 
-    def adapted(app: Any) -> Any:
-        response = adapter(app)
+    @functools.wraps(adapter)
+    def adapted(app: Any, function: Callable[..., Any]) -> Any:
+        response = adapter(app, function)
         watch.responded(response)
         return response
 
-    return _put_together(frames[:-1], adapted, adapter.__name__)
+    return _put_together(frames, adapted, work)
 
 
 def watched_async(chain: Any, watch: Watch) -> Callable[[Any], Awaitable[Any]]:
@@ -114,14 +115,15 @@ def watched_async(chain: Any, watch: Watch) -> Callable[[Any], Awaitable[Any]]:
             watch.raised(error)
             raise
 
-    adapter = AsyncMiddlewareFrame(frames[-1].current_middleware, work)
+    adapter = frames[-1].current_middleware
 
-    async def adapted(app: Any) -> Any:
-        response = await adapter(app)
+    @functools.wraps(adapter)
+    async def adapted(app: Any, function: Callable[..., Any]) -> Any:
+        response = await adapter(app, function)
         watch.responded(response)
         return response
 
-    return _put_together(frames[:-1], adapted, adapter.__name__)
+    return _put_together(frames, adapted, work)
 
 
 def _taken_apart(chain: Any, frame_type: type[Any]) -> tuple[list[Any], Callable[..., Any]]:
@@ -144,8 +146,12 @@ def _is_adapter(middleware: object) -> bool:
     return inspect.isfunction(middleware) and home.startswith(_ADAPTERS_HOME)
 
 
-def _put_together(frames: list[Any], end: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    end.__name__ = name  # a frame asks for it
-    for frame in reversed(frames):
-        end = type(frame)(frame.current_middleware, end)
-    return end
+def _put_together(
+    frames: list[Any], adapter: Callable[..., Any], function: Callable[..., Any]
+) -> Callable[[Any], Any]:
+    """Return frames like *frames*, the last of them made of *adapter* and *function*."""
+    middlewares = [*(frame.current_middleware for frame in frames[:-1]), adapter]
+    chain = function
+    for middleware in reversed(middlewares):
+        chain = type(frames[0])(middleware, chain)
+    return chain
