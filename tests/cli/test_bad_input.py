@@ -194,8 +194,9 @@ def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:
 def test_a_row_of_another_program_is_said(shop: Shop) -> None:
     """Which one, and what to do."""
     shop.put({"lockToken": {"S": "their/own/row"}})
-    assert "the row of token their/own/row is none of this package's" in complaint(
-        shop.run("show", "their/own/row")
+    assert (
+        "the row of token their/own/row is not one that lambda-once wrote: attempt is missing"
+        in complaint(shop.run("show", "their/own/row"))
     )
 
 

@@ -111,7 +111,7 @@ def test_a_result_beyond_all_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NotSerialisable, match="over the 400,000"):
         pack(noise(PARTS_LIMIT * 25_000))
     monkeypatch.setattr(results, "TEXT_LIMIT", 1_000)
-    with pytest.raises(NotSerialisable, match="over the 1,000"):
+    with pytest.raises(NotSerialisable, match="limit of 1,000"):
         pack("1" * 1_001)
 
 
@@ -151,5 +151,16 @@ def test_a_bomb_is_corrupt() -> None:
         b"".join(inflater.compress(b" " * 2**20) for _ in range(TEXT_LIMIT // 2**20 + 1)) + inflater.flush()
     )
     assert len(bomb) < 100_000
-    with pytest.raises(Corrupt, match="over the"):
+    with pytest.raises(Corrupt, match="exceeds the limit of 10,000,000 bytes"):
         unpack(bomb)
+    with pytest.raises(Corrupt, match="exceeds the limit"):
+        unpack_chunks([bomb])
+
+
+def test_what_can_be_written_can_be_read() -> None:
+    """The limit is one: a text of exactly 10 MB comes back, and one byte more is not stored."""
+    longest = '"' + "x" * (TEXT_LIMIT - 2) + '"'
+    assert TEXT_LIMIT == 10_000_000
+    assert restored(pack(longest)) == longest
+    with pytest.raises(NotSerialisable, match="10,000,001 bytes exceeds the limit"):
+        pack(longest + " ")

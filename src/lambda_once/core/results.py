@@ -22,8 +22,12 @@ PART_LIMIT = 350_000
 PARTS_LIMIT = 40
 """Parts of one result: they stay within the 16 MB that one BatchGetItem answers (40 x 350,000 = 14 MB)."""
 
-TEXT_LIMIT = 64 * 1024 * 1024
-"""Bytes of a result when not compressed: a bomb in the table must not kill the environment."""
+TEXT_LIMIT = 10 * 1000 * 1000
+"""
+Bytes of a result's text, when written and when read: what a large function wrote, a small one can read.
+
+`json.loads` makes up to 25 times as much of a text such as ``[{},{},…]``. Lambda answers with 6 MB at most.
+"""
 
 _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth more than what zlib saves
 
@@ -87,7 +91,7 @@ def pack(text: str) -> Inline | Chunks | None:
     if len(data) <= _PLAIN_LIMIT:
         return Inline(data.decode())
     if len(data) > TEXT_LIMIT:
-        raise NotSerialisable(f"a result of {len(data):,} bytes is over the {TEXT_LIMIT:,} that are stored")
+        raise NotSerialisable(f"a result of {len(data):,} bytes exceeds the limit of {TEXT_LIMIT:,}")
     compressed = zlib.compress(data, level=6)
     smallest = min(len(compressed), len(data))
     if smallest <= INLINE_LIMIT:
@@ -126,7 +130,7 @@ def _inflated(compressed: bytes) -> str:
     except zlib.error as error:
         raise Corrupt(f"the stored result is not what was written: {error}") from None
     if len(data) > TEXT_LIMIT:
-        raise Corrupt(f"the stored result is over the {TEXT_LIMIT:,} bytes that any result has")
+        raise Corrupt(f"the stored result exceeds the limit of {TEXT_LIMIT:,} bytes")
     if not inflater.eof or inflater.unused_data:
         raise Corrupt("the stored result is not what was written: its end is missing, or more follows")
     try:

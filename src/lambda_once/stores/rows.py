@@ -8,12 +8,13 @@ from zlib import crc32
 
 from lambda_once.core.clock import parse_stamp, stamp
 from lambda_once.core.record import Failure, Record, Resolution, State
-from lambda_once.core.results import Inline, Parts, Stored, Unavailable
+from lambda_once.core.results import PARTS_LIMIT, Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 Item = dict[str, dict[str, Any]]
 """An item as the low-level client takes and gives it: ``{"lockToken": {"S": "…"}}``."""
@@ -87,98 +88,173 @@ def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -
     return f"{token}#{owner}#{number_of_part}"
 
 
+class Malformed(ValueError):
+    """An attribute is not what this package writes; its name is the message."""
+
+
 def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
     """
     Read a row.
 
-    Raises `Misconfigured` for one that this package did not write: it says nothing that could be
-    trusted, so nothing may run on it.
+    Raises `Misconfigured` for one that this package did not write, whatever attribute is wrong: it says
+    nothing that could be trusted, so nothing may run on it.
     """
     try:
         return Record(
-            token=item["lockToken"]["S"],
+            token=_text(item, "lockToken"),
             state=_state(item),
-            attempt=item["attempt"]["S"],
-            fence=int(item["fence"]["N"]),
-            locked_by=item["lockedBy"]["S"],
-            created=parse_stamp(item["created"]["S"]),
-            expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
-            actual_completion=parse_stamp(item["actualCompletion"]["S"])
-            if "actualCompletion" in item
-            else None,
-            delivery=item["delivery"]["S"] if "delivery" in item else None,
-            fingerprint=item["fingerprint"]["S"] if "fingerprint" in item else None,
-            ttl=int(item["ttl"]["N"]) if "ttl" in item else None,
+            attempt=_text(item, "attempt"),
+            fence=_whole(item, "fence"),
+            locked_by=_text(item, "lockedBy"),
+            created=_time(item, "created"),
+            expected_completion=_time(item, "expectedCompletion"),
+            actual_completion=_time(item, "actualCompletion") if "actualCompletion" in item else None,
+            delivery=_text(item, "delivery") if "delivery" in item else None,
+            fingerprint=_text(item, "fingerprint") if "fingerprint" in item else None,
+            ttl=_whole(item, "ttl") if "ttl" in item else None,
             stored=_stored(item),
             error=_failure(item),
             resolution=_resolution(item),
-            fields=item.get("fields", {}).get("B"),
-            write=item["write"]["S"] if "write" in item else None,
+            fields=_bytes(item, "fields") if "fields" in item else None,
+            write=_text(item, "write") if "write" in item else None,
         )
-    except (KeyError, ValueError) as unreadable:
-        token = item.get("lockToken", {}).get("S")
+    except Malformed as malformed:
+        token = _name_of(item)
         message = (
-            f"the row of token {token} is none of this package's ({unreadable!r}): is the table shared with "
-            "another program? Give lambda-once a table of its own, or remove the row"
+            f"the row of token {token} is not one that lambda-once wrote: {malformed} is missing "
+            "or malformed. Is the table shared with another program? Give lambda-once a table of its own, or "
+            "remove the row"
         )
-        raise Misconfigured(message, token=token) from unreadable
+        raise Misconfigured(message, token=token) from malformed
 
 
 def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
     """Read an entry of the sparse index, which projects a part of the row. Raises `Misconfigured`."""
     try:
         return Unfinished(
-            token=item["lockToken"]["S"],
+            token=_text(item, "lockToken"),
             state=_state(item),
-            attempt=item["attempt"]["S"],
-            locked_by=item["lockedBy"]["S"],
-            created=parse_stamp(item["created"]["S"]),
-            expected_completion=parse_stamp(item["expectedCompletion"]["S"]),
-            shard=_shard(item["status"]["S"]),
+            attempt=_text(item, "attempt"),
+            locked_by=_text(item, "lockedBy"),
+            created=_time(item, "created"),
+            expected_completion=_time(item, "expectedCompletion"),
+            shard=_shard(item),
         )
-    except (KeyError, ValueError) as unreadable:
-        token = item.get("lockToken", {}).get("S")
+    except Malformed as malformed:
+        token = _name_of(item)
         message = (
-            f"the index byStatus does not tell enough of token {token} ({unreadable!r}): it must project "
-            "lockedBy, created and attempt, and list no other program's rows"
+            f"the index byStatus does not tell enough of token {token}: {malformed} is missing or malformed. "
+            "It must project lockedBy, created and attempt, and list no other program's rows"
         )
-        raise Misconfigured(message, token=token) from unreadable
+        raise Misconfigured(message, token=token) from malformed
+
+
+def part_of(item: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return the bytes of a part row. Raises `Misconfigured`."""
+    try:
+        return _bytes(item, "data")
+    except Malformed as malformed:
+        token = _name_of(item)
+        message = f"the part {token} of a result is not one that lambda-once wrote: {malformed} is malformed"
+        raise Misconfigured(message, token=token) from malformed
+
+
+# ---------------------------------------------------------------- single attributes
+
+
+def _name_of(item: Mapping[str, Mapping[str, Any]]) -> str | None:
+    try:
+        return _text(item, "lockToken")
+    except Malformed:
+        return None
+
+
+def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    try:
+        found = item[name]["S"]
+    except (KeyError, TypeError):
+        raise Malformed(name) from None
+    if not isinstance(found, str):
+        raise Malformed(name)
+    return found
+
+
+def _bytes(item: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
+    try:
+        found = item[name]["B"]
+    except (KeyError, TypeError):
+        raise Malformed(name) from None
+    if not isinstance(found, bytes | bytearray):
+        raise Malformed(name)
+    return bytes(found)
+
+
+def _whole(item: Mapping[str, Mapping[str, Any]], name: str) -> int:
+    try:
+        return int(item[name]["N"])
+    except (KeyError, TypeError, ValueError):
+        raise Malformed(name) from None
+
+
+def _time(item: Mapping[str, Mapping[str, Any]], name: str) -> datetime:
+    try:
+        return parse_stamp(_text(item, name))
+    except (ValueError, OverflowError):
+        raise Malformed(name) from None
 
 
 def _state(item: Mapping[str, Mapping[str, Any]]) -> State:
-    if "status" in item:
-        return State(item["status"]["S"].partition("_")[0])
-    return State.COMPLETE if "actualCompletion" in item else State.RELEASED
+    if "status" not in item:
+        return State.COMPLETE if "actualCompletion" in item else State.RELEASED
+    try:
+        return State(_text(item, "status").partition("_")[0])
+    except ValueError:
+        raise Malformed("status") from None
 
 
-def _shard(status: str) -> int | None:
-    suffix = status.partition("_")[2]
-    return int(suffix) if suffix else None
+def _shard(item: Mapping[str, Mapping[str, Any]]) -> int | None:
+    suffix = _text(item, "status").partition("_")[2]
+    if not suffix:
+        return None
+    if not (suffix.isascii() and suffix.isdigit()):
+        raise Malformed("status")
+    return int(suffix)
 
 
 def _stored(item: Mapping[str, Mapping[str, Any]]) -> Stored:
     if "result" in item:
-        (data,) = item["result"].values()
-        return Inline(data)
-    if "parts" in item:
-        return Parts(int(item["parts"]["N"]))
-    return Unavailable() if "resultUnavailable" in item else None
+        try:
+            return Inline(_text(item, "result"))
+        except Malformed:
+            return Inline(_bytes(item, "result"))
+    if "parts" not in item:
+        return Unavailable() if "resultUnavailable" in item else None
+    count = _whole(item, "parts")
+    if not 0 < count <= PARTS_LIMIT:
+        raise Malformed("parts")
+    return Parts(count)
 
 
 def _failure(item: Mapping[str, Mapping[str, Any]]) -> Failure | None:
     if "error" not in item:
         return None
-    error = item["error"]["M"]
-    return Failure(error["kind"]["S"], error["message"]["S"])
+    try:
+        error = item["error"]["M"]
+        return Failure(_text(error, "kind"), _text(error, "message"))
+    except (KeyError, TypeError, Malformed):
+        raise Malformed("error") from None
 
 
 def _resolution(item: Mapping[str, Mapping[str, Any]]) -> Resolution | None:
     if "resolution" not in item:
         return None
-    note = item["resolution"]["M"]
-    return Resolution(
-        by=note["by"]["S"],
-        because=note["because"]["S"],
-        at=parse_stamp(note["at"]["S"]),
-        times=int(note["times"]["N"]),
-    )
+    try:
+        note = item["resolution"]["M"]
+        return Resolution(
+            by=_text(note, "by"),
+            because=_text(note, "because"),
+            at=_time(note, "at"),
+            times=_whole(note, "times"),
+        )
+    except (KeyError, TypeError, Malformed):
+        raise Malformed("resolution") from None

@@ -13,7 +13,7 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.failures import CONDITION, CONFLICT, Caught, code_of
-from lambda_once.stores.rows import record_of, text
+from lambda_once.stores.rows import part_of, record_of, text
 from lambda_once.stores.wire import back_off
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Singles:
         rows = self._wire.items(keys, deadline, record.token)
         if len(rows) < len(keys):
             return None
-        return tuple(rows[key["lockToken"]["S"]]["data"]["B"] for key in keys)
+        return tuple(part_of(rows[key["lockToken"]["S"]]) for key in keys)
 
     def _not_acquired(self, error: Exception, wish: Acquire, deadline: Deadline) -> Acquired:
         if code_of(error) not in (CONDITION, CONFLICT):
