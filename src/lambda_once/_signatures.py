@@ -135,3 +135,4 @@ class ApiOptions(ReplayOptions, total=False):
     without_key: Literal["hash", "reject", "run"]
     store_status: Collection[int]
     problem: Callable[[Problem], Problem]
+    caller: str | Callable[[Any], object] | Literal[False]

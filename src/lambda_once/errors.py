@@ -9,6 +9,7 @@ What can go wrong, named by what the caller must do next.
     └── GiveUp                delivering it again changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── KeyReused         this key was used for another payload
+        ├── OtherCaller       this key was used with other credentials
         ├── Held              the token waits for a person
         ├── ResultUnavailable the work is done, its result cannot be had
         ├── StoredError       the work failed for good; this is the stored error
@@ -93,6 +94,14 @@ class KeyReused(GiveUp):
     def __init__(self, message: str, *, fields: tuple[str, ...] = (), **known: Any) -> None:
         super().__init__(message, **known)
         self.fields = fields
+
+
+class OtherCaller(GiveUp):
+    """
+    The key was used before, by a request with other credentials. Nothing ran, and nothing was replayed.
+
+    A refreshed token is another credential: name callers by an authorizer, or by ``caller=``.
+    """
 
 
 class Held(GiveUp):

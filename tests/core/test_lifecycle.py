@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Record, State
+from lambda_once.core.record import Presented, Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
@@ -20,8 +20,9 @@ def _decision(
     attempt: str = "a2",
     fingerprint: str | None = "f",
     rule: OnLapse = OnLapse.TAKE_OVER,
+    presented: Presented | None = None,
 ) -> Decision:
-    return decide(record, Request(attempt, fingerprint, rule), NOW)
+    return decide(record, Request(attempt, fingerprint, rule, presented), NOW)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -60,6 +61,51 @@ def test_another_payload_is_key_reused(state: State, rule: OnLapse, lease: Any) 
     """Whatever became of the first one."""
     other = row(state, fingerprint="g", expected_completion=lease, error=BROKEN)
     assert _decision(other, rule=rule) is Decision.KEY_REUSED
+
+
+ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
+
+
+@pytest.mark.parametrize(
+    ("state", "rule"), list(product([State.IN_PROGRESS, State.COMPLETE, State.HELD], RULES))
+)
+@pytest.mark.parametrize("lease", [ALIVE, LAPSED])
+@pytest.mark.parametrize("presented", [BOB, Presented(None)])
+@pytest.mark.parametrize("fingerprint", ["f", "g", None])
+def test_other_credentials_are_refused(
+    state: State, rule: OnLapse, lease: Any, presented: Presented, fingerprint: str | None
+) -> None:
+    """Whatever became of the first one, before the payload is compared, and whether or not it is."""
+    others = row(state, fingerprint="f", expected_completion=lease, error=BROKEN, caller=ALICE.mark("a1"))
+    found = _decision(others, fingerprint=fingerprint, rule=rule, presented=presented)
+    assert found is Decision.OTHER_CALLER
+
+
+@pytest.mark.parametrize(
+    ("caller", "presented"),
+    [
+        (ALICE.mark("a1"), ALICE),
+        (ALICE.mark("a1"), None),
+        (ALICE.mark("a0"), ALICE),
+        (None, BOB),
+        (None, None),
+    ],
+)
+def test_the_same_credential_is_replayed(caller: str | None, presented: Presented | None) -> None:
+    """Also where a person has resolved it since, where the row keeps none, and where none is compared."""
+    assert _decision(row(State.COMPLETE, caller=caller), presented=presented) is Decision.REPLAY
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_stands_for_nothing_is_anybodys(rule: OnLapse) -> None:
+    """What was released or is past its ttl hands out nothing; the handler checks for itself."""
+    mark = ALICE.mark("a1")
+    released = row(State.RELEASED, ttl=SECONDS + 1, caller=mark)
+    assert _decision(released, rule=rule, presented=BOB) is Decision.RUN
+    expired = row(State.COMPLETE, ttl=SECONDS, caller=mark)
+    assert _decision(expired, rule=rule, presented=BOB) is Decision.RUN
+    own = row(State.IN_PROGRESS, caller=mark)
+    assert _decision(own, "a1", rule=rule, presented=ALICE) is Decision.RUN
 
 
 @pytest.mark.parametrize(("stored", "asked"), [("f", "f"), (None, "f"), ("f", None), (None, None)])

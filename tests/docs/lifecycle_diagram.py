@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Request, decide
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.record import Failure, Presented, Record, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -41,6 +41,7 @@ NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 LATER = NOW + timedelta(days=365)
 OURS, THEIRS = "ours", "theirs"
+PRESENTED = Presented("a")
 FAILURE = Failure("Declined", "no money")
 
 _AT_WORK = Record(
@@ -63,6 +64,7 @@ ROWS: dict[str, Record | None] = {
     "complete or released, past its ttl": replace(_COMPLETE, ttl=epoch_seconds(NOW - MINUTE)),
     "released by another attempt": _RELEASED,
     "in progress, by our own attempt": replace(_AT_WORK, attempt=OURS),
+    "anything else, of a caller with other credentials": replace(_COMPLETE, caller=Presented("b").mark("x")),
     "anything else, with another fingerprint": replace(_COMPLETE, fingerprint="g"),
     "complete, with a result": _COMPLETE,
     "complete, its result unavailable": replace(_COMPLETE, stored=Unavailable()),
@@ -114,7 +116,7 @@ def table() -> str:
 
 
 def _decisions(row: Record | None) -> list[str]:
-    return [decide(row, Request(OURS, "f", rule), NOW).value for rule in OnLapse]
+    return [decide(row, Request(OURS, "f", rule, PRESENTED), NOW).value for rule in OnLapse]
 
 
 def diagram() -> str:

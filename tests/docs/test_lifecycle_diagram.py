@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from tests.docs.lifecycle_diagram import BEGIN, END, NOW, OURS, PAGE, ROWS, edges, redrawn
+from tests.docs.lifecycle_diagram import BEGIN, END, NOW, OURS, PAGE, PRESENTED, ROWS, edges, redrawn
 
 
 def test_the_lifecycle_page_is_drawn_from_the_code() -> None:
@@ -13,7 +13,9 @@ def test_the_lifecycle_page_is_drawn_from_the_code() -> None:
 
 def test_the_table_shows_every_decision() -> None:
     """No answer that a request can get is left out."""
-    shown = {decide(row, Request(OURS, "f", rule), NOW) for row in ROWS.values() for rule in OnLapse}
+    shown = {
+        decide(row, Request(OURS, "f", rule, PRESENTED), NOW) for row in ROWS.values() for rule in OnLapse
+    }
     assert shown == set(Decision)
 
 
@@ -24,5 +26,6 @@ def test_only_time_leads_away_from_what_is_settled() -> None:
         ("Complete", "Absent"): ["ttl"],
         ("Failed", "Absent"): ["ttl"],
         ("Held", "Complete"): ["a person says done"],
+        ("Held", "Failed"): ["a person says failed"],
         ("Held", "Released"): ["a person says not done"],
     }

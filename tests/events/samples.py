@@ -229,6 +229,45 @@ def alb(body: str = '{"orderId": 5}', *, multi: bool = False, **headers: str) ->
     }
 
 
+LATTICE = "arn:aws:vpc-lattice:eu-central-1:123456789012"
+
+
+def lattice(body: str = '{"orderId": 5}', headers: dict[str, str] | None = None, **changes: object) -> Json:
+    """A request through VPC Lattice, event structure version 1."""
+    return {
+        "raw_path": "/orders/5/pay?a=1&a=2",
+        "method": "POST",
+        "headers": {"content-type": "application/json", "x-forwarded-for": "10.0.0.7", **(headers or {})},
+        "query_string_parameters": {"a": "2"},
+        "body": body,
+        "is_base64_encoded": False,
+        **changes,
+    }
+
+
+def lattice_v2(
+    body: str = '{"orderId": 5}', headers: dict[str, list[str]] | None = None, **identity: object
+) -> Json:
+    """A request through VPC Lattice, event structure version 2."""
+    return {
+        "version": "2.0",
+        "path": "/orders/5/pay",
+        "method": "POST",
+        "headers": {"content-type": ["application/json"], "x-forwarded-for": ["10.0.0.7"], **(headers or {})},
+        "queryStringParameters": {"a": ["1", "2"]},
+        "body": body,
+        "isBase64Encoded": False,
+        "requestContext": {
+            "serviceNetworkArn": f"{LATTICE}:servicenetwork/sn-0bf3f2882e9cc805a",
+            "serviceArn": f"{LATTICE}:service/svc-0a40eebed65f8d69c",
+            "targetGroupArn": f"{LATTICE}:targetgroup/tg-6d0ecf831eec9f09",
+            "identity": {"sourceVpcArn": "arn:aws:ec2:eu-central-1:123456789012:vpc/vpc-1", **identity},
+            "region": "eu-central-1",
+            "timeEpoch": "1795169520000000",
+        },
+    }
+
+
 def base64_of(raw: bytes) -> str:
     """*raw* as gateways send binary bodies."""
     return base64.b64encode(raw).decode()
@@ -244,3 +283,12 @@ FOREIGN: dict[str, object] = {
     "pipes": [sqs_record({"orderId": 5})],
 }
 """Events that no decorator is made for, yet."""
+
+_API = "arn:aws:execute-api:eu-central-1:123456789012:abc123/prod/POST/orders"
+AUTHORIZERS: dict[str, Json] = {
+    "REST API, TOKEN": {"type": "TOKEN", "methodArn": _API, "authorizationToken": "Bearer good"},
+    "REST API, REQUEST": rest(None) | {"type": "REQUEST", "methodArn": _API},
+    "HTTP API, 1.0": rest(None) | {"version": "1.0", "type": "REQUEST", "methodArn": _API},
+    "HTTP API, 2.0": http(None) | {"type": "REQUEST", "routeArn": _API, "identitySource": ["Bearer good"]},
+}
+"""Requests to a Lambda authorizer: each looks like an HTTP request, or like an event of somebody's own."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 
 import jmespath
@@ -20,6 +21,8 @@ EVENTS: dict[Kind, Json] = {
     Kind.FUNCTION_URL: samples.http(domain=URL),
     Kind.ALB: samples.alb(),
     Kind.ALB_MULTI: samples.alb(multi=True),
+    Kind.LATTICE: samples.lattice(),
+    Kind.LATTICE_V2: samples.lattice_v2(),
 }
 
 
@@ -36,7 +39,6 @@ def test_each_kind_is_known(kind: Kind) -> None:
     assert kind_of(event) is request.kind is kind
     assert (request.method, request.path, request.body) == ("POST", "/orders/5/pay", {"orderId": 5})
     assert request.headers["content-type"] == ("application/json",)
-    assert request.principal is None
     assert method_of(event) == "POST"
 
 
@@ -49,7 +51,7 @@ def test_a_request_is_a_unit(kind: Kind) -> None:
     assert found.subject is event
     assert found.scope == ("POST", "/orders/5/pay")
     assert found.key is NOTHING
-    assert found.delivery == event["requestContext"].get("requestId", "r-1")
+    assert found.delivery == event.get("requestContext", {}).get("requestId", "r-1")
 
 
 def test_a_retry_is_the_same_work() -> None:
@@ -96,6 +98,10 @@ def test_a_request_without_path_has_an_empty_one() -> None:
         (samples.http(rawQueryString="a=1%2C2", queryStringParameters={"a": "1,2"}), {"a": ["1,2"]}),
         (samples.alb(), {"a": ["1"]}),
         (samples.alb(multi=True), {"a": ["1"]}),
+        (samples.lattice(), {"a": ["1", "2"]}),
+        (samples.lattice(raw_path="/orders", query_string_parameters={"a": "2"}), {"a": ["2"]}),
+        (samples.lattice(raw_path="/orders", query_string_parameters=None), {}),
+        (samples.lattice_v2(), {"a": ["1", "2"]}),
     ],
 )
 def test_every_value_of_the_query_is_kept(event: Json, query: object) -> None:
@@ -145,36 +151,24 @@ def test_a_body_that_cannot_be_decoded_is_refused(body: str, encoded: object, wh
     assert body not in str(raised.value)
 
 
-def _rest_by(authorizer: object = None, **identity: str) -> Json:
-    event = deepcopy(samples.rest())
-    event["requestContext"] |= {"authorizer": authorizer}
-    event["requestContext"]["identity"] |= identity
-    return event
+def test_bodies_of_lattice_are_decoded() -> None:
+    """Version 1 spells it is_base64_encoded."""
+    event = samples.lattice(samples.base64_of(b'{"orderId": 5}'), is_base64_encoded=True)
+    assert request_of(event).body == {"orderId": 5}
 
 
-@pytest.mark.parametrize(
-    ("event", "principal"),
-    [
-        (_rest_by({"principalId": "u-1", "claims": None}), "u-1"),
-        (_rest_by({"claims": {"sub": "u-2"}}), "u-2"),
-        (_rest_by(cognitoIdentityId="eu-central-1:c-1"), "eu-central-1:c-1"),
-        (_rest_by(userArn="arn:aws:iam::123456789012:user/a"), "arn:aws:iam::123456789012:user/a"),
-        (_rest_by({"principalId": ""}), None),
-        (_rest_by({"principalId": 5}), None),
-        (samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "u-3"),
-        (samples.http(authorizer={"lambda": {"principalId": "u-4"}}), "u-4"),
-        (samples.http(authorizer={"iam": {"userArn": "arn:a", "cognitoIdentity": None}}), "arn:a"),
-        (samples.http(domain=URL, authorizer={"iam": {"userArn": "arn:b"}}), "arn:b"),
-        (samples.http(authorizer={"iam": {"userArn": "arn:a", "cognitoIdentity": {"identityId": "c"}}}), "c"),
-        (samples.alb(x_amzn_oidc_identity="u-5"), "u-5"),
-        (samples.alb(multi=True, x_amzn_oidc_identity="u-5"), "u-5"),
-        (samples.rest(headers={"x-amzn-oidc-identity": ["forged"]}), None),
-    ],
-)
-def test_the_principal_is_part_of_the_scope(event: Json, principal: str | None) -> None:
-    """Who sent the request, as the gateway says, is in the scope; a header that anyone may send is not."""
-    assert request_of(event).principal == principal
-    assert unit(event, "r-1").scope[2:] == (() if principal is None else (principal,))
+def test_every_value_of_a_header_of_lattice_is_read() -> None:
+    """Version 2 has a list for each header: its texts are the values, not the list's own text."""
+    headers = request_of(samples.lattice_v2(headers={"Idempotency-Key": ["k"], "x-a": ["1", "2"]})).headers
+    assert headers["idempotency-key"] == ("k",)
+    assert headers["x-a"] == ("1", "2")
+
+
+def test_the_caller_is_part_of_the_scope() -> None:
+    """Who sent the request, as the gateway says, is in the scope as a SHA-256; nobody is nothing."""
+    (caller,) = unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
+    assert re.fullmatch("[0-9a-f]{64}", str(caller))
+    assert unit(samples.http(), "r-1").scope[2:] == ()
 
 
 @pytest.mark.parametrize("name", ["X-Tenant", "x-tenant", "X-TENANT"])
@@ -185,6 +179,7 @@ def test_the_principal_is_part_of_the_scope(event: Json, principal: str | None) 
         samples.http(headers={"x-tenant": "acme"}),
         samples.alb(x_tenant="acme"),
         samples.alb(multi=True, x_tenant="acme"),
+        samples.lattice(headers={"x-tenant": "acme"}),
     ],
 )
 def test_headers_are_selected_in_any_case(event: Json, name: str) -> None:
@@ -229,6 +224,7 @@ def test_headers_may_be_missing(headers: object) -> None:
         ({"httpMethod": "POST"}, r"Use once\.event"),
         ({}, r"Use once\.event"),
         (samples.FOREIGN["websocket"], "no decorator for a WebSocket API"),
+        *((event, r"a Lambda authorizer. Nothing ran") for event in samples.AUTHORIZERS.values()),
     ],
 )
 def test_an_event_that_is_no_request_is_refused(event: Json, advice: str) -> None:

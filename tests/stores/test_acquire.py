@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record, State
+from lambda_once.core.record import Presented, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, onlooker
@@ -192,6 +192,44 @@ def test_a_lapsed_token_of_another_payload_is_refused(world: World) -> None:
     world.won(fingerprint="new")
     world.clock.advance(LEASE.total_seconds() + 1)
     _refused(world, fingerprint="amended")
+
+
+ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
+
+
+@pytest.mark.parametrize("presented", [None, Presented(None), ALICE, BOB])
+def test_a_lapsed_token_of_a_caller_is_taken_over_as_seen(world: World, presented: Presented | None) -> None:
+    """Only who has read the row can tell whose it is: a wish that takes what lapsed leaves it alone."""
+    world.won(presented=ALICE)
+    seen = world.row()
+    world.clock.advance(LEASE.total_seconds() + 1)
+    _refused(world, presented=presented)
+    assert world.row() == seen
+    world.won("a2", seen=AsSeen("a1", seen.expected_completion), presented=presented)
+    assert world.row().caller == (None if presented is None else presented.mark("a2"))
+
+
+@pytest.mark.parametrize("second", [None, Presented(None), BOB])
+def test_every_acquisition_sets_or_removes_the_caller(world: World, second: Presented | None) -> None:
+    """A released token is anybody's, and then its new holder's alone."""
+    world.won(presented=ALICE)
+    world.finish(GIVEN_BACK)
+    world.won("a2", presented=second)
+    row = world.row()
+    assert row.is_of_another(ALICE) is (second == BOB)
+    assert not row.is_of_another(second)
+
+
+@pytest.mark.parametrize("change", [PAID, FAILED, HELD])
+def test_what_ends_an_attempt_keeps_its_caller(world: World, change: Change) -> None:
+    """Whoever writes it: a person's decision gives the row another attempt id, and the same caller."""
+    world.won(presented=ALICE)
+    seen = world.row()
+    world.finish(change, onlooker(seen))
+    row = world.row()
+    assert row.attempt != seen.attempt
+    assert row.caller == seen.caller
+    assert (row.is_of_another(ALICE), row.is_of_another(BOB)) == (False, True)
 
 
 def test_an_acquisition_sent_again_is_won_again(world: World) -> None:

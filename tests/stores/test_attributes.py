@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lambda_once.core.lifecycle import OnLapse
+from lambda_once.core.record import Presented
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, PAID, UNSTARTED, World
@@ -20,13 +21,16 @@ IN_TWO_WEEKS = {"N": "1796379120"}  # 2026-12-04T10:12:00Z
 
 
 def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, object]:
-    answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
+    answer = world.won(
+        rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1", presented=Presented("Bearer x")
+    )
     return {
         "lockToken": {"S": world.token},
         "lockedBy": {"S": "orders/request-of-a1"},
         "attempt": {"S": "a1"},
         "fence": {"N": str(answer.fence)},
         "delivery": {"S": "m-1"},
+        "caller": {"S": "a1.69b662c8ad059f6fb82c14553d1d8854b2a9099a6e87f0c72306fa7e620f6f0b"},
         "fingerprint": {"S": "f"},
         "fields": {"B": b"\0\1ab"},
         "created": {"S": AT},

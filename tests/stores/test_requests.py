@@ -30,7 +30,9 @@ NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
 WISH = Acquire(
-    "t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1", fields=b"ab"
+    *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
+    fields=b"ab",
+    caller="a1.c",
 )
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 IN_PROGRESS = {":in_progress": {"S": "inProgress"}}
@@ -58,7 +60,7 @@ FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
 TOUCHED = (
     *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
     *("actualCompletion", "result", "error", "parts", "resultUnavailable", "write"),
-    *("fingerprint", "fields", "delivery", "ttl"),
+    *("fingerprint", "fields", "delivery", "caller", "ttl"),
 )
 
 
@@ -69,14 +71,14 @@ def test_acquire_under_take_over() -> None:
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
             f"{SETS}, #fingerprint = :fingerprint_, #fields = :fields_, #delivery = :delivery_, "
-            f"#ttl = :ttl_, {FENCE} "
+            f"#caller = :caller_, #ttl = :ttl_, {FENCE} "
             f"REMOVE {CLEARED}"
         ),
         "ConditionExpression": (
             "attribute_not_exists(lockToken) OR (attribute_not_exists(#status) AND "
             "((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s)) OR "
             "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a "
-            "AND (attribute_not_exists(fingerprint) OR fingerprint = :f))"
+            "AND attribute_not_exists(caller) AND (attribute_not_exists(fingerprint) OR fingerprint = :f))"
         ),
         "ExpressionAttributeNames": _names(*TOUCHED),
         "ExpressionAttributeValues": {
@@ -85,6 +87,7 @@ def test_acquire_under_take_over() -> None:
             ":fingerprint_": {"S": "f"},
             ":fields_": {"B": b"ab"},
             ":delivery_": {"S": "m-1"},
+            ":caller_": {"S": "a1.c"},
             ":ttl_": {"N": "1796379150"},
             ":now_s": {"N": "1795169520"},
             ":now": {"S": AT},
@@ -97,13 +100,15 @@ def test_acquire_under_take_over() -> None:
 
 
 def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
-    """Without payload, delivery and ttl these are removed, and each of *asks* is among the names."""
-    wish = replace(WISH, take=take, ttl=None, fingerprint=None, fields=None, delivery=None)
+    """Without payload, delivery, caller and ttl these are removed, and each of *asks* is among the names."""
+    wish = replace(WISH, take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None)
     built = requests.acquire("tokens", wish, 1)
     assert built == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
-        "UpdateExpression": f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #fields, #delivery, #ttl",
+        "UpdateExpression": (
+            f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #fields, #delivery, #ttl, #caller"
+        ),
         "ConditionExpression": condition,
         "ExpressionAttributeNames": _names(*TOUCHED),
         "ExpressionAttributeValues": TAKEN | values,

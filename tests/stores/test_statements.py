@@ -30,7 +30,9 @@ NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
 WISH = Acquire(
-    "t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1", fields=b"ab"
+    *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
+    fields=b"ab",
+    caller="a1.c",
 )
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 FAILURE = Failure("ValueError", "no")
@@ -45,7 +47,7 @@ def test_insert() -> None:
         "Statement": (
             "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'lockedBy': ?, 'attempt': ?, "
             "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'fields': ?, "
-            "'delivery': ?, 'ttl': ?}"
+            "'delivery': ?, 'caller': ?, 'ttl': ?}"
         ),
         "Parameters": [
             {"S": "t"},
@@ -58,6 +60,7 @@ def test_insert() -> None:
             {"S": "f"},
             {"B": b"ab"},
             {"S": "m-1"},
+            {"S": "a1.c"},
             {"N": "1796379150"},
         ],
     }
@@ -66,7 +69,13 @@ def test_insert() -> None:
 def test_insert_of_the_bare_row() -> None:
     """Under hold there is no ttl, and what the source does not give is left out."""
     wish = replace(
-        WISH, take=Unclaimed(take_over=False), ttl=None, fingerprint=None, fields=None, delivery=None
+        WISH,
+        take=Unclaimed(take_over=False),
+        ttl=None,
+        fingerprint=None,
+        fields=None,
+        delivery=None,
+        caller=None,
     )
     built = statements.insert("tokens", wish, 1)
     assert built["Statement"].endswith("'created': ?, 'expectedCompletion': ?, 'status': ?}")

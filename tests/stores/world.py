@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Failure, Record
+from lambda_once.core.record import Failure, Presented, Record
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import (
     Acquire,
@@ -109,6 +109,7 @@ class World:
         fingerprint: str | None = None,
         fields: bytes | None = None,
         delivery: str | None = None,
+        presented: Presented | None = None,
     ) -> Acquire:
         """A wish as the runner makes it under *rule*; *seen* makes it one for exactly that row."""
         mortal = rule is OnLapse.TAKE_OVER
@@ -124,6 +125,7 @@ class World:
             fingerprint=fingerprint,
             delivery=delivery,
             fields=fields,
+            caller=None if presented is None else presented.mark(attempt),
         )
 
     def acquire(self, wish: Acquire) -> Acquired:

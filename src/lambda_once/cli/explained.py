@@ -31,6 +31,9 @@ def as_json(explanation: Explanation, *, full: bool) -> dict[str, Any]:
         "key": _bare(explanation.key),
         "scopeFrom": explanation.scope_from,
         "scope": _bare(explanation.scope),
+        "callerFrom": explanation.caller_from,
+        "callerJoins": explanation.caller_joins,
+        "callerCompared": explanation.caller_compared,
         "hashedFor": explanation.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
         "ignored": {each.path: each.places for each in explanation.ignored},
@@ -114,6 +117,7 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     yield "payload", unit.payload, ""
     yield "key", _with_origin(unit.key, unit.key_from), ""
     yield "scope", _with_origin(unit.scope, unit.scope_from), ""
+    yield "caller", _caller(unit), ""
     for each in unit.ignored:
         where = {0: "nowhere in this payload", 1: "at 1 place"}.get(each.places, f"at {each.places} places")
         yield "ignored", f"{each.path}: {where}", ""
@@ -126,6 +130,14 @@ def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     yield "token", unit.token or "", "green"
     yield "refused", unit.problem or "", "red"
     yield "runs", "" if unit.unprotected is None else f"each time, unprotected: {unit.unprotected}", "yellow"
+
+
+def _caller(unit: Explanation) -> str:
+    if unit.caller_from is None:
+        return ""
+    joins = f"; {unit.caller_joins or 'nothing of it'} joins the token"
+    compared = "; a duplicate must present the same credential" if unit.caller_compared else ""
+    return f"{unit.caller_from}{joins}{compared}"
 
 
 def _with_origin(found: object, origin: str | None) -> str:

@@ -13,6 +13,7 @@ happens then.
     stored                                                            the request gets
     nothing; finished and past its ttl; released by another attempt   RUN
     in progress, attempt id is ours                                   RUN (only our response was lost)
+    another caller's, both have a credential to compare               OTHER_CALLER
     another fingerprint, both have one                                KEY_REUSED
     complete with a result                                            REPLAY
     complete, its result unavailable                                  RESULT_UNAVAILABLE
@@ -37,6 +38,8 @@ from lambda_once.core.results import Unavailable
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lambda_once.core.record import Presented
+
 
 class OnLapse(Enum):
     """What a request may do with a token whose lease is over."""
@@ -51,6 +54,7 @@ class Decision(Enum):
 
     RUN = "run"
     REPLAY = "replay"
+    OTHER_CALLER = "other caller"
     KEY_REUSED = "key reused"
     RESULT_UNAVAILABLE = "result unavailable"
     STORED_ERROR = "stored error"
@@ -65,6 +69,7 @@ class Request(NamedTuple):
     attempt: str
     fingerprint: str | None
     on_lapse: OnLapse
+    presented: Presented | None = None
 
 
 def decide(record: Record | None, request: Request, now: datetime) -> Decision:
@@ -73,6 +78,8 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
         return Decision.RUN
     if record.state is State.IN_PROGRESS and record.attempt == request.attempt:
         return Decision.RUN
+    if record.is_of_another(request.presented):
+        return Decision.OTHER_CALLER
     if record.clashes(request.fingerprint):
         return Decision.KEY_REUSED
     match record.state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,31 @@ class State(Enum):
     """Waiting for a person."""
     RELEASED = "released"
     """Given back: the next delivery may try again."""
+
+
+class Presented(NamedTuple):
+    """
+    The credential that a request presents, to be compared with the first one's. Its repr shows nothing of it.
+
+    None: the request could have had one, and has none.
+    """
+
+    credential: str | None
+
+    def __repr__(self) -> str:
+        return "Presented(…)"
+
+    def mark(self, salt: str) -> str | None:
+        """
+        Return what a row keeps of it: *salt*, an attempt id, and the HMAC under it. None where there is none.
+
+        The salt stays with the mark, for a person's decision gives the row another attempt id. No two rows
+        have one mark, so nobody can tell by them which callers are the same.
+        """
+        if self.credential is None:
+            return None
+        text = self.credential.encode("utf-8", "surrogatepass")
+        return f"{salt}.{hmac.digest(salt.encode(), text, 'sha256').hex()}"
 
 
 @value
@@ -73,6 +99,8 @@ class Record:
     """Checksums of the payload's fields (`core.fields`): they name what differs, and decide nothing."""
     write: str | None = None
     """The id of the write that ended it; None in progress, and where such ids were not yet written."""
+    caller: str | None = None
+    """The mark of what the request presented (`Presented.mark`); None: there was none, or none counts."""
 
     def expired(self, now: datetime) -> bool:
         """
@@ -91,3 +119,10 @@ class Record:
     def clashes(self, fingerprint: str | None) -> bool:
         """Tell whether the token stands for another payload than *fingerprint*'s; both must have one."""
         return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
+
+    def is_of_another(self, presented: Presented | None) -> bool:
+        """Tell whether *presented* is another credential than the row's; a row without one is anybody's."""
+        if presented is None or self.caller is None:
+            return False
+        mark = presented.mark(self.caller.partition(".")[0])
+        return mark is None or not hmac.compare_digest(self.caller.encode(), mark.encode())

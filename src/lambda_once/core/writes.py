@@ -30,7 +30,10 @@ class Unclaimed(NamedTuple):
     """Acquire what nobody claims: no row, or one that is finished and expired."""
 
     take_over: bool
-    """Also what another attempt released, and what lapsed and does not clash (`OnLapse.TAKE_OVER`)."""
+    """
+    Also what another attempt released, and what lapsed and does not clash (`OnLapse.TAKE_OVER`). What lapsed
+    and has a caller is acquired `AsSeen`: only who has seen the row can tell whose it is.
+    """
 
 
 class AsSeen(NamedTuple):
@@ -60,6 +63,8 @@ class Acquire:
     """Whether there is a row, most likely: the store may read it while it tries. No condition."""
     fields: bytes | None = None
     """What a later payload is compared with in messages (`core.fields`). No condition."""
+    caller: str | None = None
+    """The mark of what the request presented, under *attempt*. No condition."""
 
 
 class Holder(NamedTuple):
@@ -176,6 +181,7 @@ def acquired(record: Record | None, wish: Acquire) -> Record | None:
         ttl=wish.ttl,
         resolution=None if record is None else record.resolution,
         fields=wish.fields,
+        caller=wish.caller,
     )
 
 
@@ -192,6 +198,7 @@ def _may_take(record: Record | None, wish: Acquire) -> bool:
         and record.lapsed(wish.now)
         and record.attempt != wish.attempt
         and not record.clashes(wish.fingerprint)
+        and record.caller is None
     )
 
 

@@ -1,7 +1,7 @@
 """
-HTTP requests of API Gateway (v1 and v2), Function URLs and Application Load Balancers.
+HTTP requests of API Gateway and VPC Lattice (v1 and v2 each), Function URLs and Application Load Balancers.
 
-The event is the unit. Its token stands within method, path and principal.
+The event is the unit. Its token stands within method, path and caller.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from lambda_once.core.values import value
+from lambda_once.events.caller import Caller, caller_of, cookies_of
 from lambda_once.events.envelopes import at
 from lambda_once.events.header_key import BadRequest
 from lambda_once.events.headers import Headers, header_values
@@ -31,6 +32,8 @@ class Kind(Enum):
     FUNCTION_URL = "Function URL"
     ALB = "load balancer"
     ALB_MULTI = "load balancer with multi-value headers"
+    LATTICE = "VPC Lattice, event structure 1"
+    LATTICE_V2 = "VPC Lattice, event structure 2"
 
     @property
     def shorthand(self) -> bool:
@@ -51,7 +54,9 @@ class Request:
     query: Mapping[str, list[str]]
     body: object
     """JSON where it parses, else the text, else (base64 of no UTF-8) the bytes; None where there is none."""
-    principal: str | None
+
+
+_LATTICE: Final = frozenset({Kind.LATTICE, Kind.LATTICE_V2})
 
 
 def kind_of(event: object) -> Kind:
@@ -62,6 +67,10 @@ def kind_of(event: object) -> Kind:
     context = at(event, "requestContext")
     if at(context, "elb") is not None:
         return Kind.ALB_MULTI if at(event, "multiValueHeaders") is not None else Kind.ALB
+    if at(event, "raw_path") is not None:
+        return Kind.LATTICE
+    if at(context, "serviceArn") is not None:
+        return Kind.LATTICE_V2
     if at(context, "http") is None:
         return Kind.REST
     return Kind.FUNCTION_URL if ".lambda-url." in str(at(context, "domainName")) else Kind.HTTP
@@ -69,7 +78,8 @@ def kind_of(event: object) -> Kind:
 
 def method_of(event: object) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    return str(at(event, "httpMethod") or at(event, "requestContext", "http", "method") or "").upper()
+    gateway = at(event, "httpMethod") or at(event, "requestContext", "http", "method")
+    return str(gateway or at(event, "method") or "").upper()
 
 
 def request_of(event: Mapping[str, object], kind: Kind | None = None) -> Request:
@@ -80,15 +90,14 @@ def request_of(event: Mapping[str, object], kind: Kind | None = None) -> Request
     body cannot be decoded.
     """
     kind = kind_of(event) if kind is None else kind
-    headers = header_values(event)
+    path, _, query = _path(event).partition("?") if kind in _LATTICE else (_path(event), "", "")
     return Request(
         kind=kind,
         method=method_of(event),
-        path=_path(event),
-        headers=headers,
-        query=_query(event),
+        path=path,
+        headers=header_values(event),
+        query=_query(event, query),
         body=_body(event),
-        principal=_principal(kind, event, headers),
     )
 
 
@@ -97,14 +106,15 @@ def unit(event: Mapping[str, object], request_id: str | None) -> Unit:
     Return *event* as a unit. Raises what `request_of` raises.
 
     Its default hash and fingerprint are query and body: method and path, and the
-    principal where there is one, are its scope. Who wants the Idempotency-Key asks
-    `header_key`. *request_id* is Lambda's, for load balancers: they give a request none.
+    caller as far as one is named, are its scope. Who wants the Idempotency-Key asks
+    `header_key`. *request_id* is Lambda's, for load balancers and VPC Lattice: they give a request none.
     """
-    return unit_of(request_of(event), event, request_id)
+    request = request_of(event)
+    return unit_of(request, event, request_id, caller_of(event, request.headers, hashed=True))
 
 
-def unit_of(request: Request, event: Mapping[str, object], request_id: str | None) -> Unit:
-    """Return *event*, already read as *request*, as a unit."""
+def unit_of(request: Request, event: Mapping[str, object], request_id: str | None, caller: Caller) -> Unit:
+    """Return *event*, already read as *request* of *caller*, as a unit."""
     delivery = at(event, "requestContext", "requestId")
     return Unit(
         payload=request.body,
@@ -113,8 +123,14 @@ def unit_of(request: Request, event: Mapping[str, object], request_id: str | Non
         delivery=delivery if isinstance(delivery, str) and delivery else request_id,
         substance=partial(_substance, request.query),
         key=NOTHING,
-        scope=(request.method, request.path, *(() if request.principal is None else (request.principal,))),
+        scope=(request.method, request.path, *caller.scope),
+        presented=caller.presented,
     )
+
+
+def seen_for_caller(request: Request, event: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what an expression of ``caller=`` sees: *event*, header names in any case, cookies by name."""
+    return {**_envelope(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
 
 
 def _substance(query: Mapping[str, list[str]], body: object) -> object:
@@ -124,20 +140,28 @@ def _substance(query: Mapping[str, list[str]], body: object) -> object:
 def _path(event: object) -> str:
     # Not requestContext.path of v1: whether the stage stands in front depends on the endpoint, and a client
     # that tries again through the custom domain asks for the same work.
-    path = at(event, "rawPath") or at(event, "path")
+    path = at(event, "rawPath") or at(event, "path") or at(event, "raw_path")
     return path if isinstance(path, str) else ""
 
 
-def _query(event: object) -> Mapping[str, list[str]]:
-    """Return every value of every parameter: v2 joins them by commas, so there the raw string is read."""
-    raw = at(event, "rawQueryString")
+def _query(event: object, of_path: str) -> Mapping[str, list[str]]:
+    """
+    Return every value of every parameter: v2 joins them by commas, so there the raw string is read.
+
+    VPC Lattice's is a part of its path, and *of_path*.
+    """
+    raw = of_path or at(event, "rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
         for name, value in parse_qsl(raw, keep_blank_values=True):
             found.setdefault(name, []).append(value)
         return found
-    single, multi = at(event, "queryStringParameters"), at(event, "multiValueQueryStringParameters")
-    merged = {name: [str(value)] for name, value in _items(single)}
+    single = at(event, "queryStringParameters") or at(event, "query_string_parameters")
+    multi = at(event, "multiValueQueryStringParameters")
+    merged = {
+        name: [str(each) for each in (value if isinstance(value, list) else [value])]
+        for name, value in _items(single)
+    }
     return merged | {
         name: [str(value) for value in values] for name, values in _items(multi) if isinstance(values, list)
     }
@@ -152,7 +176,7 @@ def _body(event: object) -> object:
     if not isinstance(body, str):
         return body
     try:
-        if at(event, "isBase64Encoded") is not True:
+        if True not in (at(event, "isBase64Encoded"), at(event, "is_base64_encoded")):
             return parse(body)
         raw = base64.b64decode(body, validate=True)
         try:
@@ -164,37 +188,6 @@ def _body(event: object) -> object:
     except (binascii.Error, ValueError):
         message = "The body of the request is marked as base64 and is not."
     raise BadRequest(message)
-
-
-_V1: Final = (
-    ("principalId",),
-    ("claims", "sub"),
-)
-_V2: Final = (
-    ("jwt", "claims", "sub"),
-    ("iam", "cognitoIdentity", "identityId"),
-    ("iam", "userArn"),
-    ("lambda", "principalId"),
-)
-_IDENTITY: Final = (("cognitoIdentityId",), ("userArn",))
-
-
-def _principal(kind: Kind, event: object, headers: Mapping[str, tuple[str, ...]]) -> str | None:
-    """
-    Return who sent the request, as the gateway (not the client) says.
-
-    Of an assumed role that is role *and* session: a retry from another session counts
-    as somebody else's.
-    """
-    context = at(event, "requestContext")
-    authorizer, identity = at(context, "authorizer"), at(context, "identity")
-    if kind in {Kind.ALB, Kind.ALB_MULTI}:
-        candidates: list[object] = [*headers.get("x-amzn-oidc-identity", ())]
-    elif kind is Kind.REST:
-        candidates = [*(at(authorizer, *path) for path in _V1), *(at(identity, *path) for path in _IDENTITY)]
-    else:
-        candidates = [at(authorizer, *path) for path in _V2]
-    return next((found for found in candidates if isinstance(found, str) and found), None)
 
 
 def _envelope(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:

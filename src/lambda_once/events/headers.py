@@ -39,7 +39,7 @@ def header_values(event: object) -> Mapping[str, tuple[str, ...]]:
 
     `multiValueHeaders` (v1, load balancers) has them all and goes first; `headers`
     has the last one only, or in v2 all joined by commas, which cannot be told from
-    one value with commas. Names that differ in case are one header.
+    one value with commas. VPC Lattice's `headers` (v2) has lists. Names that differ in case are one header.
     """
     multi, single = at(event, "multiValueHeaders"), at(event, "headers")
     values: dict[str, list[str]] = {}
@@ -50,5 +50,6 @@ def header_values(event: object) -> Mapping[str, tuple[str, ...]]:
     known = frozenset(values)
     for name, value in single.items() if isinstance(single, Mapping) else ():
         if str(name).lower() not in known and value is not None:
-            values.setdefault(str(name).lower(), []).append(str(value))
+            several = value if isinstance(value, list) else [value]
+            values.setdefault(str(name).lower(), []).extend(map(str, several))
     return Headers({name: tuple(several) for name, several in values.items()})

@@ -14,6 +14,7 @@ from lambda_once.errors import (
     KeyReused,
     Misconfigured,
     OnceError,
+    OtherCaller,
     ResultUnavailable,
     RetryLater,
     StoredError,
@@ -83,6 +84,13 @@ _TABLE: Final = (
         "retry-later",
         "This request is not settled yet",
         "Send it again later, with the same key, to get its outcome.",
+    ),
+    _Row(
+        OtherCaller,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "other-credentials",
+        "The key was used with other credentials",
+        "Nothing was done. Send the request with a key of its own.",
     ),
     _Row(
         KeyReused,

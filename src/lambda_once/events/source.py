@@ -17,7 +17,8 @@ class Source(Enum):
     SNS = "Amazon SNS"
     S3 = "Amazon S3"
     EVENTBRIDGE = "Amazon EventBridge"
-    HTTP = "API Gateway, a Function URL or a load balancer"
+    HTTP = "API Gateway, a Function URL, a load balancer or VPC Lattice"
+    AUTHORIZER = "a Lambda authorizer"
     WEBSOCKET = "a WebSocket API"
     KINESIS = "Kinesis Data Streams"
     DYNAMODB = "DynamoDB Streams"
@@ -57,10 +58,17 @@ def source_of(event: object) -> Source:
             return source_of_record(first)
         case {"eventSource": str(name)} if name in _OF_EVENT:
             return _OF_EVENT[name]
+        case {"type": "REQUEST" | "TOKEN", "methodArn": str()} | {"type": "REQUEST", "routeArn": str()}:
+            return Source.AUTHORIZER
         case {"requestContext": {"connectionId": str()}}:
             return Source.WEBSOCKET
         case {"requestContext": {"elb": _} | {"http": _}} | {"requestContext": Mapping(), "httpMethod": _}:
             return Source.HTTP
+        case {"raw_path": str(), "method": str()} | {
+            "requestContext": {"serviceArn": str()},
+            "method": str(),
+        }:
+            return Source.HTTP  # VPC Lattice, event structure versions 1 and 2
         case [first, *_] if source_of_record(first) is not Source.DIRECT:
             return Source.PIPES
     return Source.EVENTBRIDGE if is_eventbridge(event) else Source.DIRECT
@@ -80,6 +88,11 @@ def misplaced(face: str, source: Source) -> Misconfigured:
 
 
 def _no_face(source: Source) -> str:
+    if source is Source.AUTHORIZER:
+        return (
+            "No key makes an authorizer's answer replayable: a replayed verdict lets callers pass. "
+            "Protect an effect inside it with once.run."
+        )
     return (
         f"There is no decorator for {source.value} yet: protect the work on each record with once.function."
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lambda_once.core.values import value
+
+if TYPE_CHECKING:
+    from lambda_once.core.record import Presented
 
 
 class Nothing(Enum):
@@ -44,6 +47,8 @@ class Unit:
     """Whether payload and envelope are JSON as parsed; else expressions see their plain form."""
     scope: tuple[object, ...] = ()
     """What stands in the token before the user's scope."""
+    presented: Presented | None = None
+    """The credential that came with it, which a duplicate must present, too; None: nothing is compared."""
 
 
 @value

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from lambda_once.core.keys import select, select_from
 from lambda_once.core.typed import codec_for
-from lambda_once.core.values import replace
+from lambda_once.core.values import replace, value
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.events import api_gateway as source
 from lambda_once.events.api_response import replayed, respond, status_of
+from lambda_once.events.caller import NOBODY, caller_of, given
 from lambda_once.events.header_key import header_key
 from lambda_once.events.problem import problem_for
 from lambda_once.faces.events import dressed
@@ -17,6 +19,7 @@ from lambda_once.faces.handlers import called, executed, explained_by, handler_l
 from lambda_once.faces.protection import Protection, name_of
 from lambda_once.faces.settings import FOR_API, FOR_HASHED_API
 from lambda_once.faces.validation import check_of_one
+from lambda_once.observability.details import Happening
 from lambda_once.policies import ErrorResponse
 from lambda_once.runner.outcomes import Replayed
 
@@ -24,8 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from lambda_once.core.keys import Selector
     from lambda_once.core.typed import Codec
-    from lambda_once.events.api_gateway import Kind
+    from lambda_once.events.api_gateway import Kind, Request
+    from lambda_once.events.caller import Caller
     from lambda_once.events.problem import Problem
     from lambda_once.events.unit import Unit
     from lambda_once.faces.explaining import Explanation
@@ -37,6 +42,21 @@ if TYPE_CHECKING:
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): they are not protected unless ``methods=`` names them."""
 STORED_BELOW = 400
+_UNSCOPED = (
+    "nothing in this request names its user, or only an application does (API key, certificate, cookie): "
+    "users who send the same key or content share a response; use an authorizer or caller=, "
+    "or caller=False where that is meant"
+)
+
+
+@value
+class Read:
+    """A request as a unit: what came of its key and of its caller."""
+
+    unit: Unit
+    keep: timedelta
+    """How long its outcome is kept by default."""
+    caller: Caller
 
 
 class HttpProtection:
@@ -61,6 +81,11 @@ class HttpProtection:
         self._default_name = default_name
         self._protections: dict[tuple[Kind, timedelta], Protection] = {}
 
+    @property
+    def caller_selector(self) -> Selector | Literal[False]:
+        """What ``caller=`` names callers by; None: the rules of `events.caller`."""
+        return self._settings.caller
+
     def covers(self, method: str) -> bool:
         methods = self._settings.methods
         return method not in SAFE if methods is None else method in methods
@@ -72,32 +97,42 @@ class HttpProtection:
         Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
         """
         try:
-            found = self.unit(event, kind, invocation.request_id)
+            found = self.read(event, kind, invocation.request_id)
         except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
         if found is None:
             return None
-        unit, keep = found
-        return self.of_kind(kind, keep).call(unit, invocation, arguments=(event,))
+        protection = self.of_kind(kind, found.keep)
+        if found.caller.is_unscoped:
+            self._host.warn_once(Happening.UNSCOPED, _UNSCOPED, protection.name)
+        return protection.call(found.unit, invocation, arguments=(event,))
 
-    def unit(
-        self, event: Mapping[str, Any], kind: Kind, request_id: str | None
-    ) -> tuple[Unit, timedelta] | None:
-        """Return the unit of *event*, and how long its outcome is kept. None and errors as in `call`."""
+    def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:
+        """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
         request = source.request_of(event, kind)
-        unit = source.unit_of(request, event, request_id)
-        if self._settings.key is not None:
-            return unit, FOR_API
-        key = header_key(request)
+        key = header_key(request) if self._settings.key is None else None
+        hashed = self._settings.key is None and key is None
+        if hashed and self._settings.without_key == "run":
+            return None
+        if hashed and self._settings.without_key == "reject":
+            raise KeyMissing("the request has no Idempotency-Key header: send one")
+        caller = self._caller(request, event, hashed=hashed)
+        unit = source.unit_of(request, event, request_id, caller)
         if key is not None:
             # Every try of a client is a request of its own: its id tells no delivery.
-            return replace(unit, key=key, delivery=None), FOR_API
-        if self._settings.without_key == "run":
-            return None
-        if self._settings.without_key == "reject":
-            raise KeyMissing("the request has no Idempotency-Key header: send one")
-        return unit, FOR_HASHED_API
+            unit = replace(unit, key=key, delivery=None)
+        return Read(unit, FOR_HASHED_API if hashed else FOR_API, caller)
+
+    def _caller(self, request: Request, event: Mapping[str, Any], *, hashed: bool) -> Caller:
+        selector = self._settings.caller
+        if selector is None:
+            return caller_of(event, request.headers, hashed=hashed)
+        if selector is False:
+            return NOBODY
+        if isinstance(selector, str):
+            return given(select(selector, source.seen_for_caller(request, event), "caller"))
+        return given(select_from(selector, (event,), {}, "caller"))
 
     def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Protection:
         """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""

@@ -8,14 +8,15 @@ here is what `Protection` does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import without
 from lambda_once.core.forms import opened, plain
 from lambda_once.core.keys import token
-from lambda_once.core.values import value
+from lambda_once.core.values import replace, value
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.events import api_gateway, envelopes, event, sqs
+from lambda_once.events.caller import Origin
 from lambda_once.events.header_key import NAME
 from lambda_once.events.json_text import TooDeep, parse
 from lambda_once.events.source import source_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.core.fields import Printed
+    from lambda_once.events.caller import Caller
     from lambda_once.faces.api import HttpProtection
     from lambda_once.faces.protection import Protection
     from lambda_once.faces.records import Records
@@ -57,6 +59,11 @@ class Explanation:
     """The selected key; None where the key is a hash."""
     scope_from: str | None = None
     scope: object = None
+    caller_from: str | None = None
+    """What named the caller of a request, and what of it joins the token; never a name or a credential."""
+    caller_joins: str | None = None
+    caller_compared: bool = False
+    """Whether a duplicate must present the same credential."""
     hashed: Printed | None = None
     """What the key or the fingerprint is the hash of."""
     hashed_for: str | None = None
@@ -93,15 +100,16 @@ def of_request(protection: HttpProtection, face: str, given: Mapping[str, Any]) 
         reason = f"{method} is not among the methods that are protected"
         return [_bare(bare, face, source, body, unprotected=reason)]
     try:
-        found = protection.unit(given, kind, None)
+        found = protection.read(given, kind, None)
     except OnceError as error:
         return [_bare(bare, face, source, body, problem=_told(error))]
     if found is None:
         reason = f'the request has no {NAME}, and without_key is "run"'
         return [_bare(bare, face, source, body, unprotected=reason)]
-    unit, keep = found
-    body = f"the body of the request, {_named(unit.payload)}"
-    return [explained(protection.of_kind(kind, keep), face, source, unit, body, f"the header {NAME}")]
+    body = f"the body of the request, {_named(found.unit.payload)}"
+    of_kind = protection.of_kind(kind, found.keep)
+    shown = explained(of_kind, face, source, found.unit, body, f"the header {NAME}")
+    return [replace(shown, **_caller(found.caller, protection.caller_selector))]
 
 
 def of_call(
@@ -241,8 +249,35 @@ def _key_from(selector: object, unit: Unit, default: str) -> str:
 def _scope_from(selector: object, unit: Unit) -> str | None:
     parts = [] if selector is None else [_selector("scope", selector)]
     if unit.scope:
-        parts.append("method, path and, where there is one, principal")
+        parts.append("method, path and, where one joins, caller")
     return "; ".join(parts) or None
+
+
+_NAMED_BY: Final = {
+    Origin.JWT_AUTHORIZER: "the JWT authorizer: the token's iss and sub",
+    Origin.IAM: "IAM: the principal",
+    Origin.LAMBDA_AUTHORIZER: "the Lambda authorizer: its principalId",
+    Origin.CERTIFICATE: "the client certificate: issuer and subject",
+    Origin.LOAD_BALANCER: "x-amzn-oidc-data: iss, sub and signer",
+    Origin.CLAIMS: "the JWT in Authorization, unverified: iss and sub, client_id or azp",
+    Origin.BASIC: "the user name of Basic authorization",
+    Origin.AUTHORIZATION: "Authorization, whole",
+    Origin.API_KEY: "x-api-key, whole",
+    Origin.COOKIES: "the cookies, all of them",
+}
+
+
+def _caller(caller: Caller, selector: object) -> dict[str, Any]:
+    """Say which rule named *caller*, without a word of what it is."""
+    if selector is False:
+        return {"caller_from": "caller=False: it counts for nothing"}
+    words = _NAMED_BY | ({} if selector is None else {Origin.OPTION: _selector("caller", selector)})
+    joins = [words[name.origin] for name in caller.names]
+    return {
+        "caller_from": "; ".join(words[origin] for origin in caller.origins) or "nothing",
+        "caller_joins": f"SHA-256 of {', and '.join(joins)}" if joins else None,
+        "caller_compared": caller.presented is not None,
+    }
 
 
 def _selector(option: str, selector: object) -> str:

@@ -118,7 +118,7 @@ class Host:
             outer.of(self) if outer is not None and inside else invocation_of(context, self.clock, self)
         )
         if not invocation.known:
-            self._warn(
+            self.warn_once(
                 Happening.NO_INVOCATION,
                 "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
             )
@@ -146,17 +146,17 @@ class Host:
         details = Details(Happening.MISCONFIGURED, error=type(error).__name__, reason=str(error))
         self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
-    def _warn(self, happening: Happening, reason: str) -> None:
-        """Log a warning once an environment."""
+    def warn_once(self, happening: Happening, reason: str, name: str | None = None) -> None:
+        """Log *reason* the first time that it is *happening* in this environment."""
         if happening not in self._warned:
             self._warned.add(happening)
-            self.reporter.log(Details(happening, reason=reason))
+            self.reporter.log(Details(happening, name=name, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._stage is None else self._stage.engine
         if not disabled:
             if not self.reporter.named:
-                self._warn(
+                self.warn_once(
                     Happening.NO_SERVICE,
                     "tokens begin with service_undefined: set POWERTOOLS_SERVICE_NAME, or pass service=",
                 )

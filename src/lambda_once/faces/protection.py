@@ -92,6 +92,7 @@ class Protection:
             invocation=invocation,
             fingerprint=identity.fingerprint,
             fields=identity.fields,
+            presented=unit.presented,
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=redelivered,

@@ -33,7 +33,7 @@ KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
 EVENT = POLICIES | KEYING | {"returns", "on_replay"}
-API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay"}
+API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay", "caller"}
 
 
 @value(kw_only=True)
@@ -61,6 +61,7 @@ class Settings:
     without_key: Literal["hash", "reject", "run"] = "hash"
     store_status: frozenset[int] = frozenset()
     problem: Callable[[Any], Any] | None = None
+    caller: Selector | Literal[False] = None
 
     def plan(
         self,
@@ -109,6 +110,7 @@ def settings_of(
         (settings.key, "key"),
         (settings.scope, "scope"),
         (settings.fingerprint, "fingerprint"),
+        (settings.caller, "caller"),
     ):
         if isinstance(selector, str):
             compile_expression(selector, what)
@@ -218,3 +220,6 @@ def _keying_problems(settings: Settings) -> Iterable[tuple[str, str]]:
         value = getattr(settings, name)
         if not (value is None or isinstance(value, str) or callable(value)):
             yield name, "give a JMESPath expression or a callable"
+    caller = settings.caller
+    if not (caller is None or caller is False or isinstance(caller, str) or callable(caller)):
+        yield "caller", "give a JMESPath expression or a callable, or False for none"

@@ -44,6 +44,7 @@ class Happening(StrEnum):
     DISABLED = "once.disabled"
     PROBE_FAILED = "once.probe_failed"
     POLICY_FAILED = "once.policy_failed"
+    UNSCOPED = "once.unscoped"
     NO_INVOCATION = "once.no_invocation"
     NO_SERVICE = "once.no_service"
     BATCH_DENIED = "once.batch_denied"
@@ -78,7 +79,7 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.COINCIDED: Manner(logging.WARNING, "coincided"),
     Happening.IN_PROGRESS: Manner(logging.INFO, "inProgress"),
     Happening.KEY_REUSED: Manner(logging.WARNING, "keyReused"),
-    Happening.REFUSED: Manner(logging.WARNING),  # Held, StoredError, ResultUnavailable
+    Happening.REFUSED: Manner(logging.WARNING),  # Held, StoredError, ResultUnavailable, OtherCaller
     # what kept a request from being judged
     Happening.STORE_UNAVAILABLE: Manner(logging.ERROR, "storeUnavailable"),
     Happening.MISCONFIGURED: Manner(logging.ERROR, "misconfigured"),  # table, permission, a callable key=
@@ -87,6 +88,7 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.PROBE_FAILED: Manner(logging.ERROR),
     Happening.POLICY_FAILED: Manner(logging.ERROR),  # on_error itself raised, or answered no policy
     Happening.DISABLED: Manner(logging.WARNING, "disabled"),
+    Happening.UNSCOPED: Manner(logging.WARNING),  # once per environment
     Happening.NO_INVOCATION: Manner(logging.WARNING),
     Happening.NO_SERVICE: Manner(logging.WARNING),
     Happening.BATCH_DENIED: Manner(logging.WARNING),

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.lifecycle import Decision, OnLapse, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
 from lambda_once.errors import (
@@ -117,7 +117,7 @@ class Admissions:
         record = self._outcomes.memory.get(call.token) if call.plan.cache else None
         if record is None:
             return None
-        decision = decide(record, Request("", call.fingerprint, call.plan.on_lapse), self._clock.now())
+        decision = decide(record, call.request(""), self._clock.now())
         if decision is not Decision.REPLAY:
             return None
         return self._guarded(call, lambda: self._outcomes.replay_or_raise(call, record, decision))
@@ -164,8 +164,7 @@ class Admissions:
                 answers[n] = answer
 
     def _decide(self, call: Call, wish: Acquire, record: Record | None) -> Decision:
-        request = Request(wish.attempt, call.fingerprint, call.plan.on_lapse)
-        return decide(record, request, self._clock.now())
+        return decide(record, call.request(wish.attempt), self._clock.now())
 
     def _guarded(self, call: Call, admit: Callable[[], Admitted]) -> Admission:
         try:
@@ -247,6 +246,8 @@ class Admissions:
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         if call.plan.on_lapse is OnLapse.TAKE_OVER:
+            if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
+                return AsSeen(record.attempt, record.expected_completion)
             return Unclaimed(take_over=True)
         if record is not None and record.state is State.RELEASED and not record.expired(self._clock.now()):
             return AsSeen(record.attempt, None)
@@ -277,6 +278,7 @@ class Admissions:
             known=known,
             likely=known or call.redelivered,
             fields=None if call.fields is None else call.fields.stored,
+            caller=call.mark(attempt),
         )
 
     def _lease(self, call: Call, now: datetime) -> datetime:

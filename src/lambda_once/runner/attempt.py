@@ -71,6 +71,7 @@ class Attempt:
             delivery=self.call.delivery,
             fingerprint=self.call.fingerprint,
             fields=None if self.call.fields is None else self.call.fields.stored,
+            caller=self.call.mark(self.id),
         )
 
     def downstream_key(self, label: str = "") -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lambda_once.core.lifecycle import Request
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
     from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import OnLapse
+    from lambda_once.core.record import Presented
     from lambda_once.core.typed import Codec
     from lambda_once.policies import OnError, Probe
     from lambda_once.runner.invocation import Invocation
@@ -48,6 +51,8 @@ class Call(NamedTuple):
     fingerprint: str | None = None
     fields: Fields | None = None
     """The fields of what the fingerprint is made from; None: there is no fingerprint, or there are none."""
+    presented: Presented | None = None
+    """The credential of who asks, which a duplicate must present, too; None: nothing is compared."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """What a probe gets after the lapsed attempt."""
@@ -59,3 +64,11 @@ class Call(NamedTuple):
     crash, and waits for the lease; after two retries the event is gone (Lambda developer guide,
     asynchronous invocation).
     """
+
+    def request(self, attempt: str) -> Request:
+        """Return what of this call, made by *attempt*, bears on what it may do."""
+        return Request(attempt, self.fingerprint, self.plan.on_lapse, self.presented)
+
+    def mark(self, attempt: str) -> str | None:
+        """Return the ``caller`` of the row of *attempt*."""
+        return None if self.presented is None else self.presented.mark(attempt)

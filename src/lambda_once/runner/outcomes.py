@@ -20,6 +20,7 @@ from lambda_once.errors import (
     KeyReused,
     Misconfigured,
     OnceError,
+    OtherCaller,
     ResultUnavailable,
     stored_error,
 )
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 
 SOON = 5.0
 """Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
+
+_NEW_KEY = "use a new key, or let ignore= name what may differ"
+_OTHER_CALLER = (
+    "was acquired with other credentials: use a new key, or name callers by an authorizer or caller="
+)
 
 
 @value
@@ -112,14 +118,13 @@ class Outcomes:
         at = f"token {call.token}"
         by = f"attempt {record.attempt} of {record.locked_by}"
         match decision:
+            case Decision.OTHER_CALLER:
+                kind: Callable[..., OnceError] = OtherCaller
+                message = f"{at} {_OTHER_CALLER}"
             case Decision.KEY_REUSED:
                 found = difference(record.fields, call.fields)
-                kind: Callable[..., OnceError] = partial(KeyReused, fields=found.named)
-                told = f" ({found})" if str(found) else ""
-                message = (
-                    f"{at} stands for another payload{told}: "
-                    "use a new key, or let ignore= name what may differ"
-                )
+                kind = partial(KeyReused, fields=found.named)
+                message = f"{at} stands for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
             case Decision.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
                 message = f"{at} is complete, but its result cannot be had; the work is not done again"

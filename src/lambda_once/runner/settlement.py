@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Decision, Request, decide
+from lambda_once.core.lifecycle import Decision, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
@@ -255,9 +255,7 @@ class Settlement:
 
     def _outcome_of(self, attempt: Attempt, successor: Record) -> Any:
         call = attempt.call
-        decision = decide(
-            successor, Request(attempt.id, call.fingerprint, call.plan.on_lapse), self.clock.now()
-        )
+        decision = decide(successor, call.request(attempt.id), self.clock.now())
         if decision in (Decision.REPLAY, Decision.STORED_ERROR, Decision.HELD, Decision.RESULT_UNAVAILABLE):
             return self._outcomes.replay_or_raise(call, successor, decision).result
         raise self._lost(attempt, successor)

@@ -52,7 +52,11 @@ FREE = (
 )
 
 # Guarantee 1: what is in progress changes hands only when its lease is over.
-LAPSED = "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a{same_payload})"
+# Guarantee 9: what has a caller is taken over as seen only, by who has found out that it is their own.
+LAPSED = (
+    "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a "
+    "AND attribute_not_exists(caller){same_payload})"
+)
 
 # Another payload under this key is KeyReused, never taken over.
 SAME_PAYLOAD = " AND (attribute_not_exists(fingerprint) OR fingerprint = :f)"
@@ -82,7 +86,7 @@ LONGER = " AND expectedCompletion < :new"
 # ------------------------------------------------------------------ acquire
 
 OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", "write")
-OPTIONAL = ("fingerprint", "fields", "delivery", "ttl")
+OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller")
 
 
 def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
@@ -113,6 +117,8 @@ def acquired_attributes(wish: Acquire, shards: int) -> Item:
         attributes["fields"] = {"B": wish.fields}
     if wish.delivery is not None:
         attributes["delivery"] = text(wish.delivery)
+    if wish.caller is not None:
+        attributes["caller"] = text(wish.caller)
     if wish.ttl is not None:
         attributes["ttl"] = number(wish.ttl)
     return attributes

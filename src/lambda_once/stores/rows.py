@@ -117,6 +117,7 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             resolution=_resolution(item),
             fields=_bytes(item, "fields") if "fields" in item else None,
             write=_text(item, "write") if "write" in item else None,
+            caller=_text(item, "caller") if "caller" in item else None,
         )
     except Malformed as malformed:
         token = _name_of(item)
