@@ -10,6 +10,7 @@ import click
 from lambda_once.cli.output import FORMATS, Output
 from lambda_once.core.clock import SystemClock
 from lambda_once.errors import Misconfigured
+from lambda_once.operations.clock import CorrectedClock
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.rows import MOST_SHARDS
 
@@ -100,7 +101,10 @@ def with_table(command: Callable[..., Any]) -> Callable[..., Any]:
         if not table_name:
             raise Misconfigured("no token table: give --table NAME, or set LAMBDA_ONCE_TABLE")
         client = new_client(endpoint_url or None, profile or None, region or None)
-        table = TokenTable(table_name, client, clock(), shards or 1)
+        judging = clock()
+        if isinstance(judging, CorrectedClock):
+            judging.told = output.say
+        table = TokenTable(table_name, client, judging, shards or 1)
         return command(Access(table, output, shards is not None), *args, **options)
 
     for option in reversed(_OF_A_TABLE):  # click shows the last one that was applied first
@@ -127,4 +131,4 @@ def new_client(endpoint_url: str | None, profile: str | None, region: str | None
 
 def clock() -> Clock:
     """Return the clock of a command; tests put another in its place."""
-    return SystemClock()
+    return CorrectedClock(SystemClock())

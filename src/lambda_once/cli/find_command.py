@@ -94,7 +94,7 @@ def command(
         )
     table, output = access.table, access.output
     say_the_price(access, size_of(access.table), max_pages)
-    now = table.clock.now()
+    now = table.now()
     search = Search(sought(text, ignore_case=ignore_case), limit)
     found = search.through(rounds(table, search.what, segments, max_pages))
     output.rows((read(record, now).row(now) for record in found), drawn_at(now))

@@ -76,7 +76,7 @@ def command(access: Access, limit: int | None, *, consistent: bool, **options: A
     Exit code: 0 nothing is stuck, 1 something listed is overdue or held, 2 bad input or no table.
     """
     table, output = access.table, access.output
-    now = table.clock.now()
+    now = table.now()
     wanted = frozenset(status for flag, status in FLAGS.items() if options[flag]) or UNFINISHED
     only = Wanted(options["service"], options["name"], options["older_than"])
     bound = limit or (ROWS_OF_A_TABLE if output.is_table else None)

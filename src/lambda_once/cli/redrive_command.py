@@ -78,13 +78,13 @@ def command(access: Access, **options: Any) -> None:
     """
     given = Given(**options)
     because, by = reason(given.because), operator(given.by)
-    found = list(islice(held(access.table, given.wanted, access.table.clock.now()), given.limit + 1))
+    found = list(islice(held(access.table, given.wanted, access.table.now()), given.limit + 1))
     shown, say = found[: given.limit], access.output.say
     if not shown:
         access.output.rows([])
         say("nothing is held that matches")
         return
-    show(access.output, listing(shown, access.table.clock.now()))
+    show(access.output, listing(shown, access.table.now()))
     say(f"{len(shown)} held{'' if found == shown else f', and more than --limit {given.limit} match'}")
     if given.dry_run:
         _print(access, iter([(record, None) for record in shown]))
@@ -103,7 +103,7 @@ def _print(
     settled: list[tuple[Record, Outcome | None]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
-        now = access.table.clock.now()
+        now = access.table.now()
         for record, outcome in outcomes:
             settled.append((record, outcome))
             yield fields_of(record, now) | {"outcome": None if outcome is None else outcome.value}

@@ -125,7 +125,7 @@ def command(access: Access, token: str, **options: Any) -> None:
     result = None if given.result is None else read_result(given.result)
     before = found(access.table, token)
     keep = KEEP if given.keep is None else given.keep
-    now = access.table.clock.now()
+    now = access.table.now()
     text = None if result is None else result.text
     write = settlement(before, verdict, by=by, because=because, now=now, result=text, keep=keep)
     _resolve(access, given, Plan(verdict, result, keep, before, write))

@@ -133,7 +133,7 @@ def _of_function(access: Access, asked: Asked) -> Record | None:
 def _by_key(access: Access, asked: Asked) -> Record:
     """Return the one row of a key; where there are several, list them, and end."""
     table, key = access.table, asked.token
-    known = by_known_names(table, key, names_from(asked.names), table.clock.now())
+    known = by_known_names(table, key, names_from(asked.names), table.now())
     records = known.records or _in_the_whole_table(access, key, scan=asked.scan)
     if not records:
         alike = f"; unfinished and alike: {', '.join(entry.token for entry in known.alike)}"
@@ -177,14 +177,14 @@ def _list(access: Access, records: Sequence[Record], asked: Asked) -> Never:
         raise click.UsageError(
             f"{len(records)} tokens have the key {asked.token}, give one of them: {tokens}"
         )
-    now = access.table.clock.now()
+    now = access.table.now()
     access.output.rows((read(record, now).row(now) for record in records), drawn_at(now))
     access.output.say(f"{len(records)} tokens have the key {asked.token}; next: lambda-once show TOKEN")
     raise click.exceptions.Exit(2)
 
 
 def _show(access: Access, record: Record, asked: Asked) -> None:
-    now, output = access.table.clock.now(), access.output
+    now, output = access.table.now(), access.output
     there = parts_there(access.table, record)
     seen = Seen(record, now, there, asked.log_group)
     output.one(told(seen), drawn(seen) if output.is_table else "")
@@ -201,7 +201,7 @@ def _show(access: Access, record: Record, asked: Asked) -> None:
 
 
 def _print_result(access: Access, record: Record) -> None:
-    status = status_of(record, access.table.clock.now())
+    status = status_of(record, access.table.now())
     if record.state is not State.COMPLETE:
         _no_result(access, f"it is {'in progress' if status is Status.IN_PROGRESS else status.value}")
     if record.error is not None:

@@ -48,7 +48,7 @@ def command(access: Access, interval: float, count: int | None) -> None:
     try:
         with _screen(access) as screen:
             while True:
-                now = table.clock.now()
+                now = table.now()
                 try:
                     last = census(table, now)
                     _tell(access, last, now, screen)

@@ -51,6 +51,7 @@ class Happening(StrEnum):
     REPORT_FAILED = "once.report_failed"
     OVERDUE = "once.overdue"
     SHARD_BEYOND = "once.shard_beyond"
+    CLOCK_SKEW = "once.clock_skew"
 
 
 class Manner(NamedTuple):
@@ -96,6 +97,7 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     # what the watchdog sees; its metrics are measures, not counts: `operations.watchdog`
     Happening.OVERDUE: Manner(logging.WARNING),  # at every run that looks at it, until it is settled
     Happening.SHARD_BEYOND: Manner(logging.WARNING),
+    Happening.CLOCK_SKEW: Manner(logging.WARNING),
 }
 """Every happening once. What settles ``started`` is ``completed``, ``released``, ``stored`` or ``held``."""
 

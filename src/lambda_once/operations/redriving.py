@@ -68,7 +68,7 @@ def release(
 
 
 def _released(table: TokenTable, record: Record, by: str, because: str) -> Outcome:
-    write = settlement(record, Verdict.NOT_DONE, by=by, because=because, now=table.clock.now())
+    write = settlement(record, Verdict.NOT_DONE, by=by, because=because, now=table.now())
     answer = table.settle(write)
     match answer:
         case Written():

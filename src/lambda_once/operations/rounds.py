@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.details import Details, Happening, Tally
@@ -22,8 +20,9 @@ from lambda_once.stores.rows import record_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
+    from lambda_once.core.clock import Deadline
     from lambda_once.observability.powertools import Reporter
     from lambda_once.operations.table import TokenTable
     from lambda_once.stores.contract import Finished, Unfinished
@@ -60,8 +59,8 @@ class Rounds:
         What was found is measured before anything is done about it. Raises `StoreUnavailable` and
         `Misconfigured`, the latter for a row that cannot be read only when the others were looked at.
         """
-        now = self.table.clock.now()
-        deadline = Deadline(self.table.clock, now + timedelta(seconds=_remaining(context)))
+        deadline = self.table.deadline(_remaining(context))
+        now = self.table.now()
         before = now - self.bounds.grace
         found = census(self.table, before, deadline)
         oldest = 0.0 if found.oldest is None else (now - found.oldest).total_seconds()
@@ -180,7 +179,7 @@ class _Look:
         if action is None:
             return []
         try:
-            return [self._actions.decide(action, record, self._table.clock.now())]
+            return [self._actions.decide(action, record, self._table.now())]
         except ProbeFailed as failed:
             self._say(Happening.PROBE_FAILED, record, error=str(failed))
             return []
@@ -222,7 +221,7 @@ class _Look:
         name = parts_of(record.token)
         late = None
         if happening is Happening.OVERDUE:
-            late = (self._table.clock.now() - record.expected_completion).total_seconds()
+            late = (self._table.now() - record.expected_completion).total_seconds()
         details = Details.of_row(
             happening,
             record,

@@ -8,14 +8,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.core.record import State
 from lambda_once.errors import Misconfigured
+from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.rows import configured_shards, text
+from lambda_once.stores.singles import Singles
 from lambda_once.stores.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from lambda_once.core.record import Record
     from lambda_once.core.writes import Finish
@@ -39,20 +43,38 @@ class TokenTable:
         clock: Clock | None = None,
         shards: int | None = None,
     ) -> None:
-        """Left out: LAMBDA_ONCE_TABLE and LAMBDA_ONCE_STATUS_SHARDS. Raises `Misconfigured`."""
+        """
+        Left out: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_STATUS_SHARDS and the machine's clock, corrected.
+
+        Raises `Misconfigured`.
+        """
         self.name = table or os.environ.get("LAMBDA_ONCE_TABLE") or _no_table()
         self.shards = configured_shards() if shards is None else shards
-        self.clock: Clock = SystemClock() if clock is None else clock
-        self.wire = Wire(self.name, client)
+        self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
+        self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
+        heard = None if self._corrected is None else self._corrected.hear
+        self.wire = Wire(self.name, client, heard)
         self.index = StatusIndex(self.wire)
         self.store = DynamoDBStore(self.name, client, self.shards)
 
     def deadline(self, seconds: float = PATIENCE) -> Deadline:
-        return Deadline(self.clock, self.clock.now() + timedelta(seconds=seconds))
+        local = self.clock if self._corrected is None else self._corrected.local
+        return Deadline(local, local.now() + timedelta(seconds=seconds))
+
+    def now(self) -> datetime:
+        """
+        Return the time by which leases are judged.
+
+        A clock that is corrected by DynamoDB's answers needs one: where none came yet, the index is asked a
+        small question. Raises `StoreUnavailable` and `Misconfigured`.
+        """
+        if self._corrected is not None and not self._corrected.heard:
+            self.index.page(State.IN_PROGRESS.value, self.deadline(), limit=1)
+        return self.clock.now()
 
     def read(self, token: str) -> Record | None:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
-        return self.store.read(token, self.deadline())
+        return Singles(self.wire, self.shards).read(token, self.deadline())
 
     def rows(self, tokens: Iterable[str]) -> dict[str, Item]:
         """Return the rows of *tokens* that there are, read consistently. Raises as `read`."""

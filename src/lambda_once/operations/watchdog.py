@@ -14,9 +14,12 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.clock import SystemClock
 from lambda_once.errors import Misconfigured
+from lambda_once.observability.details import Details, Happening
 from lambda_once.observability.powertools import Reporter
 from lambda_once.operations.acting import Action, Actions
+from lambda_once.operations.clock import CorrectedClock
 from lambda_once.operations.rounds import Bounds, Rounds
 from lambda_once.operations.table import TokenTable
 
@@ -77,10 +80,15 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     if rows < 1:
         raise Misconfigured(f"rows is {rows}: give how many overdue tokens a run looks at, 1 or more")
     reporter = Reporter(service, metrics=metrics, logger=logger)
+    judging = CorrectedClock(SystemClock()) if clock is None else clock
+    if isinstance(judging, CorrectedClock):
+        judging.told = lambda reason: reporter.log(Details(Happening.CLOCK_SKEW, reason=reason))
 
     @cache
     def rounds() -> Rounds:
-        return Rounds(TokenTable(table, client, clock), allowed, reporter, Bounds(rows, grace), sweeps=sweep)
+        return Rounds(
+            TokenTable(table, client, judging), allowed, reporter, Bounds(rows, grace), sweeps=sweep
+        )
 
     def handler(event: Any, context: Any = None) -> dict[str, Any]:
         del event

@@ -22,6 +22,7 @@ from lambda_once.stores.origin import only_dynamodb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from lambda_once.core.clock import Deadline
 
@@ -43,8 +44,12 @@ class Wire:
     Without *client* one is made at first use.
     """
 
-    def __init__(self, table: str, client: Any = None) -> None:
+    def __init__(
+        self, table: str, client: Any = None, heard: Callable[[Any, datetime], object] | None = None
+    ) -> None:
+        """*heard* gets every answer, those of refusals too, and when it was asked for."""
         self.table = table
+        self._heard = heard
         self._client = only_dynamodb(client)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -57,15 +62,22 @@ class Wire:
         """
         send = getattr(self._connected(), operation)
         for tries in range(1, TRIES + 1):
+            asked = None if self._heard is None else deadline.clock.now()
             try:
                 answer = send(**arguments)
             except Caught as error:
+                self._hear(getattr(error, "response", None), asked)
                 if tries == TRIES or not is_transient(error) or deadline.passed():
                     raise
                 back_off(deadline, tries)
             else:
+                self._hear(answer, asked)
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
+
+    def _hear(self, answer: Any, asked: datetime | None) -> None:
+        if self._heard is not None and asked is not None:
+            self._heard(answer, asked)
 
     def asked(
         self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
