@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from lambda_once import MemoryStore, Once
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Presented, Record
+from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.events import caller as rules
 from lambda_once.events.caller import Caller
 from lambda_once.faces import api
+from lambda_once.stores import requests
+from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
-from lambda_once.testing import api_event, lambda_context
+from lambda_once.testing import FakeClock, api_event, lambda_context
 from tests.engine import tables
 from tests.events.test_caller import ALICE, jwt
 
@@ -93,6 +99,48 @@ def test_a_response_is_its_callers_in_dynamodb(
 ) -> None:
     """As the row keeps it."""
     scenario(engine_table)
+
+
+def _lapsed(store: Any, clock: FakeClock) -> None:
+    """Alice's attempt lapses under an opaque credential, and bob comes first."""
+    bob, alice = Presented("bob"), Presented("alice")
+    lease = clock.now() + timedelta(seconds=30)
+
+    def wish(attempt: str, who: Presented) -> Acquire:
+        take = Unclaimed(take_over=True)
+        return Acquire("shop/pay/1", attempt, "f/1", clock.now(), lease, take, None, caller=who.mark(attempt))
+
+    deadline = Deadline(clock, clock.now() + timedelta(hours=1))
+    assert isinstance(store.acquire([wish("a1", alice)], deadline)[0], Won)
+    clock.advance(60)
+    (answer,) = store.acquire([wish("b1", bob)], deadline)
+    assert isinstance(answer, Refused)
+    request = Request("b1", None, OnLapse.TAKE_OVER, bob)
+    assert decide(answer.record, request, clock.now()) is Decision.OTHER_CALLER
+    assert decide(answer.record, request._replace(presented=alice), clock.now()) is Decision.RUN
+
+
+def test_what_lapsed_is_its_callers_too() -> None:
+    """Nobody else takes over what may have been done for somebody."""
+    _lapsed(MemoryStore(), FakeClock())
+
+
+@pytest.mark.engine
+def test_what_lapsed_is_its_callers_too_in_dynamodb(engine_table: DynamoDBStore) -> None:
+    """The write condition of a wish that takes what lapsed passes over rows that have a caller."""
+    _lapsed(engine_table, FakeClock())
+
+
+@pytest.mark.engine
+def test_twin_that_takes_over_what_another_caller_began(
+    engine_table: DynamoDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that part of the condition bob's first write has the token."""
+    part = "AND attribute_not_exists(caller)"
+    assert part in requests.LAPSED
+    monkeypatch.setattr(requests, "LAPSED", requests.LAPSED.replace(part, ""))
+    with pytest.raises(AssertionError):
+        _lapsed(engine_table, FakeClock())
 
 
 def _compares_nothing(_record: Record, _presented: Presented | None) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record, Resolution, State
+from lambda_once.core.record import Presented, Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -48,6 +48,7 @@ class Want:
     rule: OnLapse
     seen: bool
     fingerprint: str | None
+    presented: Presented | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,12 @@ lapses = [LEASE.total_seconds(), LEASE.total_seconds() + 0.001]
 pauses = st.sampled_from([0.001, 1.0, *lapses, KEEP.total_seconds(), KEEP.total_seconds() + 31])
 passes = st.builds(Pass, pauses)
 wants = st.builds(
-    Want, attempts, st.sampled_from(OnLapse), st.booleans(), st.sampled_from([None, None, "f", "g"])
+    Want,
+    attempts,
+    st.sampled_from(OnLapse),
+    st.booleans(),
+    st.sampled_from([None, None, "f", "g"]),
+    st.sampled_from([None, None, Presented("alice"), Presented("bob"), Presented(None)]),
 )
 seen = st.sampled_from([None, None, None, *State])
 reasons = st.sampled_from([None, "seen at the provider", "told by phone"])
@@ -133,7 +139,9 @@ def _take(world: World, step: Step, row: Record | None) -> object:
 
 
 def _wish(world: World, want: Want, row: Record | None, token: str) -> Acquire:
-    wish = world.wish(want.attempt, token=token, rule=want.rule, fingerprint=want.fingerprint)
+    wish = world.wish(
+        want.attempt, token=token, rule=want.rule, fingerprint=want.fingerprint, presented=want.presented
+    )
     as_seen = _seen(row) if want.seen else None
     return wish if as_seen is None else replace(wish, take=as_seen)
 

@@ -21,13 +21,24 @@ ROW: dict[str, Any] = {
     "delivery": {"S": "m-1"},
     "fingerprint": {"S": "1.f"},
     "fields": {"B": b"\0\1ab"},
+    "caller": {"S": "a1.c"},
     "ttl": {"N": "1796379120"},
     "result": {"S": "7"},
     "write": {"S": "w-1"},
     "error": {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}},
     "resolution": {"M": {"by": {"S": "ann"}, "because": {"S": "x"}, "at": AT, "times": {"N": "1"}}},
 }
-OPTIONAL = ("actualCompletion", "delivery", "fingerprint", "fields", "ttl", "result", "write", "error")
+OPTIONAL = (
+    "actualCompletion",
+    "delivery",
+    "fingerprint",
+    "fields",
+    "caller",
+    "ttl",
+    "result",
+    "write",
+    "error",
+)
 WRONG: dict[str, Any] = {
     "a set": {"SS": ["a"]},
     "a map": {"M": {"x": {"S": "y"}}},
