@@ -63,7 +63,7 @@ def test_a_mistake_in_a_callable_is_not_the_clients(
     option: str,
     mistake: Callable[..., object],
 ) -> None:
-    """What key=, scope= or caller= raises is raised over HTTP as Misconfigured, logged at ERROR and counted."""
+    """What key=, scope= or caller= raises is raised over HTTP, logged at ERROR and counted."""
     shop = Shop(rig, **{option: mistake})
     with pytest.raises(Misconfigured, match=f"of {option}= raised") as raised:
         shop.ask(REST)
