@@ -278,9 +278,20 @@ FOREIGN: dict[str, object] = {
     "dynamodb": batch({"eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": "1"}}),
     "kafka": {"eventSource": "aws:kafka", "records": {"orders-0": [{"offset": 1, "value": "e30="}]}},
     "self-managed kafka": {"eventSource": "SelfManagedKafka", "records": {"orders-0": []}},
-    "mq": {"eventSource": "aws:rmq", "rmqMessagesByQueue": {}},
-    "websocket": {"requestContext": {"connectionId": "L0SM9cOFvHcCIhw=", "routeKey": "$connect"}},
+    "self-managed kafka, as samples have it": {"eventSource": "aws:SelfManagedKafka", "records": {"o-0": []}},
+    "rabbitmq": {"eventSource": "aws:rmq", "rmqMessagesByQueue": {}},
+    "activemq": {"eventSource": "aws:amq", "messages": [{"messageID": "ID:1", "redelivered": False}]},
+    "activemq, as it was": {"eventSource": "aws:mq", "messages": []},
     "pipes": [sqs_record({"orderId": 5})],
+    "pipes of kafka": [{"eventSource": "aws:kafka", "eventSourceKey": "o-0", "offset": 1, "value": "e30="}],
+    "pipes of self-managed kafka": [
+        {"eventSource": "SelfManagedKafka", "eventSourceKey": "o-0", "offset": 1}
+    ],
+    "pipes of activemq": [
+        {"eventSource": "aws:amq", "eventSourceArn": "a", "messageId": "ID:1", "data": "e30="}
+    ],
+    "pipes of rabbitmq": [{"eventSource": "aws:rmq", "eventSourceArn": "a", "eventSourceKey": "q::/"}],
+    "pipes of kinesis": [{"eventSource": "aws:kinesis", "sequenceNumber": "1", "data": "e30="}],
 }
 """Events that no decorator is made for, yet."""
 

@@ -12,6 +12,7 @@ from lambda_once.events.header_key import BadRequest
 from lambda_once.events.unit import NOTHING
 from tests.events import samples
 from tests.events.samples import Json
+from tests.events.services import ASKING
 
 URL = "abc123.lambda-url.eu-central-1.on.aws"
 
@@ -223,7 +224,7 @@ def test_headers_may_be_missing(headers: object) -> None:
         (samples.eventbridge({"a": 1}), r"Use once\.event"),
         ({"httpMethod": "POST"}, r"Use once\.event"),
         ({}, r"Use once\.event"),
-        (samples.FOREIGN["websocket"], "no decorator for a WebSocket API"),
+        (ASKING["websocket"], "an event of a WebSocket API. .*with key="),
         *((event, r"a Lambda authorizer. Nothing ran") for event in samples.AUTHORIZERS.values()),
     ],
 )

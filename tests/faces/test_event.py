@@ -191,14 +191,16 @@ def test_the_own_retry_gives_up_with_its_time(rig: Rig) -> None:
     assert len(seen) == 1
 
 
-def test_a_direct_retry_does_not_wait(rig: Rig) -> None:
-    """Of a direct invocation nobody knows whether it is asynchronous: the caller is told at once."""
-    handler, _ = counting(rig)
+def test_a_direct_retry_waits(rig: Rig) -> None:
+    """A direct invocation may be asynchronous: only its own second try has its request id."""
+    handler, seen = counting(rig)
     with rig.crash():
         handler({"order": 5}, rig.context(seconds=10))
     with pytest.raises(InProgress):
-        handler({"order": 5}, rig.context(seconds=60))
+        handler({"order": 5}, rig.context("request-2", seconds=60))
     assert rig.slept == 0
+    handler({"order": 5}, rig.context(seconds=60))
+    assert len(seen) == 2
 
 
 def test_an_async_function_is_a_plain_handler(rig: Rig) -> None:

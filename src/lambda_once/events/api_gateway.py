@@ -63,7 +63,7 @@ def kind_of(event: object) -> Kind:
     """Return the kind of *event*. Raises `Misconfigured` where it is no HTTP request."""
     source = source_of(event)
     if source is not Source.HTTP:
-        raise misplaced("once.api_gateway", source)
+        raise misplaced("once.api_gateway", source, event)
     context = at(event, "requestContext")
     if at(context, "elb") is not None:
         return Kind.ALB_MULTI if at(event, "multiValueHeaders") is not None else Kind.ALB

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from lambda_once.core.values import replace
 from lambda_once.events.envelopes import (
     at,
     eventbridge_key,
@@ -12,10 +13,12 @@ from lambda_once.events.envelopes import (
     is_eventbridge,
     s3_substance,
 )
+from lambda_once.events.services import service_of
 from lambda_once.events.source import Source, misplaced, source_of
 from lambda_once.events.unit import Unit, itself
 
 _ASYNC: Final = frozenset({Source.SNS, Source.EVENTBRIDGE, Source.S3})
+_OF_ONE_EVENT: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 _NONE: Final[Mapping[str, object]] = {}
 
 
@@ -25,7 +28,7 @@ def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
 
     An S3 event is one unit a record, each as an event of one record. Raises
     `Misconfigured` for an event of a source that has a decorator of its own,
-    or none yet.
+    or none yet, and for one whose answer nobody may replay (`SERVICES`).
     """
     match source_of(event):
         case Source.EVENTBRIDGE if is_eventbridge(event):
@@ -33,10 +36,10 @@ def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
         case Source.S3:
             alone = [{"Records": [record]} for record in _s3_records(event)]
             return [(_s3(one), one) for one in alone]
-        case Source.DIRECT:
-            return [(_direct(event, request_id), event)]
+        case source if source in _OF_ONE_EVENT:
+            return [(_alone(event, request_id), event)]
         case other:
-            raise misplaced("once.event", other)
+            raise misplaced("once.event", other, event)
 
 
 def is_async(event: object) -> bool:
@@ -45,9 +48,13 @@ def is_async(event: object) -> bool:
 
     Lambda itself then tries a failed invocation again, twice, under the same request
     id (AWS Lambda developer guide, "Asynchronous invocation"). A direct invocation
-    may be asynchronous too: its event does not tell.
+    may be asynchronous too: its event does not tell, so it counts as one.
     """
-    return source_of(event) in _ASYNC
+    source = source_of(event)
+    if source not in _OF_ONE_EVENT:
+        return source in _ASYNC
+    service = service_of(event)
+    return service is None or service.asynchronous
 
 
 def _eventbridge(event: Mapping[str, object]) -> Unit:
@@ -62,6 +69,20 @@ def _s3_records(event: object) -> list[object]:
 def _s3(event: Mapping[str, list[object]]) -> Unit:
     request_id = at(event["Records"][0], "responseElements", "x-amz-request-id")
     return Unit(event, event, event, request_id if isinstance(request_id, str) else None, s3_substance)
+
+
+def _alone(event: object, request_id: str | None) -> Unit:
+    """Return the unit that *event* is as a whole: of a service in the table, or a direct invocation."""
+    service = service_of(event)
+    unit = _direct(event, request_id)
+    if service is None:
+        return unit
+    if service.refused is not None:
+        raise service.misplaced("once.event")
+    if service.identity is None or not isinstance(event, Mapping):
+        return replace(unit, substance=service.substance, needs_key=service.needs_key)
+    key = service.identity(event)
+    return replace(unit, substance=lambda _: key, key=key)
 
 
 def _direct(event: object, request_id: str | None) -> Unit:

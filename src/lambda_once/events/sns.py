@@ -19,7 +19,7 @@ def records(event: object) -> list[Unit | Malformed]:
     found = at(event, "Records")
     source = source_of(event)
     if not isinstance(found, list) or (found and source is not Source.SNS):
-        raise misplaced("once.sns", source)
+        raise misplaced("once.sns", source, event)
     return [_unit(record) for record in found]
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.events.envelopes import at, is_eventbridge
+from lambda_once.events.services import service_of
 
 
 class Source(Enum):
@@ -37,10 +38,14 @@ _OF_RECORD: Final = {
 }
 _OF_EVENT: Final = {
     "aws:kafka": Source.KAFKA,
+    "aws:SelfManagedKafka": Source.KAFKA,
     "SelfManagedKafka": Source.KAFKA,
+    "aws:amq": Source.MQ,
     "aws:mq": Source.MQ,
     "aws:rmq": Source.MQ,
 }
+_OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
+"""Sources that a row of the table of services names better."""
 _FACE: Final = {
     Source.SQS: "once.sqs",
     Source.SNS: "once.sns",
@@ -69,19 +74,26 @@ def source_of(event: object) -> Source:
             "method": str(),
         }:
             return Source.HTTP  # VPC Lattice, event structure versions 1 and 2
-        case [first, *_] if source_of_record(first) is not Source.DIRECT:
+        case [first, *_] if _named_by(first, _OF_RECORD | _OF_EVENT) is not Source.DIRECT:
             return Source.PIPES
     return Source.EVENTBRIDGE if is_eventbridge(event) else Source.DIRECT
 
 
 def source_of_record(record: object) -> Source:
     """Return the source that *record* names; a direct invocation where it names none."""
+    return _named_by(record, _OF_RECORD)
+
+
+def _named_by(record: object, known: Mapping[str, Source]) -> Source:
     name = at(record, "eventSource") or at(record, "EventSource")
-    return _OF_RECORD.get(name, Source.DIRECT) if isinstance(name, str) else Source.DIRECT
+    return known.get(name, Source.DIRECT) if isinstance(name, str) else Source.DIRECT
 
 
-def misplaced(face: str, source: Source) -> Misconfigured:
-    """Return the error that *face*, the decorator in use, is not made for *source*."""
+def misplaced(face: str, source: Source, event: object) -> Misconfigured:
+    """Return the error that *face*, the decorator in use, is not made for *event*, which is of *source*."""
+    service = service_of(event)
+    if service is not None and (source in _OF_SERVICES or service.refused is not None):
+        return service.misplaced(face)
     advice = f"Use {_FACE[source]} for it." if source in _FACE else _no_face(source)
     message = f"{face} was given an event of {source.value}. Nothing ran. {advice}"
     return Misconfigured(message)

@@ -31,9 +31,9 @@ def records(event: object) -> list[Message]:
     """
     found = at(event, "Records")
     if not isinstance(found, list):
-        raise misplaced("once.sqs", source_of(event))
+        raise misplaced("once.sqs", source_of(event), event)
     for record in found:
-        _refuse_foreign(record)
+        _refuse_foreign(record, event)
     return [_message(record) for record in found]
 
 
@@ -55,10 +55,10 @@ def response(failed_ids: Iterable[str | None]) -> dict[str, list[dict[str, str]]
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ([""] if "" in ids else ids)]}
 
 
-def _refuse_foreign(record: object) -> None:
+def _refuse_foreign(record: object, event: object) -> None:
     named = at(record, "eventSource") or at(record, "EventSource")
     if named is not None and named != "aws:sqs":
-        raise misplaced("once.sqs", source_of_record(record))
+        raise misplaced("once.sqs", source_of_record(record), event)
 
 
 def _message(record: object) -> Message:

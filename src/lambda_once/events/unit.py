@@ -45,6 +45,8 @@ class Unit:
     """The source's own default key; `NOTHING`: hash the substance."""
     parsed: bool = True
     """Whether payload and envelope are JSON as parsed; else expressions see their plain form."""
+    needs_key: str | None = None
+    """Why it cannot be keyed by itself: what is raised without ``key=``."""
     scope: tuple[object, ...] = ()
     """What stands in the token before the user's scope."""
     presented: Presented | None = None

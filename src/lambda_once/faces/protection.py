@@ -125,6 +125,8 @@ class Protection:
             return select_from(selector, given.args, given.kwargs), True
         if unit.key is not NOTHING:
             return unit.key, True
+        if unit.needs_key is not None:
+            raise Misconfigured(unit.needs_key)
         substance = unit.substance(payload)
         if is_nothing(substance):
             raise KeyMissing(
