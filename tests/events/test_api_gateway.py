@@ -1,19 +1,23 @@
 from __future__ import annotations
 
+import json
 import re
 from copy import deepcopy
+from pathlib import Path
 
 import jmespath
 import pytest
+from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.errors import Misconfigured
 from lambda_once.events.api_gateway import Kind, Request, kind_of, method_of, request_of, unit
-from lambda_once.events.header_key import BadRequest
+from lambda_once.events.header_key import BadRequest, header_key
 from lambda_once.events.unit import NOTHING
 from tests.events import samples
 from tests.events.samples import Json
 from tests.events.services import ASKING
 
+ROOT = Path(__file__).parents[2]
 URL = "abc123.lambda-url.eu-central-1.on.aws"
 
 EVENTS: dict[Kind, Json] = {
@@ -163,6 +167,21 @@ def test_every_value_of_a_header_of_lattice_is_read() -> None:
     headers = request_of(samples.lattice_v2(headers={"Idempotency-Key": ["k"], "x-a": ["1", "2"]})).headers
     assert headers["idempotency-key"] == ("k",)
     assert headers["x-a"] == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "callers"),
+    [("vpc-lattice-order", Kind.LATTICE, 0), ("vpc-lattice-v2-order", Kind.LATTICE_V2, 1)],
+)
+def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, callers: int) -> None:
+    """As the files of events/ have them, and as Powertools' own data classes read them."""
+    event = json.loads((ROOT / "events" / f"{name}.json").read_text())
+    request = request_of(event)
+    theirs = {Kind.LATTICE: VPCLatticeEvent, Kind.LATTICE_V2: VPCLatticeEventV2}[kind](event)
+    assert request.kind is kind
+    assert (request.method, request.path, request.body) == (theirs.method, theirs.path, theirs.json_body)
+    assert header_key(request) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
+    assert len(unit(event, "r-1").scope[2:]) == callers
 
 
 def test_the_caller_is_part_of_the_scope() -> None:

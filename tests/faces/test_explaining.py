@@ -14,6 +14,7 @@ from aws_lambda_powertools import Logger
 from pydantic import BaseModel
 
 from lambda_once import Misconfigured
+from lambda_once.cli.explained import as_json
 from lambda_once.core.record import Record
 from lambda_once.faces.comparing import Verdict, compared
 from lambda_once.faces.explaining import Explanation
@@ -23,6 +24,8 @@ from tests.events.samples import (
     eventbridge,
     fifo_record,
     http,
+    lattice,
+    lattice_v2,
     notification,
     rest,
     s3_record,
@@ -30,6 +33,7 @@ from tests.events.samples import (
     sqs_record,
     tick,
 )
+from tests.events.test_caller import ALICE, BOB, basic, jwt, sent
 from tests.faces.rig import Rig, in_memory
 from tests.faces.test_api import KEY
 
@@ -71,6 +75,11 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("api_gateway", {}, http()),
     ("api_gateway", {"key": "orderId", "scope": "headers.host"}, rest(headers={"Host": ["shop"]})),
     ("api_gateway", {}, alb(multi=True, idempotency_key="k")),
+    ("api_gateway", {}, lattice(headers={KEY: "k", "authorization": "Bearer a"})),
+    ("api_gateway", {}, lattice_v2(type="AWS_IAM", principal="arn:a")),
+    ("api_gateway", {"caller": "cookies.session"}, http(cookies=["session=a"])),
+    ("api_gateway", {}, sent(f"Bearer {jwt(ALICE)}")),
+    ("api_gateway", {}, sent("Bearer opaque")),
 ]
 
 
@@ -177,6 +186,73 @@ def test_a_refused_request_is_told(rig: Rig, options: Any, event: Any, said: str
     (told,) = _explain(handler, event)
     assert told.problem is not None
     assert told.problem.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "named", "joins", "compared"),
+    [
+        ({}, http(), "nothing", None, True),
+        ({}, sent(f"Bearer {jwt(ALICE)}"), "JWT in Authorization, unverified", "SHA-256 of the JWT", True),
+        ({"key": "orderId"}, sent("Bearer s3cret"), "Authorization, whole", None, True),
+        ({}, sent("Bearer s3cret"), "Authorization, whole", "SHA-256 of Authorization", True),
+        (
+            {},
+            sent(f"Basic {basic('alice', 's3cret')}"),
+            "user name of Basic",
+            "SHA-256 of the user name",
+            True,
+        ),
+        ({}, sent(x_api_key="s3cret"), "x-api-key", "SHA-256 of x-api-key", True),
+        ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", True),
+        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", False),
+        (
+            {"caller": "cookies.session"},
+            http(cookies=["session=s3cret"]),
+            'caller="cookies',
+            "SHA-256",
+            False,
+        ),
+        (
+            {"caller": lambda event: f"alice {len(event)}"},
+            http(),
+            "caller= the callable",
+            "SHA-256 of caller=",
+            False,
+        ),
+        ({"caller": False}, http(), "caller=False", None, False),
+    ],
+)
+def test_who_named_the_caller_is_told_and_not_whom(
+    rig: Rig, options: Any, event: Any, named: str, joins: str | None, *, compared: bool
+) -> None:
+    """Which rule it was, what of it joins the token, and whether a duplicate must present it again."""
+    handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
+    (told,) = _explain(handler, event)
+    assert named in str(told.caller_from)
+    assert (joins or "None") in str(told.caller_joins)
+    assert (told.presented is not None) is compared
+    shown = f"{told!r} {as_json(told, full=True)}"
+    for secret in ("alice", "s3cret", jwt(ALICE), basic("alice", "s3cret")):
+        assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ("Bearer a", "Bearer a", Verdict.SAME),
+        ("Bearer a", "Bearer b", Verdict.OTHER_CALLER),
+        ("Bearer a", None, Verdict.OTHER_CALLER),
+        (None, "Bearer b", Verdict.SAME),
+        (f"Bearer {jwt(ALICE)}", f"Bearer {jwt(BOB)}", Verdict.OTHER),
+    ],
+)
+def test_two_requests_of_one_key_are_compared_by_caller(
+    rig: Rig, first: str | None, second: str | None, verdict: Verdict
+) -> None:
+    """What the handler would decide, in the words of the verdict."""
+    handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
+    (found,) = compared(_explain(handler, sent(first)), _explain(handler, sent(second)))
+    assert found.verdict is verdict
 
 
 @pytest.mark.parametrize(

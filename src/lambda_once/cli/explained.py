@@ -33,7 +33,7 @@ def as_json(explanation: Explanation, *, full: bool) -> dict[str, Any]:
         "scope": _bare(explanation.scope),
         "callerFrom": explanation.caller_from,
         "callerJoins": explanation.caller_joins,
-        "callerCompared": explanation.caller_compared,
+        "callerCompared": explanation.presented is not None,
         "hashedFor": explanation.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
         "ignored": {each.path: each.places for each in explanation.ignored},
@@ -136,7 +136,7 @@ def _caller(unit: Explanation) -> str:
     if unit.caller_from is None:
         return ""
     joins = f"; {unit.caller_joins or 'nothing of it'} joins the token"
-    compared = "; a duplicate must present the same credential" if unit.caller_compared else ""
+    compared = "; a duplicate must present the same credential" if unit.presented is not None else ""
     return f"{unit.caller_from}{joins}{compared}"
 
 

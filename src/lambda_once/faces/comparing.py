@@ -20,6 +20,7 @@ class Verdict(Enum):
     """What the second of two units is to the first."""
 
     SAME = "same"
+    OTHER_CALLER = "same token, other credentials"
     REUSED = "same token, other payload"
     OTHER = "not the same"
     UNKNOWN = "not known"
@@ -30,6 +31,8 @@ class Verdict(Enum):
         match self:
             case Verdict.SAME:
                 return "the same: one token, so the second is a duplicate of the first"
+            case Verdict.OTHER_CALLER:
+                return "the same token, other credentials: the second would be OtherCaller"
             case Verdict.REUSED:
                 return "the same token, another payload: the second would be KeyReused"
             case Verdict.OTHER:
@@ -74,8 +77,17 @@ def _verdict(one: Explanation, other: Explanation) -> Verdict:
         return Verdict.UNKNOWN
     if one.token != other.token:
         return Verdict.OTHER
+    if _other_credentials(one, other):
+        return Verdict.OTHER_CALLER
     both = None not in (one.fingerprint, other.fingerprint)
     return Verdict.REUSED if both and one.fingerprint != other.fingerprint else Verdict.SAME
+
+
+def _other_credentials(one: Explanation, other: Explanation) -> bool:
+    """Tell whether *other* presents another credential than the row of *one* would keep."""
+    if one.presented is None or one.presented.credential is None or other.presented is None:
+        return False
+    return one.presented != other.presented
 
 
 def _parts(one: Explanation, other: Explanation) -> Iterator[Part]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.core.fields import Printed
+    from lambda_once.core.record import Presented
     from lambda_once.events.caller import Caller
     from lambda_once.faces.api import HttpProtection
     from lambda_once.faces.protection import Protection
@@ -62,8 +63,8 @@ class Explanation:
     caller_from: str | None = None
     """What named the caller of a request, and what of it joins the token; never a name or a credential."""
     caller_joins: str | None = None
-    caller_compared: bool = False
-    """Whether a duplicate must present the same credential."""
+    presented: Presented | None = None
+    """What a duplicate must present, too; it shows nothing of itself. None: nothing is compared."""
     hashed: Printed | None = None
     """What the key or the fingerprint is the hash of."""
     hashed_for: str | None = None
@@ -276,7 +277,7 @@ def _caller(caller: Caller, selector: object) -> dict[str, Any]:
     return {
         "caller_from": "; ".join(words[origin] for origin in caller.origins) or "nothing",
         "caller_joins": f"SHA-256 of {', and '.join(joins)}" if joins else None,
-        "caller_compared": caller.presented is not None,
+        "presented": caller.presented,
     }
 
 
