@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from aws_lambda_powertools.event_handler import (
 from aws_lambda_powertools.event_handler.exceptions import BadRequestError, InternalServerError, NotFoundError
 from pydantic import BaseModel
 
-from lambda_once import HOLD, STORE, ErrorResponse, Misconfigured
+from lambda_once import HOLD, STORE, Done, ErrorResponse, Misconfigured
 from lambda_once.core.record import State
 from lambda_once.faces import route as face
 from tests.events.samples import alb, http, rest
@@ -358,6 +359,54 @@ def test_a_route_within_a_route(rig: Rig, is_async: bool) -> None:
     shop = Shop(rig, good, inner, after(says(201)), is_async=is_async, name="outer")
     assert [shop.ask(), shop.ask()] == [(201, BY)] * 2
     assert (shop.runs, rig.states()) == (1, [State.COMPLETE] * 2)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_function_that_is_still_at_work(rig: Rig, fails: bool) -> None:
+    """A middleware that gives up waiting for it in a thread: nobody else may do its work."""
+    started, go = threading.Event(), threading.Event()
+    threads = []
+
+    def work() -> Json:
+        started.set()
+        go.wait(10)
+        return good()
+
+    def gives_up(app: Any, next_middleware: Any) -> Any:
+        threads.append(threading.Thread(target=next_middleware, args=[app]))
+        threads[-1].start()
+        started.wait(10)
+        if fails:
+            raise Broken
+        return says(504)
+
+    shop = Shop(rig, work, gives_up)
+    first = shop.ask()
+    go.set()
+    threads[0].join()
+    assert (first, shop.ask()) == ((Broken, (409, UNAVAILABLE)) if fails else ((504, BY), (504, BY)))
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [{"statusCode": 201, "body": json.dumps(BY), "headers": {"X": "1"}}, {"statusCode": 201}, says(201)],
+)
+def test_a_probe_answers_with_a_response(rig: Rig, done: Any) -> None:
+    """As Lambda writes it, as `lambda-once resolve --result` asks for it, or an Event Handler's own."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route(on_lapse=lambda *_: Done(done))])
+    def pay(order_id: str) -> Json:
+        return good()
+
+    with rig.crash():
+        app.resolve(HTTP, rig.context())
+    rig.clock.advance(100)
+    for _ in range(2):
+        answer = app.resolve(HTTP, rig.context("request-2"))
+        assert answer["statusCode"] == 201
+        assert answer.get("body") in (json.dumps(BY), json.dumps(BY, separators=(",", ":")), None, "")
 
 
 # -- chains that are not what once.route is for

@@ -59,11 +59,12 @@ class FormCodec(Codec):
     def __init__(self) -> None:
         super().__init__(Any)
 
-    def dump(self, value: object) -> str:
-        form = value.form if isinstance(value, Ended) else value  # a probe answers with a form
-        if form is None and isinstance(value, Ended):
+    def dump(self, value: Any) -> str:
+        if not isinstance(value, Ended):  # of a probe
+            return super().dump(stored(value) if hasattr(value, "status_code") else value)
+        if value.form is None:
             raise NotSerialisable("the route function has run, and its middlewares made no response of it")
-        return super().dump(form)
+        return super().dump(value.form)
 
 
 class Route:
@@ -332,15 +333,20 @@ def stored(response: Response[Any]) -> dict[str, Any]:
 
 
 def revived(form: dict[str, Any]) -> Response[Any]:
-    """Return the response that `stored` kept; its cookies are the texts that stand in Set-Cookie."""
+    """
+    Return the response that `stored` kept; its cookies are the texts that stand in Set-Cookie.
+
+    A probe and an operator write a response as Lambda does, ``{"statusCode": 200, "body": …}``.
+    """
     from aws_lambda_powertools.event_handler import Response
 
-    body = b64decode(form["body"]) if form.get("base64") else form["body"]
+    body = form.get("body")
+    is_base64 = form.get("base64") or form.get("isBase64Encoded")
     return Response(
-        form["status"],
+        form["statusCode"] if "statusCode" in form else form["status"],
         None,
-        body,
-        headers=dict(form["headers"]),
+        b64decode(body) if is_base64 and isinstance(body, str) else body,
+        headers=dict(form.get("headers") or {}),
         cookies=form.get("cookies"),
         compress=form.get("compress"),
     )
