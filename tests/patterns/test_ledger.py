@@ -63,26 +63,28 @@ def test_the_request_is_a_value() -> None:
         "TableName": "points",
         "Key": {"pk": {"S": "c"}},
         "UpdateExpression": (
-            f"SET bt = :v6, bw = :v7, #n1 = :v8 ADD b0 :v0, bv :v10, #n0 :v9 REMOVE {spare}"
+            f"SET bt = :v7, bw = :v8, bl = :v9, #n1 = :v10 ADD b0 :v0, bv :v12, #n0 :v11 REMOVE {spare}"
         ),
         "ConditionExpression": (
-            "(attribute_not_exists(bt) OR (bw = :v1 AND bt <= :v2 "
-            "AND (bt >= :v3 OR attribute_not_exists(b0)))) "
-            "AND NOT (contains(b63, :v4) OR contains(b0, :v4)) AND #n0 >= :v5"
+            "(attribute_not_exists(bt) OR (bw = :v1 AND (bl = :v3 OR attribute_not_exists(bl)) "
+            "AND bt <= :v2 AND (bt >= :v4 OR attribute_not_exists(b0)))) "
+            "AND NOT (contains(b63, :v5) OR contains(b0, :v5)) AND #n0 >= :v6"
         ),
         "ExpressionAttributeNames": {"#n0": "balance", "#n1": "last"},
         "ExpressionAttributeValues": {
             ":v0": {"BS": [b"12345678"]},
             ":v1": {"N": "1000"},
             ":v2": {"N": "64"},
-            ":v3": {"N": "2"},
-            ":v4": {"B": b"12345678"},
-            ":v5": {"N": "5"},
-            ":v6": {"N": "64"},
-            ":v7": {"N": "1000"},
-            ":v8": {"S": "today"},
-            ":v9": {"N": "-5"},
-            ":v10": {"N": "1"},
+            ":v3": {"N": "100002"},
+            ":v4": {"N": "2"},
+            ":v5": {"B": b"12345678"},
+            ":v6": {"N": "5"},
+            ":v7": {"N": "64"},
+            ":v8": {"N": "1000"},
+            ":v9": {"N": "100002"},
+            ":v10": {"S": "today"},
+            ":v11": {"N": "-5"},
+            ":v12": {"N": "1"},
         },
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
@@ -396,18 +398,18 @@ def test_what_a_read_left_out_is_asked_for_again(ground: Ground) -> None:
     clock = FakeClock()
     reader = ledger(ground, stingy, table=points._table, shards=4, clock=clock)
     assert reader.get("c") == {"balance": 20}
-    assert stingy.rounds == 4
+    assert stingy.rounds == 5
     stingy.stubborn = True
     with pytest.raises(StoreUnavailable, match="all its shards"):
         reader.get("c")
-    assert stingy.rounds == 4 + ledger_reads.ROUNDS
+    assert stingy.rounds == 5 + ledger_reads.ROUNDS
 
 
 # -- what is stored
 
 
 def test_ids_are_eight_bytes_in_a_bucket(ground: Ground) -> None:
-    """An item has its sums, one binary set of digests for the time of its writes, and three stamps."""
+    """An item has its sums, one binary set of digests for the time of its writes, and four stamps."""
     table, clock = ground.table(), FakeClock()
     points = ledger(ground, table=table, clock=clock)
     points.add("c", {"balance": 10}, id="m1")
@@ -420,6 +422,7 @@ def test_ids_are_eight_bytes_in_a_bucket(ground: Ground) -> None:
         f"b{number % 64}": {id_digest("m1"), id_digest("m2")},
         "bt": number,
         "bw": layout.width,
+        "bl": 100 * layout.width + layout.buckets,
         "bv": 2,
     }
 

@@ -78,16 +78,16 @@ def test_bucket_counts(ids: int | None, buckets: int) -> None:
 
 
 def test_what_else_an_item_holds() -> None:
-    """The names of the buckets and three stamps; the other modules of the ledger take the figures from it."""
+    """The names of the buckets and four stamps; the other modules of the ledger take the figures from it."""
     assert item_overhead(32) == 32 * BUCKET_BYTES + 30
     assert (ledger.ID_BYTES, ledger.bucket_count) == (ID_BYTES, bucket_count)
     assert [overhang(n) for n in (2, 3, 5)] == [2, 1.5, 1.25]
 
 
 def test_names_of_its_own() -> None:
-    """B with a number and three stamps are the ledger's, whatever else begins with b is not."""
+    """B with a number and four stamps are the ledger's, whatever else begins with b is not."""
     assert all(is_its_own(bucket_name(n)) for n in range(NAMES))
-    assert all(is_its_own(name) for name in ("bt", "bw", "bv"))
+    assert all(is_its_own(name) for name in ("bt", "bw", "bl", "bv"))
     assert not any(is_its_own(name) for name in ("b", "balance", "bx", "b1x", "xb1", "bt1", "B1"))
 
 

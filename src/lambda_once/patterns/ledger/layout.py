@@ -8,6 +8,7 @@ is emptied long before that: each write removes the names of all numbers that ar
 
     bt  the number of the newest bucket, the item's own time: it never goes back
     bw  the width, in milliseconds: of another window, the numbers mean something else
+    bl  the layout whole, ``100 × width + buckets``; items of before have none
     bv  how often the item was written through a ledger
 """
 
@@ -32,7 +33,12 @@ BUCKET_BYTES: Final = 3
 """What one bucket takes beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
 
 STAMP_BYTES: Final = 30
-"""What ``bt``, ``bw`` and ``bv`` take: a name of 2 bytes each, and numbers of at most 14 digits."""
+"""
+What ``bt``, ``bw``, ``bl`` and ``bv`` take: names of 2 bytes, and for each number a byte for two digits and
+one more.
+
+``bt`` and ``bw`` have 14 digits between them, for their product is the time; widths have 11, writes 9.
+"""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
@@ -44,11 +50,11 @@ NAMES: Final = 64
 SKEW: Final = timedelta(seconds=2)
 """How far the clocks of writers may be apart without an id being forgotten within its window."""
 
-TIME, WIDTH, VERSION = "bt", "bw", "bv"
+TIME, WIDTH, LAYOUT, VERSION = "bt", "bw", "bl", "bv"
 
 LONGEST_ID: Final = 1024
 
-_ITS_OWN: Final = re.compile(r"b([0-9]+|[twv])")
+_ITS_OWN: Final = re.compile(r"b([0-9]+|[twlv])")
 
 
 def waste(ids: float, buckets: int) -> float:
@@ -88,6 +94,16 @@ class Layout:
 
     width: int
     buckets: int
+
+    @property
+    def written(self) -> int:
+        """As the item says it."""
+        return self.width * 100 + self.buckets
+
+    @property
+    def span(self) -> int:
+        """How long an id is kept at least, in milliseconds."""
+        return self.width * (self.buckets - 1)
 
     def number(self, at: datetime) -> int:
         """Return the number of the bucket of this time."""

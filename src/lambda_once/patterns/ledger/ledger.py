@@ -11,6 +11,7 @@ Sums that are added to once: the update and the id of what caused it, in one con
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,11 +27,10 @@ from lambda_once.patterns.ledger.layout import (
     item_overhead,
     layout_for,
     overhang,
-    shard_of,
 )
 from lambda_once.patterns.ledger.reads import read, read_all, summed
 from lambda_once.patterns.ledger.requests import Refusal, Write
-from lambda_once.patterns.ledger.standing import ids_at, own_values, version_of
+from lambda_once.patterns.ledger.standing import ids_at, layout_of, newest, own_values, version_of
 from lambda_once.patterns.ledger.wishes import Key
 from lambda_once.patterns.wire import ConditionRefused, Wire, back_off
 
@@ -86,11 +86,13 @@ class Ledger:
     Safe from several threads; connects at first use. *key* names the key attributes, partition key first.
     *window* is how long an id is remembered at least: let it exceed the longest redelivery. *buckets* is by
     how many steps ids are forgotten (`bucket_count`). *shards* spreads each key over as many items, by the
-    id: for `add` and `get` alone, for floors, set attributes and expectations hold within one item. A key's
-    number of shards and its ids belong together: after a change of it an id of before may count again.
+    id: for `add` and `get` alone, for floors, set attributes and expectations hold within one item.
+
+    The number of shards is changed by two deployments: with *shards_next*, the number to come, ids are
+    written by *shards* and refused by both; then that is *shards*, and *shards_before* the number that was.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
         self,
         table: str,
         client: Any = None,
@@ -99,12 +101,19 @@ class Ledger:
         key: str | tuple[str, ...] = "pk",
         buckets: int | None = None,
         shards: int = 1,
+        shards_next: int | None = None,
+        shards_before: int | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if shards_next is not None and shards_before is not None:
+            raise Misconfigured("give shards_next or shards_before: one change of the number at a time")
         self._table = table
         self._names = wishes.key_names(key)
         self._layout = layout_for(window, buckets)
         self._shards = wishes.shard_count(shards)
+        other = shards_before if shards_next is None else shards_next
+        self._other_shards = self._shards if other is None else wishes.shard_count(other)
+        self._most_shards = max(self._shards, self._other_shards)
         self._wire = Wire(client, clock)
 
     def add(
@@ -133,7 +142,9 @@ class Ledger:
         floors = wishes.checked_floor({} if floor is None else floor, added)
         if floors or settings:
             self._refuse_shards("floor and set")
-        where = wishes.key_item(self._names, key, self._shard(digest))
+        where, *others = self._homes(key, digest)
+        if others and self._is_remembered(digest, others):
+            return Entry.DUPLICATE
         entry, _ = self._sent(self._write(where, digest, amounts=added, floor=floors, sets=settings))
         return entry
 
@@ -144,10 +155,10 @@ class Ledger:
         Counters of several shards are summed. While others add, the sum lies between that of before and that
         of after. Raises `StoreUnavailable`.
         """
-        if self._shards == 1:
-            item = read(self._wire, self._table, wishes.key_item(self._names, key, None))
+        keys = wishes.all_homes(self._names, key, self._most_shards)
+        if self._most_shards == 1:
+            item = read(self._wire, self._table, keys[0])
             return None if item is None else own_values(item, self._names)
-        keys = [wishes.key_item(self._names, key, shard) for shard in range(self._shards)]
         items = read_all(self._wire, self._table, keys)
         return summed(own_values(item, self._names) for item in items) if items else None
 
@@ -193,7 +204,7 @@ class Ledger:
         for race in range(1, RACES + 1):
             item = read(self._wire, self._table, where) or {}
             values = own_values(item, where)
-            if digest in ids_at(item, self._layout, self._number()):
+            if digest in ids_at(item, self._layout, self._wire.clock.now()):
                 return Changed(Entry.DUPLICATE, values)
             sets = wishes.checked_values("change", change(dict(values)), self._names)
             try:
@@ -208,6 +219,25 @@ class Ledger:
             return Changed(entry, own_values(standing, where))
         raise AssertionError  # pragma: no cover  (the last race returns or raises)
 
+    def relayout(self, key: Key) -> None:
+        """
+        Let the items of *key* keep ids for this ledger's window, and forget at once what is older.
+
+        A longer window is taken up by the next write; a shorter one only by this. Ids that are kept count as
+        added up to one width later. Raises as `add` does.
+        """
+        for where in wishes.all_homes(self._names, key, self._most_shards):
+            write = self._write(where, b"")
+            for _ in range(FORMS):
+                item = read(self._wire, self._table, where)
+                if item is None or layout_of(item, self._layout) in (None, self._layout):
+                    break
+                number = newest(item, self._layout, self._wire.clock.now())
+                with suppress(ConditionRefused):  # written to meanwhile: again
+                    self._update(requests.laying_out(write, number, item))
+            else:
+                raise StoreUnavailable(f"{self._shown(write)} was written to all the time: try it again")
+
     # -- one item
 
     def _write(self, where: Item, digest: bytes, **wish: Any) -> Write:
@@ -216,8 +246,8 @@ class Ledger:
 
     def _sent(self, write: Write) -> tuple[Entry, Item]:
         """Send *write* in the form that the item takes; for a duplicate, return the item as it stands."""
-        number = self._number()
-        request = requests.adding(write, number)
+        now = self._wire.clock.now()
+        request = requests.adding(write, write.layout.number(now))
         for _ in range(FORMS):
             try:
                 self._update(request)
@@ -225,12 +255,12 @@ class Ledger:
                 seen = {name: dict(each) for name, each in (refused.item or {}).items()}
             else:
                 return Entry.APPLIED, {}
-            reason = requests.why(write, number, seen)
+            reason = requests.why(write, now, seen)
             if reason is Refusal.DUPLICATE:
                 return Entry.DUPLICATE, seen
             if reason is not Refusal.OTHER_TIME:
                 raise self._refused(reason, write, seen)
-            request = requests.again(write, number, seen)
+            request = requests.again(write, now, seen)
         raise StoreUnavailable(f"{self._shown(write)} was written to all the time: try it again")
 
     def _update(self, request: Mapping[str, Any]) -> None:
@@ -241,7 +271,8 @@ class Ledger:
                 raise
             raise Full(
                 f"an item of ledger {self._table!r} is full: the ids of one window and its attributes exceed "
-                f"400 KB. Ask `lambda-once plan` how many shards this rate needs, or shorten the window. "
+                f"400 KB. Ask `lambda-once plan` how many shards this rate needs, and change their number by "
+                f"two deployments (shards_next=, shards_before=), or shorten the window by relayout(). "
                 f"Nothing was added; there is room when the oldest ids go"
             ) from error
 
@@ -254,20 +285,25 @@ class Ledger:
         message = f"{self._shown(write)} is not as expected: read it, and decide again. Nothing was written"
         return Conflict(message, values=values)
 
-    def _number(self) -> int:
-        return self._layout.number(self._wire.clock.now())
-
     def _shown(self, write: Write) -> str:
         return f"item {plain_item(write.key)} of ledger {self._table!r}"
 
     # -- shards
 
-    def _shard(self, digest: bytes) -> int | None:
-        return None if self._shards == 1 else shard_of(digest, self._shards)
+    def _homes(self, key: Key, digest: bytes) -> list[Item]:
+        """Return the items that may remember the id, by both numbers of shards, the written one first."""
+        homes = wishes.homes(self._names, key, digest, self._shards)
+        others = wishes.homes(self._names, key, digest, self._other_shards)
+        return homes + [each for each in others if each not in homes]
+
+    def _is_remembered(self, digest: bytes, homes: list[Item]) -> bool:
+        """Tell whether one of the items *homes* remembers the id of *digest*, by consistent reads."""
+        now, items = self._wire.clock.now(), read_all(self._wire, self._table, homes)
+        return any(digest in ids_at(item, self._layout, now) for item in items)
 
     def _refuse_shards(self, what: str) -> None:
-        if self._shards > 1:
+        if self._most_shards > 1:
             raise Misconfigured(
-                f"{what}: a key with {self._shards} shards has no one item for it, and each shard knows only "
-                f"a part of the sum. Keep such counters in a ledger of one shard"
+                f"{what}: a key with {self._most_shards} shards has no one item for it, and each shard knows "
+                f"only a part of the sum. Keep such counters in a ledger of one shard"
             )

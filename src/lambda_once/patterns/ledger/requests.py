@@ -6,6 +6,7 @@ Every condition of the ledger stands here, with the guarantee that it carries.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed
 from lambda_once.patterns.ledger.layout import (
+    LAYOUT,
     NAMES,
     TIME,
     VERSION,
@@ -21,10 +23,11 @@ from lambda_once.patterns.ledger.layout import (
     Layout,
     bucket_name,
 )
-from lambda_once.patterns.ledger.standing import ids_at, remembered, time_of, width_of
+from lambda_once.patterns.ledger.standing import ids_at, in_use, newest, remembered, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 Number = int | Decimal
 
@@ -41,6 +44,7 @@ class Write:
     table: str
     key: Item
     digest: bytes
+    """Of the id; empty where there is none, and only the layout changes."""
     layout: Layout
     amounts: Mapping[str, Number]
     floor: Mapping[str, Number]
@@ -89,7 +93,8 @@ def laying_out(write: Write, number: int, seen: Item) -> dict[str, Any]:
     """
     terms = _Terms()
     kept = remembered(seen, write.layout, number)
-    kept.setdefault(number, set()).add(write.digest)
+    if write.digest:
+        kept.setdefault(number, set()).add(write.digest)
     names = {bucket_name(each): ids for each, ids in kept.items()}
     others = [name for name in map(bucket_name, range(NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
@@ -116,8 +121,10 @@ def _request(write: Write, terms: _Terms, update: str, condition: list[str]) -> 
 
 
 def _settings(terms: _Terms, write: Write, number: int) -> list[str]:
-    stamps = [f"{TIME} = {terms.value(number)}", f"{WIDTH} = {terms.value(write.layout.width)}"]
-    return stamps + [f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()]
+    stamps = {TIME: number, WIDTH: write.layout.width, LAYOUT: write.layout.written}
+    return [f"{name} = {terms.value(each)}" for name, each in stamps.items()] + [
+        f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()
+    ]
 
 
 def _additions(terms: _Terms, write: Write) -> list[str]:
@@ -140,12 +147,15 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
 
     The item's time is not later than the writer's (a clock behind would remove live buckets, and a late copy
     of a request would find its id gone), and not so much earlier that the name of the new bucket could hold
-    ids of an earlier round.
+    ids of an earlier round. Items of before do not say how many buckets they have.
     """
     width, now = terms.value(layout.width), terms.value(number)
+    same = (
+        f"{WIDTH} = {width} AND ({LAYOUT} = {terms.value(layout.written)} OR attribute_not_exists({LAYOUT}))"
+    )
     near = terms.value(number - len(layout.spare(number)))
     return (
-        f"(attribute_not_exists({TIME}) OR ({WIDTH} = {width} AND {TIME} <= {now} "
+        f"(attribute_not_exists({TIME}) OR ({same} AND {TIME} <= {now} "
         f"AND ({TIME} >= {near} OR attribute_not_exists({bucket_name(number)}))))"
     )
 
@@ -185,13 +195,13 @@ def needs(write: Write) -> dict[str, Number]:
 # -- refusals
 
 
-def why(write: Write, number: int, seen: Item) -> Refusal:
+def why(write: Write, now: datetime, seen: Item) -> Refusal:
     """
     Return why an item that stands as *seen* refused *write*. A duplicate is one whatever else holds.
 
     Raises `Misconfigured` where a counter with a floor is no number.
     """
-    if write.digest in ids_at(seen, write.layout, number):
+    if write.digest in ids_at(seen, write.layout, now):
         return Refusal.DUPLICATE
     standing = plain_item({name: each for name, each in seen.items() if "BS" not in each})
     if any(_counter(standing, name) < needed for name, needed in needs(write).items()):
@@ -201,11 +211,22 @@ def why(write: Write, number: int, seen: Item) -> Refusal:
     return Refusal.OTHER_TIME
 
 
-def again(write: Write, number: int, seen: Item) -> dict[str, Any]:
-    """Return the form of *write* that an item takes which stands as *seen*, at another time than *number*."""
-    if width_of(seen) == write.layout.width and time_of(seen) > number:
-        return adding(write, time_of(seen))
-    return laying_out(write, number, seen)
+def again(write: Write, now: datetime, seen: Item) -> dict[str, Any]:
+    """Return the form of *write* that an item takes which stands as *seen*, in the layout in use there."""
+    layout = in_use(seen, write.layout)
+    write = replace(write, layout=layout)
+    number = newest(seen, layout, now)
+    return adding(write, number) if _is_in_step(seen, layout, number) else laying_out(write, number, seen)
+
+
+def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
+    """Tell whether `adding` is taken: what `in_step` asks, and no live name is of an earlier round."""
+    if TIME not in seen:
+        return True
+    said = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
+    if any(seen.get(name, {"N": each})["N"] != each for name, each in said.items()) or WIDTH not in seen:
+        return False
+    return number - len(layout.spare(number)) <= time_of(seen) <= number
 
 
 def _counter(standing: Values, name: str) -> Number:

@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lambda_once.patterns.items import Item, Values, plain_item
-from lambda_once.patterns.ledger.layout import NAMES, TIME, VERSION, WIDTH, Layout, bucket_name, is_its_own
+from lambda_once.patterns.ledger.layout import (
+    LAYOUT,
+    MOST_BUCKETS,
+    NAMES,
+    TIME,
+    VERSION,
+    WIDTH,
+    Layout,
+    bucket_name,
+    is_its_own,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container
+    from datetime import datetime
 
 
 def own_values(item: Item, key: Container[str]) -> Values:
@@ -21,10 +32,42 @@ def version_of(item: Item) -> dict[str, int | None]:
     return {VERSION: int(item[VERSION]["N"]) if VERSION in item else None}
 
 
-def ids_at(seen: Item, layout: Layout, number: int) -> set[bytes]:
-    """Return the ids that an item which stands as *seen* refuses to a writer at bucket *number*."""
-    newest = max(number, time_of(seen)) if width_of(seen) == layout.width else number
-    return set().union(*remembered(seen, layout, newest).values())
+def ids_at(seen: Item, ours: Layout, now: datetime) -> set[bytes]:
+    """Return the ids that an item which stands as *seen* refuses to a writer of the layout *ours*."""
+    layout = in_use(seen, ours)
+    return set().union(*remembered(seen, layout, newest(seen, layout, now)).values())
+
+
+def in_use(seen: Item, ours: Layout) -> Layout:
+    """
+    Return the layout in which *seen* is to be written to: its own, or *ours* where that remembers longer.
+
+    So writers of two windows that take turns do not arrange the ids anew each time, which would make all of
+    them younger.
+    """
+    stands = layout_of(seen, ours)
+    return ours if stands is None or stands.span < ours.span else stands
+
+
+def layout_of(seen: Item, ours: Layout) -> Layout | None:
+    """
+    Return the layout that *seen* has; None: no ledger wrote it.
+
+    Where only the width is known, it is *ours* if that has it, and else may have had the most buckets.
+    """
+    width = width_of(seen)
+    if width == 0:
+        return None
+    said, buckets = divmod(int(seen.get(LAYOUT, {"N": "0"})["N"]), 100)
+    if said == width:
+        return Layout(width, buckets)
+    return ours if width == ours.width and LAYOUT not in seen else Layout(width, MOST_BUCKETS)
+
+
+def newest(seen: Item, layout: Layout, now: datetime) -> int:
+    """Return the number of the bucket that a write of *layout* adds to: the item's time does not go back."""
+    number = layout.number(now)
+    return max(number, time_of(seen)) if width_of(seen) == layout.width else number
 
 
 def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, typed, typed_item
-from lambda_once.patterns.ledger.layout import is_its_own
+from lambda_once.patterns.ledger.layout import is_its_own, shard_of
 
 if TYPE_CHECKING:
     from lambda_once.patterns.ledger.requests import Number
@@ -38,6 +38,25 @@ def shard_count(shards: object) -> int:
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
         raise Misconfigured(f"a ledger has 1 to {MOST_SHARDS:,} shards, not {shards!r}")
     return shards
+
+
+def homes(names: tuple[str, ...], key: object, digest: bytes, shards: int) -> list[Item]:
+    """
+    Return the keys of the items that may remember an id of this digest, first the one it is written to.
+
+    Shard 0 is the item without a number and that of number 0 together, for a key of one shard has the former.
+    Raises `Misconfigured`.
+    """
+    if shards == 1:
+        return [key_item(names, key, None)]
+    shard = shard_of(digest, shards)
+    return [key_item(names, key, shard), *([key_item(names, key, None)] if shard == 0 else [])]
+
+
+def all_homes(names: tuple[str, ...], key: object, shards: int) -> list[Item]:
+    """Return the keys of all items of *key*; each holds a part of its sums. Raises `Misconfigured`."""
+    numbers: list[int | None] = [None] if shards == 1 else [None, *range(shards)]
+    return [key_item(names, key, shard) for shard in numbers]
 
 
 def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
@@ -106,7 +125,7 @@ def _check_name(name: object, apart: tuple[str, ...]) -> None:
         raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, no paths into them")
     if is_its_own(name):
         raise Misconfigured(
-            f"attribute {name!r}: b and a number, bt, bv and bw are the ledger's own: rename it"
+            f"attribute {name!r}: b and a number, bl, bt, bv and bw are the ledger's own: rename it"
         )
     if name in apart:
         raise Misconfigured(f"attribute {name!r} is named twice, or belongs to the key")
