@@ -66,9 +66,11 @@ class Once:
     * ``lease``: timedelta for which an attempt may be believed alive. None: the remaining time and 2 s.
     * ``on_error``: RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable.
     * ``on_lapse``: "take_over", "hold", or a probe. None: take over, but hold where on_error can be HOLD.
-    * ``on_in_progress``: "conflict", or "wait" for the other attempt's outcome while time remains.
+    * ``on_in_progress``: "conflict", or "wait" for the other attempt's outcome.
+    * ``wait_for``: timedelta for which "wait" waits at most, 30 s where left out.
     * ``on_store_outage``: "fail", or "run" unprotected.
-    * ``cache``: how many outcomes an environment remembers; a duplicate then costs no round trip.
+    * ``cache``: how many outcomes an environment remembers, for five minutes at most; a duplicate then
+      costs no round trip.
 
     Raises `Misconfigured` for an option that cannot be meant.
     """

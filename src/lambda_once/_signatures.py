@@ -82,6 +82,7 @@ class Policies(TypedDict, total=False):
     on_error: OnError
     on_lapse: OnLapseOption
     on_in_progress: Literal["conflict", "wait"]
+    wait_for: timedelta
     on_store_outage: Literal["fail", "run"]
     cache: int
 

@@ -31,6 +31,19 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    async def sleep_async(self, seconds: float) -> None:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
+
+async def sleep_on_loop(clock: Clock, seconds: float) -> None:
+    """Return after *seconds* by *clock*, and let the event loop go on meanwhile."""
+    import asyncio
+
+    sleep = getattr(clock, "sleep_async", None)
+    await (asyncio.to_thread(clock.sleep, seconds) if sleep is None else sleep(seconds))
+
 
 @value
 class Deadline:
@@ -38,6 +51,12 @@ class Deadline:
 
     clock: Clock
     at: datetime
+    one_try: bool = False
+    """
+    Each request is sent once, without a wait before or after it, and its answer is not awaited beyond *at*.
+
+    Who asks so sends it again by itself.
+    """
 
     def remaining(self) -> float:
         """Return the seconds that are left, never below zero."""
@@ -56,7 +75,7 @@ class Deadline:
 
     def earlier(self, seconds: float) -> Deadline:
         """Return the deadline that leaves *seconds* to do something after it."""
-        return Deadline(self.clock, self.at - timedelta(seconds=seconds))
+        return Deadline(self.clock, self.at - timedelta(seconds=seconds), self.one_try)
 
 
 def to_milliseconds(at: datetime) -> datetime:

@@ -63,7 +63,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        return cls(type(error).__name__, str(error)[: cls.LIMIT])
+        try:
+            message = str(error)
+        except Exception:  # noqa: BLE001  (the user's __str__ failed: the error itself must still be settled)
+            message = "its message cannot be had: its __str__ raises"
+        return cls(type(error).__name__, message[: cls.LIMIT])
 
 
 class Resolution(NamedTuple):

@@ -152,6 +152,8 @@ class Finish:
     """Of `new_write_id`; None for Extend and Pin, which end nothing."""
     note: Resolution | None = None
     """Who decided this, and why; None where an attempt writes for itself: an older note stays."""
+    parts_written: int = 0
+    """How many parts of a large result, from the first on, an earlier try has written. No condition."""
 
     def __post_init__(self) -> None:
         if (self.write is not None) is not isinstance(self.change, End):

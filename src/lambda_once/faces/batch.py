@@ -2,8 +2,9 @@
 One SQS batch: which records are one work, in which order they run, and which go back to the queue.
 
 Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
-jobs of a standard queue are independent; those of a FIFO queue stand in *lanes*, one a message group, and
-the first failure ends its lane: what follows goes back unstarted, so that the order is kept.
+jobs of a standard queue are independent; those of a FIFO queue stand in *lanes*, one a message group (groups
+that share a job share a lane). The first failure ends each group that has a record in it: what follows there
+goes back unstarted, so that the order is kept.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from lambda_once.core.lifecycle import OnLapse
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
 from lambda_once.observability.details import Happening
 from lambda_once.runner.attempt import Attempt, working
-from lambda_once.runner.engine import finished, off_loop
+from lambda_once.runner.engine import finished
 from lambda_once.runner.pipeline import Pipeline
+from lambda_once.runner.waiting import has_running_loop, off_loop, through, through_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -24,18 +26,19 @@ if TYPE_CHECKING:
     from lambda_once.runner.call import Call
     from lambda_once.runner.engine import Engine
     from lambda_once.runner.settlement import Ending
+    from lambda_once.runner.waiting import Waits
 
 
 class Job:
     """One piece of work of a batch, and what has become of it."""
 
-    __slots__ = ("admission", "call", "error", "follows", "group", "ids", "subject")
+    __slots__ = ("admission", "begun", "call", "error", "follows", "groups", "ids", "subject")
 
-    def __init__(self, ids: list[str | None], group: str | None) -> None:
-        self.ids = ids
+    def __init__(self, id_: str | None, group: str | None) -> None:
+        self.ids = [id_]
         """The messageIds that stand for it."""
-        self.group = group
-        """Its message group on a FIFO queue."""
+        self.groups = set() if group is None else {group}
+        """The message groups that its records belong to, on a FIFO queue."""
         self.call: Call | None = None
         """None: the record is bad, and `error` says why."""
         self.follows = False
@@ -43,12 +46,28 @@ class Job:
         self.subject: Any = None
         self.admission: Admission | None = None
         """The token, or what there was instead of it; None: not asked for yet, or the work has begun."""
+        self.begun = False
+        """Whether it was its turn: it is being started, or over."""
         self.error: BaseException | None = None
         """Why its records go back to the queue; None: they do not."""
+
+    def fold(self, id_: str | None, group: str | None) -> None:
+        """Let another record share the outcome."""
+        self.ids.append(id_)
+        if group is not None:
+            self.groups.add(group)
 
 
 class Skipped(RetryLater):
     """An earlier record of the message group failed: this one was not started, to keep their order."""
+
+
+class Unstarted(RetryLater):
+    """The table does not take the completions of the records before it, so this one was not started."""
+
+
+class LeakedCancellation(Exception):
+    """The work raised CancelledError although nobody cancelled it: one of its own awaits was cancelled."""
 
 
 class Left(Exception):
@@ -71,9 +90,11 @@ class Batch:
         self._function = function
         self._context = context
         self._pipeline: Pipeline | None = None
+        self._jobs: list[Job] = []
 
     def work(self, jobs: list[Job]) -> None:
         """Work all *jobs*, one after the other."""
+        self._jobs = jobs
         try:
             self._acquire(jobs)
             for lane in lanes(jobs):
@@ -93,6 +114,7 @@ class Batch:
         """
         import asyncio
 
+        self._jobs = jobs
         places = asyncio.Semaphore(concurrency)
 
         async def along(lane: list[Job], *, may_wait: bool) -> None:
@@ -120,9 +142,14 @@ class Batch:
     # ---------------------------------------------------------------- one job
 
     def _work(self, job: Job, *, may_wait: bool) -> None:
-        if self._pipeline is not None:
-            self._wait_for(self._pipeline, job)
-        attempt = self._started(job, may_wait=may_wait)
+        if not self._is_turn(self._pipeline, job):
+            self._give_back(self._withdrawn())
+        if isinstance(job.error, Unstarted):
+            return
+        job.begun = True
+        attempt = through(
+            self._starting(job, may_wait=may_wait and not has_running_loop()), self._engine.clock
+        )
         if attempt is None:
             return
         job.admission = None
@@ -132,14 +159,22 @@ class Batch:
         except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
             self._raised(job, attempt, error)
         except BaseException as error:
+            if _is_cancellation(error):  # plain work cannot be cancelled: it was somebody else's
+                self._raised(job, attempt, error)
+                return
             self._engine.failed(attempt, error)
             raise
         else:
             self._returned(job, attempt, value)
 
     async def _work_async(self, job: Job, *, may_wait: bool) -> None:
-        if self._pipeline is not None and (job.follows or not self._pipeline.is_ready):
-            await off_loop(self._wait_for, self._pipeline, job)
+        pipeline = self._pipeline
+        must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
+        if must_ask and not await off_loop(self._is_turn, pipeline, job):
+            await off_loop(self._give_back, self._withdrawn())
+        if isinstance(job.error, Unstarted):
+            return
+        job.begun = True
         attempt = await self._started_async(job, may_wait=may_wait)
         if attempt is None:
             return
@@ -150,6 +185,9 @@ class Batch:
         except Exception as error:  # noqa: BLE001  (as above)
             await self._settling(self._raised, job, attempt, error)
         except BaseException as error:
+            if _is_cancellation(error) and not _is_being_cancelled():
+                await self._settling(self._raised, job, attempt, error)
+                return
             await off_loop(self._engine.failed, attempt, error)
             if isinstance(error, SystemExit | KeyboardInterrupt):
                 raise Left(error) from error
@@ -165,37 +203,68 @@ class Batch:
             settle(*args)
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Attempt | None:
-        if isinstance(job.admission, Attempt) and self._engine.admissions.may_start(job.admission):
-            return job.admission
-        return await off_loop(lambda: self._started(job, may_wait=may_wait))
+        admission = job.admission
+        if isinstance(admission, Attempt) and self._may_start(admission):
+            return admission
+        # Cancelled meanwhile, the token is in `job.admission`, and released when the batch is closed.
+        try:
+            return await through_async(self._starting(job, may_wait=may_wait), self._engine.clock, _nothing)
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Left(error) from error
 
-    def _started(self, job: Job, *, may_wait: bool) -> Attempt | None:
+    def _may_start(self, attempt: Attempt) -> bool:
+        interrupted = attempt.call.invocation.tally.interrupted is not None
+        return not interrupted and self._engine.admissions.may_start(attempt)
+
+    def _starting(self, job: Job, *, may_wait: bool) -> Waits[Attempt | None]:
         """Return the attempt under which *job* is to be worked now; None where it is not."""
         admissions = self._engine.admissions
         if job.call is None:
             return None
-        may_wait = may_wait and job.call.plan.waits
         if job.admission is None or may_wait:
-            (job.admission,) = admissions.admit_all([job.call], may_wait=may_wait)
+            (job.admission,) = yield from admissions.admit_all([job.call], may_wait=may_wait)
+        job.call.invocation.tally.raise_interruption()
         try:
             if isinstance(job.admission, Attempt):
-                job.admission = admissions.make_ready(job.admission, may_wait=may_wait)
+                job.admission = yield from admissions.make_ready(job.admission, may_wait=may_wait)
         except OnceError as error:
             job.admission = error
         refused = isinstance(job.admission, OnceError) and not _is_settled(job.admission)
         job.error = job.admission if refused and isinstance(job.admission, OnceError) else None
         return job.admission if isinstance(job.admission, Attempt) else None
 
-    def _wait_for(self, pipeline: Pipeline, job: Job) -> None:
-        if job.follows:
-            pipeline.wait_until_written()
-        pipeline.wait_until_ready()
+    def _is_turn(self, pipeline: Pipeline | None, job: Job) -> bool:
+        """Return once *job* may start; False where the table takes no completions, and nothing may."""
+        if pipeline is None:
+            return True
+        return (not job.follows or pipeline.wait_until_written()) and pipeline.wait_until_ready()
+
+    def _withdrawn(self) -> list[Attempt]:
+        """Let all that has not begun go back to where it came from; return the attempts to be released."""
+        attempts = []
+        for job in self._jobs:
+            if job.begun or job.error is not None or job.call is None or _is_answered(job):
+                continue
+            if isinstance(job.admission, Attempt):
+                attempts.append(job.admission)
+            message = "completions of the records before it could not be written; retry later"
+            job.admission, job.error = None, Unstarted(message, token=job.call.token)
+        return attempts
+
+    def _give_back(self, attempts: list[Attempt]) -> None:
+        if attempts:
+            self._engine.abandon(*attempts)
 
     def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
-        """Mark *job* as one that goes back unstarted, where one before it in its group has failed."""
-        if job.group is None:
-            return False
-        failed = next((other for other in lane[: lane.index(job)] if other.error is not None), None)
+        """Mark *job* as one that goes back unstarted, where one before it in one of its groups has failed."""
+        failed = next(
+            (
+                other
+                for other in lane[: lane.index(job)]
+                if other.error is not None and other.groups & job.groups
+            ),
+            None,
+        )
         if failed is not None and job.error is None:
             job.error = Skipped(f"message {failed.ids[0]} of its group failed before it")
         return failed is not None
@@ -206,9 +275,9 @@ class Batch:
         if attempt.settled is None:
             self._settle(job, self._engine.settlement.of_return(attempt, value))
 
-    def _raised(self, job: Job, attempt: Attempt, error: Exception) -> None:
+    def _raised(self, job: Job, attempt: Attempt, error: BaseException) -> None:
         self._engine.story.of_exception(attempt, error)
-        job.error = error
+        job.error = error if isinstance(error, Exception) else _leaked(error)
         if attempt.settled is None:
             ending = self._engine.settlement.of_error(attempt, error)
             if ending.happening is Happening.STORED:
@@ -252,29 +321,39 @@ class Batch:
             deadline = workable[0].invocation.deadline
             self._pipeline = Pipeline(self._engine.settlement, deadline, len(workable))
         if calls:
-            admissions = self._engine.admissions.admit_all(calls, may_wait=False)
+            admissions = through(self._engine.admissions.admit_all(calls, may_wait=False), self._engine.clock)
             for job, admission in zip(first.values(), admissions, strict=True):
                 job.admission = admission
 
     def _close(self, jobs: list[Job]) -> None:
         """Return when all that was done is written, and release the tokens of what was not started."""
-        if self._pipeline is not None:
-            with self._engine.story.segment("once.complete"):
-                self._pipeline.close()
-            for lane in lanes(jobs):  # a completion may have been refused after the next one had begun
-                for job in lane:
-                    self._is_skipped(job, lane)
-        unstarted = [job.admission for job in jobs if isinstance(job.admission, Attempt)]
-        if unstarted:
-            self._engine.abandon(*unstarted)
+        try:
+            if self._pipeline is not None:
+                with self._engine.story.segment("once.complete"):
+                    self._pipeline.close()
+                for lane in lanes(jobs):  # a completion may have been refused after the next one had begun
+                    for job in lane:
+                        self._is_skipped(job, lane)
+        finally:
+            self._give_back([job.admission for job in jobs if isinstance(job.admission, Attempt)])
 
 
 def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Return what must be worked in order: the message groups of a FIFO queue, else each job by itself."""
-    found: dict[object, list[Job]] = {}
-    for job in jobs:
-        found.setdefault(job if job.group is None else job.group, []).append(job)
-    return list(found.values())
+    """
+    Return what must be worked in order, each in the order of *jobs*.
+
+    These are the message groups of a FIFO queue, joined where a job has records of several, else each job
+    by itself.
+    """
+    found: list[tuple[set[str], list[tuple[int, Job]]]] = []
+    for numbered in enumerate(jobs):
+        groups = numbered[1].groups
+        joined = [lane for lane in found if lane[0] & groups]
+        found = [lane for lane in found if not lane[0] & groups]
+        lane = sorted([*(one for _, members in joined for one in members), numbered], key=lambda one: one[0])
+        found.append((groups.union(*(names for names, _ in joined)), lane))
+    found.sort(key=lambda lane: lane[1][0][0])
+    return [[job for _, job in members] for _, members in found]
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
@@ -282,11 +361,40 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
     return [
         job
         for job in jobs
-        if job.group is None
+        if not job.groups
         and job.call is not None
-        and job.call.plan.waits
+        and (job.call.plan.waits or job.call.waits_for_own)
         and isinstance(job.error, InProgress)
     ]
+
+
+def _is_answered(job: Job) -> bool:
+    """Tell whether *job* needs no token: it has its outcome already."""
+    return job.admission is not None and not isinstance(job.admission, Attempt)
+
+
+def _nothing(_started: Attempt | None) -> None:
+    return
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    import asyncio
+
+    return isinstance(error, asyncio.CancelledError)
+
+
+def _is_being_cancelled() -> bool:
+    """Tell whether somebody wants this task to end."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _leaked(error: BaseException) -> LeakedCancellation:
+    leaked = LeakedCancellation("an await of the work was cancelled, the record was not: it failed alone")
+    leaked.__cause__ = error
+    return leaked
 
 
 def _is_settled(error: BaseException) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.typed import codec_for
+from lambda_once.errors import InProgress
 from lambda_once.events import event as source
 from lambda_once.faces.handlers import executed, explained_by, handler_like, with_context
 from lambda_once.faces.protection import Protection, name_of, result_type
@@ -27,19 +28,30 @@ def event_handler(host: Host, function: Callable[..., Any], settings: Settings) 
     protection = Protection(host, settings, plan, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
-        results = []
-        failures = []
+        results: dict[int, Any] = {}
+        failures: dict[int, Exception] = {}
         with host.invocation(context) as invocation:
             retried = source.is_async(event)
-            for unit, part in source.units(event, invocation.request_id):
+            units = source.units(event, invocation.request_id)
+
+            def run(n: int, *, may_wait: bool) -> None:
+                unit, part = units[n]
+                failures.pop(n, None)
                 try:
                     call = protection.call(unit, invocation, arguments=(part,), waits_for_own=retried)
-                    results.append(dressed(settings, executed(host, work, call, part, context)))
+                    outcome = executed(host, work, call, part, context, may_wait=may_wait)
+                    results[n] = dressed(settings, outcome)
                 except Exception as error:  # noqa: BLE001  (one bad record must not take the others down)
-                    failures.append(error)
-        if failures:
-            raise failures[0]
-        return results[0] if len(results) == 1 else results
+                    failures[n] = error
+
+            for n in range(len(units)):
+                run(n, may_wait=len(units) == 1)
+            # Those that must wait for another attempt do so when all that need not have run.
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(units) > 1):
+                run(n, may_wait=True)
+        for n in sorted(failures):
+            raise failures[n]
+        return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
 
     def explain(event: Any) -> list[Explanation]:
         from lambda_once.faces.explaining import of_event

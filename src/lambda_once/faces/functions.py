@@ -17,8 +17,8 @@ from lambda_once.faces.handlers import explained_by
 from lambda_once.faces.protection import Given, Protection, name_of, result_type
 from lambda_once.faces.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.runner.attempt import Attempt, working
-from lambda_once.runner.engine import off_loop
 from lambda_once.runner.outcomes import Replayed
+from lambda_once.runner.waiting import off_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -82,15 +82,15 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return lambda subject, _context: function(subject)
 
 
-def executed(host: Host, work: Callable[..., Any], call: Call, *args: Any) -> Any:
+def executed(host: Host, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
     """Execute *call* as `Engine.execute` does, plainly even where *work* is a coroutine function."""
     if inspect.iscoroutinefunction(work):
 
         async def awaiting() -> Any:
-            return await host.engine.execute_async(call, lambda: work(*args))
+            return await host.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
 
         return loops.run(awaiting())
-    return host.engine.execute(call, lambda: work(*args))
+    return host.engine.execute(call, lambda: work(*args), may_wait=may_wait)
 
 
 def called(work: Callable[..., Any], *args: Any) -> Any:

@@ -128,6 +128,7 @@ class Host:
         finally:
             set_invocation(before)
             self.reporter.flush(invocation.tally)
+            invocation.tally.raise_interruption()
 
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:

@@ -111,7 +111,7 @@ def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocatio
     known: dict[tuple[str, str | None], Job] = {}
     tokens: set[str] = set()
     for message in messages:
-        job = Job([message.id], message.group)
+        job = Job(message.id, message.group)
         try:
             job.call, job.subject = records.call(message.unit, invocation)
         except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
@@ -121,7 +121,7 @@ def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocatio
             tokens.add(job.call.token)
             twin = known.setdefault((job.call.token, job.call.fingerprint), job)
             if twin is not job and not records.host.disabled:
-                twin.ids.append(message.id)
+                twin.fold(message.id, message.group)
                 continue
         jobs.append(job)
     return jobs

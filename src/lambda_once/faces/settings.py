@@ -25,7 +25,9 @@ FOR_API = timedelta(days=1)
 FOR_HASHED_API = timedelta(minutes=5)
 """How long a response to a request without a key is kept: the same request later may be a new wish."""
 
-POLICIES = frozenset({"keep", "lease", "on_error", "on_lapse", "on_in_progress", "on_store_outage", "cache"})
+POLICIES = frozenset(
+    {"keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage", "cache"}
+)
 """What `Once` takes for all its decorators."""
 PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"})
 """What `Once` takes beside them."""
@@ -50,6 +52,7 @@ class Settings:
     on_error: OnError = RELEASE
     on_lapse: OnLapseOption = None
     on_in_progress: Literal["conflict", "wait"] = "conflict"
+    wait_for: timedelta = timedelta(seconds=30)
     on_store_outage: Literal["fail", "run"] = "fail"
     cache: int = 0
     returns: Any = None
@@ -78,6 +81,7 @@ class Settings:
             on_lapse=on_lapse,
             probe=probe,
             waits=self.on_in_progress == "wait",
+            wait_for=self.wait_for,
             runs_in_outage=self.on_store_outage == "run",
             cache=self.cache,
             codec=codec,
@@ -151,9 +155,10 @@ _PATHS = 'give a list of dotted paths, such as ("sentDate", "meta.retryCount")'
 
 def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
     """Yield the name of each option whose value cannot be meant, and what it should be."""
-    for name in ("keep", "lease"):
+    for name in ("keep", "lease", "wait_for"):
         value = getattr(settings, name)
-        if value is not None and not (isinstance(value, timedelta) and value > timedelta(0)):
+        absent = value is None and name != "wait_for"
+        if not absent and not (isinstance(value, timedelta) and value > timedelta(0)):
             yield name, "give a positive timedelta, such as timedelta(hours=1)"
     if isinstance(settings.lease, timedelta) and timedelta(0) < settings.lease <= MARGIN:
         yield "lease", f"give more than {MARGIN.seconds} s: clocks differ, and functions are killed late"

@@ -175,11 +175,23 @@ _LABELS: Final = tuple(_RENAMED.get(attribute, attribute) for attribute in Detai
 class Tally:
     """Counts what one invocation has to say. Safe to share between threads."""
 
-    __slots__ = ("_counts", "_lock")
+    __slots__ = ("_counts", "_lock", "interrupted")
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._lock = Lock()
+        self.interrupted: BaseException | None = None
+        """A SystemExit, KeyboardInterrupt or the like, raised when the tokens at work are settled."""
+
+    def interrupt(self, error: BaseException) -> None:
+        """Keep *error* for `raise_interruption`; the first of several is kept."""
+        self.interrupted = self.interrupted or error
+
+    def raise_interruption(self) -> None:
+        """Raise what was kept, once."""
+        error, self.interrupted = self.interrupted, None
+        if error is not None:
+            raise error
 
     def count(self, metric: str) -> None:
         with self._lock:

@@ -82,11 +82,15 @@ class Reporter:
         Count, log and show *details* to the hooks, in this order. What is `SAMPLED` is not logged every time.
 
         *exception* is for one that ends here, as a batch's do: its traceback is logged, or nobody sees it.
+        What a hook raises that is no Exception waits in *tally* until the tokens at work are settled.
         """
         self.count(details.happening, tally)
-        if details.happening not in SAMPLED or self._is_sample(details.happening):
-            self.log(details, exception)
-        listeners.run(self._hooks, details, self._complain)
+        try:
+            if details.happening not in SAMPLED or self._is_sample(details.happening):
+                self.log(details, exception)
+            listeners.run(self._hooks, details, self._complain)
+        except BaseException as interruption:  # noqa: BLE001 - raised by `Tally.raise_interruption`
+            tally.interrupt(interruption)
 
     def log(self, details: Details, exception: BaseException | None = None) -> None:
         """Log *details* and no more: what happens outside every invocation has no tally to count in."""

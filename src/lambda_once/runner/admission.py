@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import Decision, OnLapse, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
@@ -24,31 +24,35 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.observability.details import Happening
-from lambda_once.runner.attempt import Attempt
+from lambda_once.runner.attempt import Attempt, call_stack
 from lambda_once.runner.outcomes import Replayed
 from lambda_once.runner.probing import Probing
+from lambda_once.runner.retry import RESERVE
 from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lambda_once.runner.call import Call
     from lambda_once.runner.outcomes import Outcomes
     from lambda_once.runner.settlement import Settlement
     from lambda_once.runner.story import Story
+    from lambda_once.runner.waiting import Waits
 
 MARGIN = timedelta(seconds=2)
 """
 What a lease has beyond the invocation's remaining time: clocks of two machines differ, and standard
 sandboxes were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
 """
-RESERVE = 0.3
-"""Seconds kept for writing what is done: nothing starts and nobody waits in the last of an invocation."""
 FIRST_POLL = 0.05
 LONGEST_POLL = 1.0
 ROUNDS = 5
 """How often a row may change under a call before the call counts as in progress."""
+_OWN_STACK = (
+    "token {token} is held by the work that asks for it: a recursion, a nested begin, or a function that is "
+    "decorated twice. It would wait for itself; use another key or name for the inner work"
+)
 
 Admitted = Attempt | Replayed
 Admission = Admitted | OnceError
@@ -65,21 +69,25 @@ class Admissions:
         self._store = settlement.store
         self._clock = settlement.clock
 
-    def admit(self, call: Call, *, may_wait: bool) -> Admitted:
+    def admit(self, call: Call, *, may_wait: bool) -> Waits[Admitted]:
         """Get the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
-        (admission,) = self.admit_all([call], may_wait=may_wait)
+        (admission,) = yield from self.admit_all([call], may_wait=may_wait)
         if isinstance(admission, OnceError):
             raise admission
         return admission
 
-    def admit_all(self, calls: Sequence[Call], *, may_wait: bool) -> list[Admission]:
-        """Admit each of *calls*, whose tokens differ; an error answers one of them and no other."""
+    def admit_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
+        """
+        Admit each of *calls*, whose tokens differ; an error answers one of them and no other.
+
+        Where it raises, it has given back what it may have acquired.
+        """
         remembered = [self._remembered(call) for call in calls]
         asked = [call for call, known in zip(calls, remembered, strict=True) if known is None]
-        answered = iter(self._asked(asked, may_wait=may_wait) if asked else ())
+        answered = iter((yield from self._asked(asked, may_wait=may_wait)) if asked else ())
         return [next(answered) if known is None else known for known in remembered]
 
-    def make_ready(self, attempt: Attempt, *, may_wait: bool) -> Admitted:
+    def make_ready(self, attempt: Attempt, *, may_wait: bool) -> Waits[Admitted]:
         """
         Return what may be started now: *attempt* itself where its lease and the time suffice.
 
@@ -98,7 +106,7 @@ class Admissions:
                 raise
             except RetryLater:
                 self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
-                return self.admit(call, may_wait=may_wait)
+                return (yield from self.admit(call, may_wait=may_wait))
             if self.may_start(attempt):  # the answer may have been slow
                 return attempt
         self._settlement.give_back([(call, attempt.id)], told=True)
@@ -114,15 +122,19 @@ class Admissions:
     # ---------------------------------------------------------------- asking the table
 
     def _remembered(self, call: Call) -> Admission | None:
-        record = self._outcomes.memory.get(call.token) if call.plan.cache else None
+        now = self._clock.now()
+        record = self._outcomes.memory.get(call.token, now) if call.plan.cache else None
         if record is None:
             return None
-        decision = decide(record, call.request(""), self._clock.now())
+        decision = decide(record, call.request(""), now)
         if decision is not Decision.REPLAY:
             return None
-        return self._guarded(call, lambda: self._outcomes.replay_or_raise(call, record, decision))
+        try:
+            return self._outcomes.replay_or_raise(call, record, decision, remembered=True)
+        except OnceError as error:
+            return self._refused(call, error)
 
-    def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> list[Admission]:
+    def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
         # A single redelivery goes straight to the write that meets rows, too: no trip more if it is settled,
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
@@ -131,15 +143,29 @@ class Admissions:
             self._wish(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
             for call in calls
         ]
+        try:
+            return (yield from self._wished(calls, wishes, may_wait=may_wait))
+        except GeneratorExit:  # cancelled while it waited for somebody else's attempt
+            raise
+        except BaseException:  # nothing has started, and nothing will
+            attempts = [(call, wish.attempt) for call, wish in zip(calls, wishes, strict=True)]
+            self._settlement.give_back(attempts, told=False)
+            raise
+
+    def _wished(
+        self, calls: Sequence[Call], wishes: list[Acquire], *, may_wait: bool
+    ) -> Waits[list[Admission]]:
         with self._story.segment("once.acquire") as segment:
             answers = self._store.acquire(wishes, calls[0].invocation.deadline)
             if len(calls) > 1:
                 self._acquire_known(calls, wishes, answers)
             segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
-        admissions = [
-            self._guarded(call, lambda c=call, w=wish, a=answer: self._resolve(c, w, a, may_wait=may_wait))  # type: ignore[misc]
-            for call, wish, answer in zip(calls, wishes, answers, strict=True)
-        ]
+        admissions: list[Admission] = []
+        for call, wish, answer in zip(calls, wishes, answers, strict=True):
+            try:
+                admissions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
+            except OnceError as error:
+                admissions.append(self._refused(call, error))
         unanswered = [
             (call, wish.attempt)
             for call, wish, admission in zip(calls, wishes, admissions, strict=True)
@@ -166,21 +192,19 @@ class Admissions:
     def _decide(self, call: Call, wish: Acquire, record: Record | None) -> Decision:
         return decide(record, call.request(wish.attempt), self._clock.now())
 
-    def _guarded(self, call: Call, admit: Callable[[], Admitted]) -> Admission:
-        try:
-            return admit()
-        except OnceError as error:
-            error.token = error.token or call.token
-            differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
-            reason = str(error) if isinstance(error, Misconfigured) else None
-            self._story.of_call(
-                refusal(error), call, error=type(error).__name__, differing=differing, reason=reason
-            )
-            return error
+    def _refused(self, call: Call, error: OnceError) -> OnceError:
+        error.token = error.token or call.token
+        differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
+        reason = str(error) if isinstance(error, Misconfigured) else None
+        self._story.of_call(
+            refusal(error), call, error=type(error).__name__, differing=differing, reason=reason
+        )
+        return error
 
-    def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Admitted:
+    def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Waits[Admitted]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
+        began = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
             decision = self._decide(call, wish, record)
@@ -193,11 +217,15 @@ class Admissions:
                 else:
                     wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
-            elif decision is Decision.IN_PROGRESS and self._waits(call, record, may_wait=may_wait):
+            elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
+                raise InProgress(_OWN_STACK.format(token=call.token), token=call.token)
+            elif (
+                decision is Decision.IN_PROGRESS
+                and may_wait
+                and (left := self._patience(call, record, began)) > 0
+            ):
                 polls += 1
-                call.invocation.deadline.earlier(RESERVE).pause(
-                    min(LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
-                )
+                yield min(left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
                 answer = Refused(self._store.read(call.token, call.invocation.deadline))
             else:
                 return self._answer(call, record, decision)
@@ -286,9 +314,14 @@ class Admissions:
             return now + call.plan.lease
         return call.invocation.deadline.at + MARGIN
 
-    def _waits(self, call: Call, record: Record, *, may_wait: bool) -> bool:
-        own_retry = call.waits_for_own and record.locked_by == call.invocation.locked_by
-        return (may_wait or own_retry) and call.invocation.deadline.remaining() > RESERVE
+    def _patience(self, call: Call, record: Record, began: datetime) -> float:
+        """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""
+        remaining = call.invocation.deadline.earlier(RESERVE).remaining()
+        if is_retry_of_own(call, record):
+            return remaining
+        if not call.plan.waits:
+            return 0
+        return min(remaining, Deadline(self._clock, began + call.plan.wait_for).remaining())
 
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:
@@ -296,6 +329,24 @@ class Admissions:
         return InProgress(
             f"token {call.token} changes hands too fast: deliver it again later", token=call.token
         )
+
+
+def is_retry_of_own(call: Call, record: Record) -> bool:
+    """
+    Tell whether *call* is Lambda's own retry of the attempt in *record*, which was killed.
+
+    An asynchronous invocation is tried again under the same request id, twice, and the event is gone then
+    (Lambda developer guide, asynchronous invocation); so it waits for the lease. A row that was created in
+    this very invocation is a sibling's. Under hold there is nothing to wait for.
+    """
+    invocation = call.invocation
+    return (
+        call.waits_for_own
+        and invocation.has_request_id
+        and record.locked_by == invocation.locked_by
+        and record.created < invocation.began
+        and call.plan.on_lapse is not OnLapse.HOLD
+    )
 
 
 def refusal(error: OnceError) -> Happening:

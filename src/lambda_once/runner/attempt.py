@@ -155,16 +155,31 @@ def current_attempt() -> Attempt:
     return attempt
 
 
+_stack: ContextVar[tuple[str, ...]] = ContextVar("lambda_once_stack", default=())
+
+
+def call_stack() -> tuple[str, ...]:
+    """
+    Return the ids of the attempts that this code runs under, of every `Once`, the outermost first.
+
+    A plain thread does not inherit them; `asyncio.to_thread` and tasks do.
+    """
+    return _stack.get()
+
+
 class working:  # noqa: N801  (a context manager, read as a word)
     """Make *attempt* the current one for the block. A class: generators lose their context in async code."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._before: Attempt | None = None
+        self._before: tuple[Attempt | None, tuple[str, ...]] = (None, ())
 
     def __enter__(self) -> None:
-        self._before = _current.get()
+        self._before = _current.get(), _stack.get()
         _current.set(self._attempt)
+        _stack.set((*_stack.get(), self._attempt.id))
 
     def __exit__(self, *_: object) -> None:
-        _current.set(self._before)
+        attempt, stack = self._before
+        _current.set(attempt)
+        _stack.set(stack)

@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     probe: Probe | None
     waits: bool
     """Poll for the other attempt's result (``on_in_progress="wait"``)."""
+    wait_for: timedelta
+    """How long it waits at most."""
     runs_in_outage: bool
     """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
     cache: int

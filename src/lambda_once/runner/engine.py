@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import Misconfigured
 from lambda_once.runner.admission import Admissions
@@ -11,6 +11,7 @@ from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.outcomes import Outcomes, Replayed
 from lambda_once.runner.settlement import Settlement
 from lambda_once.runner.story import Story
+from lambda_once.runner.waiting import has_running_loop, off_loop, through, through_async
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
     from lambda_once.observability.powertools import Reporter
     from lambda_once.runner.call import Call
+    from lambda_once.runner.waiting import Waits
     from lambda_once.stores.contract import Store
 
     Settling = Callable[[Store, Clock, Story, Outcomes], Settlement]
-
-T = TypeVar("T")
 
 
 class Engine:
@@ -39,40 +39,52 @@ class Engine:
         self.settlement = settling(store, clock, self.story, outcomes)
         self.admissions = Admissions(self.settlement, outcomes, self.story)
 
-    def execute(self, call: Call, work: Callable[[], Any]) -> Any | Replayed:
+    def execute(self, call: Call, work: Callable[[], Any], *, may_wait: bool = True) -> Any | Replayed:
         """
         Run *work* under the token of *call*, or return what a duplicate gets as `Replayed`.
 
-        Raises what the work raises, and `OnceError` where it may not run.
+        Raises what the work raises, and `OnceError` where it may not run. Waits for another attempt where
+        *may_wait* and the call's plan say so.
         """
-        admitted = self.start(call)
+        admitted = self.start(call, may_wait=may_wait)
         return admitted if isinstance(admitted, Replayed) else self.perform(admitted, work)
 
-    async def execute_async(self, call: Call, work: Callable[[], Awaitable[Any]]) -> Any | Replayed:
+    async def execute_async(
+        self, call: Call, work: Callable[[], Awaitable[Any]], *, may_wait: bool = True
+    ) -> Any | Replayed:
         """Do what `execute` does for a coroutine function; the store is spoken to off the event loop."""
-        admitted = await self.start_async(call)
+        admitted = await self.start_async(call, may_wait=may_wait)
         return admitted if isinstance(admitted, Replayed) else await self.perform_async(admitted, work)
 
-    def start(self, call: Call) -> Attempt | Replayed:
-        """Get a token that may be worked under now, or the outcome of whoever had it."""
-        waits = call.plan.waits
-        admitted = self.admissions.admit(call, may_wait=waits)
-        if isinstance(admitted, Replayed):
-            return admitted
-        return self.admissions.make_ready(admitted, may_wait=waits)
+    def start(self, call: Call, *, may_wait: bool = True) -> Attempt | Replayed:
+        """
+        Get a token that may be worked under now, or the outcome of whoever had it.
 
-    async def start_async(self, call: Call) -> Attempt | Replayed:
-        """Do what `start` does; cancelled meanwhile, the token is given back, for nothing started."""
-        import asyncio
+        On a thread with a running event loop nothing waits: it would stop the loop, and with it perhaps
+        the attempt that is waited for.
+        """
+        return through(self._starting(call, may_wait=may_wait and not has_running_loop()), self.clock)
 
-        starting = asyncio.ensure_future(asyncio.to_thread(self.start, call))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await asyncio.wait([starting])
-            if starting.exception() is None and isinstance(admitted := starting.result(), Attempt):
-                await off_loop(self.abandon, admitted)
-            raise
+    async def start_async(self, call: Call, *, may_wait: bool = True) -> Attempt | Replayed:
+        """
+        Do what `start` does, and wait on the event loop.
+
+        Cancelled meanwhile, however often, the token is given back, for nothing started.
+        """
+        return await through_async(self._starting(call, may_wait=may_wait), self.clock, self._not_started)
+
+    def _starting(self, call: Call, *, may_wait: bool) -> Waits[Attempt | Replayed]:
+        admitted = yield from self.admissions.admit(call, may_wait=may_wait)
+        if isinstance(admitted, Attempt):
+            admitted = yield from self.admissions.make_ready(admitted, may_wait=may_wait)
+        if isinstance(admitted, Attempt) and call.invocation.tally.interrupted:
+            self.abandon(admitted)
+        call.invocation.tally.raise_interruption()
+        return admitted
+
+    def _not_started(self, admitted: Attempt | Replayed) -> None:
+        if isinstance(admitted, Attempt):
+            self.abandon(admitted)
 
     def perform(self, attempt: Attempt, work: Callable[[], Any]) -> Any:
         """Run *work* under *attempt* and settle the token by how it ends."""
@@ -109,7 +121,9 @@ class Engine:
         """Complete the token, unless `Attempt.transact` has; return what every duplicate will get."""
         if attempt.settled is not None:
             return attempt.settled[0]
-        return self.settlement.settle(self.settlement.of_return(attempt, value))
+        result = self.settlement.settle(self.settlement.of_return(attempt, value))
+        attempt.call.invocation.tally.raise_interruption()
+        return result
 
     def failed(self, attempt: Attempt, error: BaseException) -> None:
         """Settle the token of work that raised *error*, unless `Attempt.transact` has."""
@@ -118,21 +132,13 @@ class Engine:
 
 
 def finished(value: Any, attempt: Attempt) -> Any:
-    """Refuse *value* where it is work that has not begun: its token must not say that it is done."""
-    if not inspect.iscoroutine(value):
+    """Refuse *value* where it is work that is not done: its token must not say that it is."""
+    if not inspect.isawaitable(value):
         return value
-    value.close()
-    message = f"the work of token {attempt.token} returned a coroutine: protect an async def function"
+    # A coroutine is closed, a task or future cancelled: what is released must not go on.
+    stop = getattr(value, "close", None) or getattr(value, "cancel", None)
+    if callable(stop):
+        stop()
+    kind = type(value).__name__
+    message = f"the work of token {attempt.token} returned a {kind}, not yet awaited: protect an async def"
     raise Misconfigured(message, token=attempt.token)
-
-
-async def off_loop(function: Callable[..., T], *args: Any) -> T:
-    """Run *function* in a thread, to its end even where the caller is cancelled meanwhile."""
-    import asyncio
-
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from lambda_once.runner.story import Story
     from lambda_once.stores.contract import Store
 
+REMEMBERED = timedelta(minutes=5)
+"""How long an environment answers from memory: so long may it outlive an operator's decision."""
 SOON = 5.0
 """Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
 
@@ -73,25 +76,35 @@ class Replayed:
 
 
 class Memory:
-    """The outcomes of finished work that one environment remembers, the latest used last."""
+    """
+    The outcomes of finished work that one environment remembers, the latest used last.
+
+    Each for `REMEMBERED` at most: an operator may have decided otherwise meanwhile. By the wall clock, for
+    a monotonic one stands still while the environment is frozen.
+    """
 
     def __init__(self) -> None:
-        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._records: OrderedDict[str, tuple[Record, datetime]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, token: str) -> Record | None:
+    def get(self, token: str, now: datetime) -> Record | None:
         with self._lock:
-            record = self._records.get(token)
-            if record is not None:
-                self._records.move_to_end(token)
+            found = self._records.get(token)
+            if found is None:
+                return None
+            record, read = found
+            if not read <= now < read + REMEMBERED:  # a clock that was set back knows no age
+                del self._records[token]
+                return None
+            self._records.move_to_end(token)
             return record
 
-    def put(self, record: Record, size: int) -> None:
+    def put(self, record: Record, size: int, now: datetime) -> None:
         """Remember *record* where it is complete with a result in the row; keep *size* of them at most."""
         if size < 1 or record.state is not State.COMPLETE or not isinstance(record.stored, Inline | None):
             return
         with self._lock:
-            self._records[record.token] = record
+            self._records[record.token] = record, now
             self._records.move_to_end(record.token)
             while len(self._records) > size:
                 self._records.popitem(last=False)
@@ -106,10 +119,16 @@ class Outcomes:
         self._clock = clock
         self._story = story
 
-    def replay_or_raise(self, call: Call, record: Record, decision: Decision) -> Replayed:
-        """Return the stored result for REPLAY; raise what every other *decision* means."""
+    def replay_or_raise(
+        self, call: Call, record: Record, decision: Decision, *, remembered: bool = False
+    ) -> Replayed:
+        """
+        Return the stored result for REPLAY; raise what every other *decision* means.
+
+        *remembered*: the record is out of `memory`, where it does not become younger by that.
+        """
         if decision is Decision.REPLAY:
-            return self._replay(call, record)
+            return self._replay(call, record, remembered=remembered)
         raise self.error(call, record, decision)
 
     def error(self, call: Call, record: Record, decision: Decision) -> OnceError:
@@ -150,9 +169,10 @@ class Outcomes:
             retry_after=retry_after(record, now) if kind is InProgress else None,
         )
 
-    def _replay(self, call: Call, record: Record) -> Replayed:
+    def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
         result = self._result(call, record)
-        self.memory.put(record, call.plan.cache)
+        if not remembered:
+            self.memory.put(record, call.plan.cache, self._clock.now())
         self._story.of_record(Happening.REPLAYED, call, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             self._story.of_record(

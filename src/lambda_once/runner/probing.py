@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision
@@ -11,6 +12,7 @@ from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import NOT_DONE, Done, Lapsed
 from lambda_once.runner.keeping import kept, ttl_after
+from lambda_once.runner.waiting import has_running_loop
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -66,15 +68,25 @@ class Probing:
     def _answer(self, call: Call, record: Record) -> object:
         if call.plan.probe is None:
             return None
-        import asyncio
-
         lapsed = Lapsed.of(record)
         try:
             answer = call.plan.probe(lapsed, *call.arguments)
-            return asyncio.run(_awaited(answer)) if inspect.isawaitable(answer) else answer
+            return _run(answer) if inspect.isawaitable(answer) else answer
         except Exception as broken:  # noqa: BLE001  (the user's probe failed: what it meant to say is unknown)
             self._story.of_record(Happening.PROBE_FAILED, call, record, error=type(broken).__name__)
             return None
+
+
+def _run(answer: Awaitable[object]) -> object:
+    """Await *answer* on an event loop of its own: in a thread where this one has a running loop."""
+    import asyncio
+
+    if not has_running_loop():
+        return asyncio.run(_awaited(answer))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, _awaited(answer)).result()
 
 
 async def _awaited(answer: Awaitable[object]) -> object:

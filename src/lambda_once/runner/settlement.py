@@ -14,6 +14,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
+from lambda_once.core.values import replace
 from lambda_once.core.writes import (
     Complete,
     Extend,
@@ -29,6 +30,7 @@ from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.runner.keeping import kept, ttl_after
+from lambda_once.runner.retry import Tries
 from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -64,6 +66,15 @@ class Ending(NamedTuple):
     value: Any = None
     error: BaseException | None = None
 
+    def write_at(self, now: datetime, parts: int = 0) -> Finish:
+        """Return the write as it is sent at *now*, from which its ttl counts; *parts* of it are written."""
+        ttl = ttl_after(self.write.change, self.attempt.call, now)
+        return (
+            self.write
+            if ttl == self.write.ttl and not parts
+            else replace(self.write, ttl=ttl, parts_written=parts)
+        )
+
 
 class Settlement:
     """Writes what becomes of attempts. Holds nothing of any of them."""
@@ -77,9 +88,9 @@ class Settlement:
     # ---------------------------------------------------------------- the work is over
 
     def settle(self, ending: Ending) -> Any:
-        """Write *ending* and return what the caller gets; see `conclude`."""
+        """Write *ending*, again where that can help, and return what the caller gets; see `conclude`."""
         with self._story.segment("once.complete") as segment:
-            (answer,) = self.store.finish([ending.write], ending.attempt.call.invocation.deadline)
+            answer = self._written(ending)
             segment.annotate("outcome", type(answer).__name__)
         return self.conclude(ending, answer)
 
@@ -230,6 +241,30 @@ class Settlement:
         self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
+    def _written(self, ending: Ending) -> Finished:
+        """Return the table's answer to *ending*, which is sent for as long as `runner.retry` allows."""
+        invocation = ending.attempt.call.invocation
+        tries, parts = Tries(self.clock.now()), 0
+        while True:
+            write = ending.write_at(self.clock.now(), parts)
+            try:
+                (answer,) = self.store.finish([write], tries.limit(invocation.deadline))
+            except Exception:
+                raise
+            except BaseException as interruption:  # KeyboardInterrupt: once more, then it reaches the caller
+                if invocation.tally.interrupted:
+                    raise
+                invocation.tally.interrupt(interruption)
+                answer = Unanswered(type(interruption).__name__)
+            if not isinstance(answer, Unanswered):
+                return answer
+            tries, now = tries.one_more(), self.clock.now()
+            parts = max(parts, answer.parts)
+            pause = tries.pause(ending, invocation.deadline, now)
+            if pause is None:
+                return answer
+            self.clock.sleep(pause.total_seconds())
+
     def _tell_end(
         self, happening: Happening, attempt: Attempt, now: datetime, error: BaseException | None = None
     ) -> None:
@@ -246,7 +281,7 @@ class Settlement:
         if attempt.call.plan.cache:
             row = finished(attempt.record(), ending.write)
             if row is not None:
-                self._outcomes.memory.put(row, attempt.call.plan.cache)
+                self._outcomes.memory.put(row, attempt.call.plan.cache, self.clock.now())
 
     def _not_marked(self, ending: Ending, reason: str) -> None:
         """Tell loudly that the work is over and its token does not say so: no failure of the caller's."""

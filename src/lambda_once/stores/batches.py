@@ -118,7 +118,7 @@ class Batches:
             for n, outcome in zip(open_, self._sent([batch[n] for n in open_], deadline), strict=True):
                 outcomes[n] = outcome
             open_ = [n for n in open_ if outcomes[n] in _AGAIN]
-            if not open_ or deadline.passed() or tries == TRIES:
+            if not open_ or deadline.one_try or deadline.passed() or tries == TRIES:
                 break
             back_off(deadline, tries)
         return [

@@ -56,6 +56,8 @@ class Unanswered(NamedTuple):
     """No answer in the time there was: it may have been written or not. *reason* is safe to log."""
 
     reason: str
+    parts: int = 0
+    """How many parts of a large result, from the first on, are written: the next try need not repeat them."""
 
 
 class Rejected(NamedTuple):

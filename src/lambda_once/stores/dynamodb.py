@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Acquire, Finish, made_by
+from lambda_once.core.results import Chunks
+from lambda_once.core.writes import Acquire, Complete, Finish, made_by
 from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unanswered, Unfinished, Written
@@ -55,7 +56,8 @@ class DynamoDBStore:
         answers = self._batches.finish(sound, deadline) if self._batched(sound) else [None] * len(sound)
         left = [write for write, answer in zip(sound, answers, strict=True) if answer is None]
         single = iter(self._wire.each(left, lambda write: self._singles.finish(write, deadline)))
-        written = iter([next(single) if answer is None else answer for answer in answers])
+        each = [next(single) if answer is None else answer for answer in answers]
+        written = iter([_with_parts(answer, write) for answer, write in zip(each, sound, strict=True)])
         return [next(written) if failure is None else failure for failure in failed]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
@@ -93,6 +95,14 @@ class DynamoDBStore:
 
     def _batched(self, values: Sequence[object]) -> bool:
         return len(values) > 1 and self._batches.usable
+
+
+def _with_parts(answer: Finished, write: Finish) -> Finished:
+    """Return *answer* to *write*, whose parts are all written."""
+    change = write.change
+    if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
+        return answer._replace(parts=len(change.result.parts))
+    return answer
 
 
 def _canceled(error: ClientError, finish: Finish | None, own: int) -> Finished:

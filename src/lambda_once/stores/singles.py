@@ -65,20 +65,24 @@ class Singles:
         if not (isinstance(write.change, Complete) and isinstance(write.change.result, Chunks)):
             return None
         parts = requests.part_items(write, write.change.result.parts)
-        puts: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
+        wanted: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
+        puts = wanted[write.parts_written :]
         try:
             while puts:
-                batch, puts = puts[:BATCH_WRITE], puts[BATCH_WRITE:]
-                request = {"RequestItems": {self._wire.table: batch}}
+                request = {"RequestItems": {self._wire.table: puts[:BATCH_WRITE]}}
                 answer = self._wire.call("batch_write_item", request, deadline)
                 left = answer.get("UnprocessedItems", {}).get(self._wire.table, [])
-                puts = left + puts
-                if puts and deadline.passed():
-                    return Unanswered("the parts of its result were not all taken in time")
+                puts = left + puts[BATCH_WRITE:]
+                if puts and (deadline.passed() or (left and deadline.one_try)):
+                    reason = "the parts of its result were not all taken in time"
+                    return Unanswered(reason, _written_of(wanted, puts))
                 if left:
                     back_off(deadline)
         except Caught as error:
-            return self._wire.failed(error, "BatchWriteItem", write.token)
+            failed = self._wire.failed(error, "BatchWriteItem", write.token)
+            if isinstance(failed, Unanswered):
+                return failed._replace(parts=_written_of(wanted, puts))
+            return failed
         return None
 
     def parts(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
@@ -112,3 +116,8 @@ class Singles:
             return Unanswered(str(unavailable))
         except Misconfigured as wrong:
             return Rejected(wrong)
+
+
+def _written_of(wanted: list[Any], left: list[Any]) -> int:
+    """Return how many of *wanted*, from the first on, are not among those that are *left*."""
+    return min((wanted.index(put) for put in left), default=len(wanted))

@@ -6,6 +6,7 @@ import os
 import platform
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import botocore
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 from botocore.loaders import Loader
 
 from lambda_once.errors import StoreUnavailable
@@ -31,6 +33,8 @@ A = TypeVar("A")
 
 TRIES = 6
 """How often one request is sent at most; the pauses between add up to three seconds or less."""
+CONNECT, ANSWER = 1.0, 3.0
+"""Seconds that the client made here waits for a connection, and for an answer."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 1.0
 WORKERS = 10
@@ -53,14 +57,17 @@ class Wire:
         self._client = only_dynamodb(client)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
+        self._slowest = longest_try(client)
 
     def call(self, operation: str, arguments: Mapping[str, Any], deadline: Deadline) -> Any:
         """
         Send one request, again where that can help: with full jitter, and not past the deadline.
 
-        Raises what botocore raised at the last try.
+        Once, where the deadline is that of `one_try`. Raises what botocore raised at the last try.
         """
         send = getattr(self._connected(), operation)
+        if deadline.one_try:
+            return self._sent_once(send, arguments, deadline)
         for tries in range(1, TRIES + 1):
             asked = None if self._heard is None else deadline.clock.now()
             try:
@@ -78,6 +85,19 @@ class Wire:
     def _hear(self, answer: Any, asked: datetime | None) -> None:
         if self._heard is not None and asked is not None:
             self._heard(answer, asked)
+
+    def _sent_once(self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline) -> Any:
+        """
+        Send one request, and return or raise what came of it until the deadline.
+
+        Where the client's own time limits end later, another thread waits for the answer: it may still be
+        written when nobody listens any more. Past the deadline the client's limits are the only ones.
+        """
+        remaining = deadline.remaining()
+        if remaining == 0 or remaining >= self._slowest:
+            return send(**arguments)
+        answer = Answer(lambda: send(**arguments))
+        return answer.within(remaining)
 
     def asked(
         self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
@@ -108,7 +128,7 @@ class Wire:
             found |= {item["lockToken"]["S"]: item for item in answer["Responses"].get(self.table, [])}
             wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
             if wanted:
-                if deadline.passed():
+                if deadline.one_try or deadline.passed():
                     raise unavailable(token, "the rows did not all arrive in time")
                 back_off(deadline)
         return found
@@ -142,6 +162,53 @@ class Wire:
         return self._client
 
 
+class Answer:
+    """What comes of *ask*, which another thread has begun."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._changed = threading.Condition()
+        self._came: list[Callable[[], Any]] = []
+
+        def wait() -> None:
+            came = outcome_of(ask)
+            with self._changed:
+                self._came.append(came)
+                self._changed.notify_all()
+
+        threading.Thread(target=copy_context().run, args=(wait,), daemon=True).start()
+
+    def within(self, seconds: float) -> Any:
+        """Return or raise what came within *seconds*. Raises botocore's ReadTimeoutError for nothing."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._came, seconds)
+            came = self._came[0] if self._came else None
+        if came is None:
+            raise ReadTimeoutError(endpoint_url="the token table")
+        return came()
+
+
+def outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
+    """Call *ask*, and return what returns or raises as it did."""
+    try:
+        answer = ask()
+    except BaseException as error:  # noqa: BLE001  (it is raised where somebody waits for it)
+        raised = error
+
+        def again() -> Any:
+            raise raised
+
+        return again
+    return lambda: answer
+
+
+def longest_try(client: Any) -> float:
+    """Return how many seconds a request of *client* may take by its own limits; None: it is made here."""
+    config = getattr(getattr(client, "meta", None), "config", None)
+    limits = (getattr(config, "connect_timeout", None), getattr(config, "read_timeout", None))
+    known = [float(limit) for limit in limits if isinstance(limit, int | float)]
+    return sum(known) if len(known) == len(limits) else CONNECT + ANSWER
+
+
 def back_off(deadline: Deadline, tries: int = 2) -> None:
     """Wait before the next try, with full jitter (DynamoDB asks for it after unprocessed items, too)."""
     deadline.pause(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
@@ -159,8 +226,8 @@ def new_client() -> Any:
     botocore's own are a minute. Raises botocore's NoRegionError where no region is set.
     """
     config = Config(
-        connect_timeout=1,
-        read_timeout=3,
+        connect_timeout=CONNECT,
+        read_timeout=ANSWER,
         retries={"total_max_attempts": 1},  # `Wire.call` retries: it knows the deadline
         parameter_validation=False,
         tcp_keepalive=True,

@@ -51,6 +51,15 @@ class FakeClock:
         if meanwhile is not None:
             meanwhile(seconds)
 
+    async def sleep_async(self, seconds: float) -> None:
+        """Do what `sleep` does, and let the event loop go on meanwhile."""
+        import asyncio
+
+        self.sleep(seconds)
+        turn = asyncio.get_running_loop().create_future()
+        turn.get_loop().call_soon(turn.set_result, None)
+        await turn
+
     def advance(self, seconds: float) -> None:
         """Turn the clock by *seconds*. A negative number is a clock that somebody set back."""
         with self._lock:

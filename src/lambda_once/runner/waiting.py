@@ -1,0 +1,141 @@
+"""
+Waiting, on a thread or on the event loop.
+
+What may have to wait is written once, as a generator that yields the seconds. A thread sleeps through them;
+for async work each step runs in a thread and the pauses pass on the event loop, so that those who wait take
+no thread from whoever they wait for.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from lambda_once.core.clock import sleep_on_loop
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from lambda_once.core.clock import Clock
+
+T = TypeVar("T")
+Waits = Generator[float, None, T]
+"""Work that yields the seconds for which it has to wait, and returns its result."""
+
+
+class Pause(NamedTuple):
+    """The work waits for so many seconds."""
+
+    seconds: float
+
+
+class Result(NamedTuple):
+    """The work is over."""
+
+    value: Any
+
+
+def through(work: Waits[T], clock: Clock) -> T:
+    """Do *work* on this thread, which sleeps where it has to wait."""
+    while isinstance(step := _step(work), Pause):
+        clock.sleep(step.seconds)
+    value: T = step.value
+    return value
+
+
+async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object]) -> T:
+    """
+    Do *work* in threads, and wait on the event loop.
+
+    Cancelled meanwhile, *undo* is called, in a thread, with the result that came all the same.
+    """
+    import asyncio
+
+    while True:
+        running = _begun(_step, work)
+        try:
+            step = await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await _to_its_end(running)
+            if running.exception() is None and isinstance(late := running.result(), Result):
+                await off_loop(undo, late.value)
+            raise
+        if isinstance(step, Result):
+            value: T = step.value
+            return value
+        await sleep_on_loop(clock, step.seconds)
+
+
+async def off_loop(function: Callable[..., T], *args: Any) -> T:
+    """Run *function* in a thread, to its end however often the caller is cancelled meanwhile."""
+    import asyncio
+
+    running = _begun(function, *args)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await _to_its_end(running)
+        raise
+
+
+def has_running_loop() -> bool:
+    """Tell whether this thread is that of a running event loop, which must not sleep."""
+    if "asyncio" not in sys.modules:
+        return False
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _step(work: Waits[Any]) -> Pause | Result:
+    try:
+        return Pause(next(work))
+    except StopIteration as over:
+        return Result(over.value)
+
+
+def _begun(function: Callable[..., T], *args: Any) -> Future[T]:
+    """Begin *function* in a thread; where no thread can be started, do it here and now."""
+    import asyncio
+    from contextvars import copy_context
+    from functools import partial
+
+    loop = asyncio.get_running_loop()
+    once = _Once(partial(copy_context().run, function, *args))
+    try:
+        return loop.run_in_executor(None, once)
+    except RuntimeError:  # can't start new thread; the executor may keep what it was given
+        done: Future[T] = loop.create_future()
+        try:
+            done.set_result(once())
+        except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
+            done.set_exception(error)
+        return done
+
+
+class _Once:
+    """Calls *function* the first time it is called, and never again."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._free = threading.Lock()
+
+    def __call__(self) -> Any:
+        return self._function() if self._free.acquire(blocking=False) else None
+
+
+async def _to_its_end(running: Future[Any]) -> None:
+    """Wait until *running* is over, whatever is cancelled meanwhile."""
+    import asyncio
+
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError:
+            continue
