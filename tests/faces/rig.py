@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -15,11 +16,13 @@ from lambda_once import Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish
-from lambda_once.errors import StoreUnavailable
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.details import Details
-from lambda_once.stores.contract import Acquired, Finished, Store, Unanswered, Unfinished
+from lambda_once.stores.contract import Acquired, Finished, Rejected, Store, Unanswered, Unfinished
 from lambda_once.testing import FakeClock, lambda_context
 from tests.faces.grounds import Ground, Memory
+
+T = TypeVar("T")
 
 MEMORY, MOTO, ENGINE = "on_memory", "on_moto", "on_engine"
 """The fixtures that `rig` goes through."""
@@ -47,7 +50,9 @@ class FrailStore:
         return self.sound.acquire(wishes, deadline)
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
-        if self.out or self.loses_ends:
+        if self.loses_ends:  # and nobody lives to try it again
+            return [Rejected(Misconfigured("the environment died")) for _ in writes]
+        if self.out:
             return [Unanswered("ConnectTimeoutError") for _ in writes]
         return self.sound.finish(writes, deadline)
 
@@ -68,6 +73,11 @@ class FrailStore:
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Unfinished]:
         return self.sound.unfinished(state, deadline, before)
+
+
+def elsewhere(function: Callable[..., T], *args: Any) -> T:
+    """Call *function* as another environment does: it is nobody's inner work."""
+    return Context().run(function, *args)
 
 
 @dataclass

@@ -25,7 +25,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
 from lambda_once.stores.contract import Acquired
-from tests.faces.rig import FrailStore, Rig, in_memory
+from tests.faces.rig import FrailStore, Rig, elsewhere, in_memory
 
 
 class Refused(Exception):
@@ -186,7 +186,7 @@ def test_waiting_gets_the_others_outcome(rig: Rig) -> None:
     def first(order: int) -> str:
         attempt = rig.once.current()
         rig.clock.while_asleep(lambda _: attempt.complete("of the first"))
-        results.append(second(order))
+        results.append(elsewhere(second, order))
         return "ignored"
 
     assert first(5) == "of the first"
@@ -197,10 +197,13 @@ def test_waiting_ends_with_the_time(rig: Rig) -> None:
     """A wait that outlasts the invocation is in progress, not a run."""
     rig.once = rig.new(on_in_progress="wait")
 
-    @rig.once.function
-    def work(order: int) -> None:
+    def another(order: int) -> None:
         with rig.once.invocation(rig.context("request-2", seconds=5)), pytest.raises(InProgress):
             work(order)
+
+    @rig.once.function
+    def work(order: int) -> None:
+        elsewhere(another, order)
 
     with rig.once.invocation(rig.context(seconds=30)):
         work(5)
@@ -209,13 +212,16 @@ def test_waiting_ends_with_the_time(rig: Rig) -> None:
 
 @in_memory
 def test_a_very_long_wait_keeps_polling(rig: Rig) -> None:
-    """An invocation of an hour and a half can wait all of it."""
-    rig.once = rig.new(on_in_progress="wait")
+    """An invocation of an hour and a half can wait all of it, where wait_for= says so."""
+    rig.once = rig.new(on_in_progress="wait", wait_for=timedelta(hours=2))
+
+    def another(order: int) -> None:
+        with rig.once.invocation(rig.context("request-2", seconds=5400)), pytest.raises(InProgress):
+            work(order)
 
     @rig.once.function
     def work(order: int) -> None:
-        with rig.once.invocation(rig.context("request-2", seconds=5400)), pytest.raises(InProgress):
-            work(order)
+        elsewhere(another, order)
 
     with rig.once.invocation(rig.context(seconds=6000)):
         work(5)

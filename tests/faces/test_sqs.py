@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import STORE, RetryLater
 from lambda_once.core.record import State
 from tests.events.samples import batch, fifo_record, sqs_record
-from tests.faces.rig import Rig, in_memory
+from tests.faces.rig import Rig, elsewhere, in_memory
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -202,7 +202,7 @@ def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
     def handler(record: SQSRecord) -> None:
         worked.append((record.body, rig.slept))
         if record.body == "x":
-            waited.append(handler(batch(x, y), rig.context("request-2", seconds=5)))
+            waited.append(elsewhere(handler, batch(x, y), rig.context("request-2", seconds=5)))
 
     assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
     assert waited == [failed("a")]

@@ -69,9 +69,12 @@ def test_each_broken_hook_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_hook_does_not_stop_an_exit() -> None:
-    """What is no Exception passes: a hook must not swallow the interpreter's end."""
-    with pytest.raises(SystemExit):
-        Reporter(logger=LOGGER, hooks=[Failing(SystemExit(3))]).report(DONE, Tally())
+    """What is no Exception waits in the tally until tokens are settled, and is raised then, once."""
+    tally = Tally()
+    Reporter(logger=LOGGER, hooks=[Failing(SystemExit(3)), Failing(SystemExit(4))]).report(DONE, tally)
+    with pytest.raises(SystemExit, match="3"):
+        tally.raise_interruption()
+    tally.raise_interruption()
 
 
 def test_a_hook_can_change_nothing() -> None:

@@ -50,8 +50,8 @@ LONGEST_POLL = 1.0
 ROUNDS = 5
 """How often a row may change under a call before the call counts as in progress."""
 _OWN_STACK = (
-    "token {token} is held by the work that asks for it: a recursion, a nested begin, or a function that is "
-    "decorated twice. It would wait for itself; use another key or name for the inner work"
+    "is held by the work that asks for it: a recursion, a nested begin, or a function decorated twice; "
+    "give the inner work a key or name of its own"
 )
 
 Admitted = Attempt | Replayed
@@ -218,7 +218,7 @@ class Admissions:
                     wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
-                raise InProgress(_OWN_STACK.format(token=call.token), token=call.token)
+                raise self._outcomes.error(call, record, decision, _OWN_STACK)
             elif (
                 decision is Decision.IN_PROGRESS
                 and may_wait

@@ -114,7 +114,7 @@ class Attempt:
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop; a cancellation waits for its end."""
-        from lambda_once.runner.engine import off_loop
+        from lambda_once.runner.waiting import off_loop
 
         return await off_loop(self.complete, result)
 

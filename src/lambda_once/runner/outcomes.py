@@ -131,8 +131,8 @@ class Outcomes:
             return self._replay(call, record, remembered=remembered)
         raise self.error(call, record, decision)
 
-    def error(self, call: Call, record: Record, decision: Decision) -> OnceError:
-        """Return what the caller of a refused *call* is told."""
+    def error(self, call: Call, record: Record, decision: Decision, because: str | None = None) -> OnceError:
+        """Return what the caller of a refused *call* is told; *because* says why it is in progress."""
         now = self._clock.now()
         at = f"token {call.token}"
         by = f"attempt {record.attempt} of {record.locked_by}"
@@ -156,9 +156,8 @@ class Outcomes:
                 message = f"{at} waits for a person: find out whether {by} did its work, then resolve it"
             case _:
                 kind = InProgress
-                message = (
-                    f"{at} is in progress: {by} has until {stamp(record.expected_completion)}; try later"
-                )
+                until = stamp(record.expected_completion)
+                message = f"{at} " + (because or f"is in progress: {by} has until {until}; try later")
         return kind(
             message,
             token=call.token,
