@@ -135,8 +135,10 @@ def test_extend_without_the_table_says_so(rig: Rig) -> None:
 
     @rig.once.function(lease=timedelta(seconds=60))
     def work(order: int) -> None:
-        with rig.crash(), pytest.raises(StoreUnavailable):
+        rig.store.out = True
+        with pytest.raises(StoreUnavailable):
             rig.once.current().extend(100)
+        rig.store.out = False
         assert (rig.once.current().lease - rig.clock.now()).total_seconds() == 60
 
     work(5)

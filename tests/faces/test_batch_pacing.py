@@ -31,6 +31,7 @@ class Slow(FrailStore):
         self.awaited = threading.Event()
         self.order: list[str] = []
         self.retries_to_the_end = False
+        self.tried = False
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
         if self.retries_to_the_end:
@@ -42,7 +43,9 @@ class Slow(FrailStore):
         return answers
 
     def _in_vain(self, writes: Sequence[Finish]) -> list[Finished]:
-        self.on_its_way.set()
+        if self.tried:
+            self.on_its_way.set()
+        self.tried = True
         return [Unanswered("ConnectTimeoutError") for _ in writes]
 
 
