@@ -103,7 +103,8 @@ def test_it_is_given_up_after_half_a_minute_or_with_the_time(
     def charge(event: dict[str, int]) -> int:
         return 1
 
-    assert charge({"order": 5}, None if remaining is None else rig.context(seconds=remaining)) == 1
+    context: Any = None if remaining is None else rig.context(seconds=remaining)
+    assert charge({"order": 5}, context) == 1
     assert gives_up - retry.LONGEST_PAUSE <= rig.slept <= gives_up
     assert {(deadline.one_try, deadline.at) for _, deadline in store.sent} == {
         (True, store.sent[0][0].now + timedelta(seconds=gives_up))
@@ -272,6 +273,11 @@ def test_a_single_unanswered_record_is_tried_again(rig: Rig) -> None:
 
 def test_too_late_to_begin(rig: Rig) -> None:
     """Nothing starts in the reserve of an invocation, whose end may come before that of the work."""
+
+    @rig.once.event
+    def charge(event: dict[str, int]) -> None:
+        raise AssertionError
+
     with pytest.raises(RetryLater, match="too little time"):
-        rig.once.event(lambda event: event)({"order": 5}, rig.context(seconds=retry.RESERVE))
+        charge({"order": 5}, rig.context(seconds=retry.RESERVE))
     assert rig.row().state is State.RELEASED
