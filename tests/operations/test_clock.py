@@ -173,3 +173,14 @@ def test_a_correction_shortens_no_deadline() -> None:
     deadline: Deadline = table.deadline()
     assert table.now() == right.now()
     assert deadline.remaining() == PATIENCE
+
+
+@pytest.mark.engine
+def test_an_engine_tells_its_time(dynamodb_local: str) -> None:
+    """Its answers have a date: a clock that stands still in another year is corrected by the first."""
+    client = tables.client(dynamodb_local)
+    clock = CorrectedClock(FakeClock(datetime(2020, 2, 29, tzinfo=UTC)))
+    with tables.fresh(client) as name:
+        assert TokenTable(name, client, clock).now().year > 2020
+    client.close()
+    assert clock.heard

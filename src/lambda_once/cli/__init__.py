@@ -17,6 +17,6 @@ def main() -> None:
     except ImportError as error:
         if error.name not in ("click", "rich", "botocore", "boto3"):
             raise
-        sys.stderr.write(f"lambda-once: {error.name} is missing: pip install 'lambda-once[cli]'\n")
+        sys.stderr.write(f"lambda-once: {error.name} is missing: install lambda-once with its extra cli\n")
         sys.exit(2)
     app(prog_name="lambda-once")
