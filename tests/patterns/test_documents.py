@@ -393,3 +393,27 @@ class Between:
                 self._happening = die
             happening()
         return getattr(self._client, operation)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"note": {"S": "x"}},
+        {"version": {"N": "3"}, "before": {"L": []}, "at": {"N": "1"}},
+        {"version": {"S": "v3"}, "before": {"L": []}, "at": {"N": "1"}},
+        {"version": {"S": "01M7W722C07CK0ND2N2ETRQ4D3"}, "at": {"N": "1"}},
+    ],
+)
+def test_another_item_under_the_heads_key_is_named(shelf: Shelf, item: dict[str, Any]) -> None:
+    """Every verb says what is in the way, and leaves it."""
+    shelf.put([{"sk": {"S": "head"}, **item}])
+    before = shelf.items()
+    for call in (
+        lambda: shelf.documents.read(ID),
+        lambda: shelf.documents.write(ID, "x"),
+        lambda: shelf.documents.delete(ID),
+        lambda: shelf.documents.clean(ID),
+    ):
+        with pytest.raises(Misconfigured, match="'head' is no document's"):
+            call()
+    assert shelf.items() == before

@@ -17,6 +17,7 @@ from lambda_once import Once
 from lambda_once.core import keys
 from lambda_once.core.canonical import digest
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
+from lambda_once.patterns.fifo import messages
 from lambda_once.patterns.fifo.channels import queue_request, topic_request
 from lambda_once.patterns.fifo.messages import BATCH, Backlog, Message, group_id
 from lambda_once.patterns.fifo.publisher import Publisher
@@ -124,6 +125,64 @@ def test_callables_get_the_message() -> None:
         "amount": {"DataType": "Number", "StringValue": "49.90"},
         "raw": {"DataType": "Binary", "BinaryValue": b"x"},
     }
+
+
+@pytest.mark.parametrize(
+    "amount", ["49.90", "12345678901234567.89", "0.1", "1E+400", "-7.000000000000000000001", "0E-10", "100"]
+)
+def test_a_decimal_is_a_number_of_the_same_value(amount: str) -> None:
+    """However long: also in a set, a list, a mapping, and beside text that looks like one."""
+    given, text = Decimal(amount), '"12345678901234567.89"'
+    read = json.loads(
+        rules().prepared({**RECEIPT, "amount": given, "all": [{given}, {"x": given}], "text": text}).body,
+        parse_float=Decimal,
+    )
+    assert read["text"] == text
+    for each in (read["amount"], read["all"][0][0], read["all"][1]["x"]):
+        assert isinstance(each, int | Decimal)
+        assert each == given
+
+
+def test_without_its_digits_a_decimal_becomes_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: as JSON is written otherwise, the receiver gets a number or text, by the value."""
+    monkeypatch.setattr(messages, "_with_digits", lambda value, _: value)
+    body = rules().prepared({**RECEIPT, "amount": Decimal("12345678901234567.89")}).body
+    assert json.loads(body)["amount"] == "12345678901234567.89"
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+def test_no_decimal_changes_on_its_way(amount: Decimal) -> None:
+    """Whatever its digits and its exponent."""
+    body = rules().prepared({**RECEIPT, "amount": amount}).body
+    assert json.loads(body, parse_float=Decimal, parse_int=Decimal)["amount"] == amount
+
+
+@pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity", "sNaN"])
+def test_what_is_no_number_is_refused(bad: str) -> None:
+    """JSON has none of them."""
+    with pytest.raises(Misconfigured, match="cannot be written as JSON"):
+        rules().prepared({**RECEIPT, "amount": Decimal(bad)})
+
+
+@pytest.mark.parametrize("character", ["\ufffe", "\uffff", "\x00", "\x0b"])
+def test_characters_that_no_message_may_have_are_refused(character: str) -> None:
+    """Before anything is sent: SQS would refuse the message, and hold up its group."""
+    with pytest.raises(Misconfigured, match=f"U\\+{ord(character):04X}"):
+        rules(key=None, group=lambda _: "g").prepared(f"a{character}b")
+    with pytest.raises(Misconfigured, match=f"attribute 'kind' has the character U\\+{ord(character):04X}"):
+        rules(attributes={"kind": character}).prepared(RECEIPT)
+
+
+@pytest.mark.parametrize(
+    "character", ["\t", "\n", "\r", " ", "\ud7ff", "\ue000", "\ufffd", "\U00010000", "ü"]
+)
+def test_all_other_characters_are_sent(character: str) -> None:
+    """Those at the edges of what may be, and what JSON escapes."""
+    assert rules(key=None, group=lambda _: "g").prepared(f"a{character}b").body == f"a{character}b"
+    assert (
+        json.loads(rules().prepared({**RECEIPT, "text": "\x00" + character}).body)["text"]
+        == "\x00" + character
+    )
 
 
 def test_text_is_sent_as_it_is_and_all_else_as_json() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import (
     ATTRIBUTES,
     HEAD,
@@ -170,11 +171,17 @@ def _values(head: Head) -> Values:
 
 
 def head_of(item: Mapping[str, Any]) -> Head:
+    """Return the head that *item* is. Raises `Misconfigured` where something else has its sort key."""
     values = plain_item({name: each for name, each in item.items() if name in ATTRIBUTES})
-    return Head(
-        Version(values["version"]),
-        tuple(map(Version, values["before"])),
-        values.get("floor", ""),
-        values["at"],
-        values.get("ttl"),
-    )
+    version, before, at = values.get("version"), values.get("before"), values.get("at")
+    if (
+        not isinstance(version, str)
+        or not is_version(version)
+        or not isinstance(before, list)
+        or type(at) is not int
+    ):
+        raise Misconfigured(
+            f"the item of sort key {HEAD!r} is no document's: documents need partitions in which nothing else"
+            " has that sort key. Move it, or give Documents a table of its own"
+        )
+    return Head(Version(version), tuple(map(Version, before)), values.get("floor", ""), at, values.get("ttl"))

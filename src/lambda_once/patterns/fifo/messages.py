@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest, plain
+from lambda_once.core.forms import formed, number
 from lambda_once.core.values import value
 from lambda_once.errors import KeyMissing, Misconfigured
 
@@ -31,6 +33,8 @@ ID_LIMIT: Final = 128
 
 _PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # what may be in an id, without the % of the encoding
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What a body may not have. Source: Amazon SQS API reference, SendMessage, MessageBody."""
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
@@ -54,7 +58,8 @@ def body_of(message: object) -> str:
     """
     Return what is sent of *message*: text as it is, anything else as JSON.
 
-    Raises `Misconfigured` for what is empty or JSON cannot write.
+    A Decimal is a JSON number of the same value. Raises `Misconfigured` for what is empty, what JSON cannot
+    write, and characters that no message may have.
     """
     try:
         text = message if isinstance(message, str) else _json(message)
@@ -63,7 +68,7 @@ def body_of(message: object) -> str:
         raise Misconfigured(f"the message cannot be written as JSON: {type(error).__name__}") from None
     if text == "":
         raise Misconfigured("the message is empty: neither SNS nor SQS takes one")
-    return text
+    return _checked_text("the message", text)
 
 
 def payload_of(message: object) -> object:
@@ -163,7 +168,30 @@ class Backlog:
 
 
 def _json(message: object) -> str:
-    return json.dumps(plain(message), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    nonce = os.urandom(16).hex()  # no text of the message's begins with it
+    form = plain(formed(message, lambda value, _: _with_digits(value, nonce), lambda names: names))
+    text = json.dumps(form, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return re.sub(f'"{nonce}([^"]*)"', r"\1", text)
+
+
+def _with_digits(value: object, nonce: str) -> object:
+    """Mark a Decimal that no float equals, whose digits then stand in the text as a number."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise ValueError("JSON has no number for it")
+        return f"{nonce}{value}" if number(value) is None else value
+    if isinstance(value, set | frozenset):
+        ordered = sorted(value, key=lambda each: json.dumps(plain(each), sort_keys=True, default=repr))
+        return [
+            formed(each, lambda part, _: _with_digits(part, nonce), lambda names: names) for each in ordered
+        ]
+    return value
+
+
+def _checked_text(what: str, text: str) -> str:
+    if found := _FORBIDDEN.search(text):
+        raise Misconfigured(f"{what} has the character U+{ord(found[0]):04X}, which SQS takes in no message")
+    return text
 
 
 def _attribute(name: str, given: object) -> dict[str, Any]:
@@ -177,7 +205,7 @@ def _attribute(name: str, given: object) -> dict[str, Any]:
         case bytes():
             return {"DataType": "Binary", "BinaryValue": given}
         case str():
-            return {"DataType": "String", "StringValue": given}
+            return {"DataType": "String", "StringValue": _checked_text(f"attribute {name!r}", given)}
         case int() | Decimal() if not isinstance(given, bool):
             return {"DataType": "Number", "StringValue": str(given)}
         case _:
