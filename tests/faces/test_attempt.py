@@ -130,6 +130,22 @@ def test_extend_by_nothing_is_misconfigured(rig: Rig, seconds: float) -> None:
         work(5)
 
 
+def test_extend_by_a_fraction_of_a_millisecond_is_cut(rig: Rig) -> None:
+    """A row keeps whole milliseconds: what it cannot say is not asked for, nor compared."""
+
+    @rig.once.function(lease=timedelta(seconds=10 / 3))
+    def work(order: int) -> None:
+        attempt = rig.once.current()
+        assert attempt.lease == rig.row().expected_completion
+        for seconds in (3_100 / 3, 3_100 / 3 + 1e-4, 3_100 / 3 + 2e-4):
+            attempt.extend(seconds)
+            assert attempt.lease == rig.row().expected_completion
+            assert attempt.lease == rig.clock.now() + timedelta(milliseconds=1_033_333)
+
+    work(5)
+    assert rig.states() == [State.COMPLETE]
+
+
 def test_extend_without_the_table_says_so(rig: Rig) -> None:
     """An extend that is not answered raises, and the lease stays as it was."""
 

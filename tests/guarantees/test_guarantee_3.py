@@ -10,7 +10,7 @@ import pytest
 from lambda_once import Done, OnceError, StoreUnavailable
 from lambda_once.core.values import replace
 from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
-from lambda_once.runner import admission
+from lambda_once.runner import admission, attempt
 from lambda_once.stores import batches, dynamodb, requests, singles
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.singles import Singles
@@ -33,7 +33,7 @@ def _renewal_lost(machines: Cluster) -> None:
 
     def work() -> str:
         machines.lose_answers()
-        machines.attempt("first").extend(3600)
+        machines.attempt("first").extend(3_100 / 3)  # the row keeps whole milliseconds of it
         return "paid"
 
     assert tried(machines.machine("first", work)) == "paid"
@@ -223,3 +223,11 @@ def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pyte
     for module in RECOGNISING:
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_resolved_while_asleep)
+
+
+def test_twin_with_fractions_of_a_millisecond_a_renewal_is_its_own_enemy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lease in the row is a little shorter than the one that was wished for: it is no renewal of ours."""
+    monkeypatch.setattr(attempt, "to_milliseconds", lambda at: at)
+    breaks(_renewal_lost)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
+from lambda_once.runner.admission import Admissions
 from lambda_once.stores.dynamodb import DynamoDBStore
-from tests.guarantees.machines import Cluster, holds, tried
+from tests.guarantees.machines import Cluster, breaks, holds, tried
 
 
 def _unreachable(**_: Any) -> None:
@@ -38,6 +39,43 @@ def test_it_runs_where_the_user_said_so() -> None:
         assert tried(machines.machine("first", on_store_outage="run")) == "first"
 
     holds(scenario)
+
+
+class _Contested:
+    """A client whose acquisition meets a transaction at the row, each time, and that can read nothing."""
+
+    def __init__(self, client: Any) -> None:
+        self.meta = client.meta
+
+    def update_item(self, **_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "TransactionConflictException"}}, "UpdateItem")
+
+    def get_item(self, **_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "GetItem")
+
+
+def _refused_and_not_read(machines: Cluster) -> None:
+    """Somebody's write is at the row, and who has it cannot be read."""
+    store = DynamoDBStore("tokens", _Contested(machines.client))
+    answer = tried(machines.machine("first", store=store, on_store_outage="run"))
+    assert isinstance(answer, StoreUnavailable)
+    assert machines.ran == []
+
+
+def test_a_refusal_is_no_outage() -> None:
+    """Though the row that refused cannot be read: nothing runs, whatever ``on_store_outage`` says."""
+    holds(_refused_and_not_read)
+
+
+def test_twin_that_takes_a_refusal_for_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, beside whoever has the token."""
+    outage = Admissions._outage
+
+    def forgetful(self: Admissions, call: Any, wish: Any, reason: str, **_: bool) -> Any:
+        return outage(self, call, wish, reason, refused=False)
+
+    monkeypatch.setattr(Admissions, "_outage", forgetful)
+    breaks(_refused_and_not_read)
 
 
 def test_an_acquisition_given_up_is_released() -> None:

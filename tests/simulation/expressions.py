@@ -20,6 +20,7 @@ from tests.simulation.trees import (
     Operand,
     Some,
     Sum,
+    Typed,
     Update,
     Value,
 )
@@ -165,6 +166,10 @@ class Reader:
         found: Condition
         if name in ("attribute_exists", "attribute_not_exists"):
             found = Exists(self.name(), name == "attribute_exists")
+        elif name == "attribute_type":
+            typed = self.name()
+            self.needs(",")
+            found = Typed(typed, self.operand())
         elif name == "begins_with":
             left = self.operand()
             self.needs(",")

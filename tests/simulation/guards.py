@@ -158,7 +158,7 @@ def overwriting_insert(statement: Any, before: Any) -> Any:
 _right_written = partiql.written
 
 
-def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str) -> Attempt:
+def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str, **_: bool) -> Attempt:
     """Run although the table did not answer."""
     return Attempt(call, wish.attempt, 0, wish.now, wish.lease, self._settlement)
 

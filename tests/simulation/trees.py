@@ -68,6 +68,12 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class Typed:
+    name: Name
+    kind: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Every:
     parts: tuple[Condition, ...]
 
@@ -82,7 +88,7 @@ class Negated:
     part: Condition
 
 
-Condition = Compare | BeginsWith | Exists | Every | Some | Negated
+Condition = Compare | BeginsWith | Exists | Typed | Every | Some | Negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,9 @@ def holds(condition: Condition, item: Mapping[str, Attribute], bound: Bound) -> 
             return not holds(part, item, bound)
         case Exists(name, wanted):
             return (bound.name(name) in item) is wanted
+        case Typed(name, kind):
+            wanted_kind = value_of(kind, item, bound)
+            return wanted_kind is not None and wanted_kind["S"] in item.get(bound.name(name), {})
         case BeginsWith(left, right):
             return _begins(value_of(left, item, bound), value_of(right, item, bound))
         case Compare(left, by, right):

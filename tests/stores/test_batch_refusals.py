@@ -45,11 +45,12 @@ def test_unprocessed_keys_are_asked_for_again(line: Line) -> None:
 
 
 def test_losers_that_cannot_be_read_are_unanswered(line: Line) -> None:
-    """Who has them is not known; what was won is won."""
+    """Who has them is not known, but that somebody has: no outage. What was won is won."""
     line.won(2, "other")
     line.wire.fates = [arrives] + [request_lost] * TRIES
     answers = line.acquire(*(line.wish(n) for n in range(3)))
     assert [type(answer) for answer in answers] == [Unanswered, Unanswered, Won]
+    assert [answer.refused for answer in answers if isinstance(answer, Unanswered)] == [True, True]
 
 
 def test_losers_that_may_not_be_read_are_rejected(line: Line) -> None:

@@ -56,6 +56,11 @@ SETS = (
     "SET #lockedBy = :lockedBy_, #attempt = :attempt_, #created = :created_, "
     "#expectedCompletion = :expectedCompletion_, #status = :status_"
 )
+SHAPE = (
+    "attribute_type(attempt, :text) AND attribute_type(fence, :number) AND attribute_type(lockedBy, :text) "
+    "AND attribute_type(created, :text) AND attribute_type(expectedCompletion, :text)"
+)
+KINDS = {":text": {"S": "S"}, ":number": {"S": "N"}}
 FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
 TOUCHED = (
     *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
@@ -75,15 +80,16 @@ def test_acquire_under_take_over() -> None:
             f"REMOVE {CLEARED}"
         ),
         "ConditionExpression": (
-            "attribute_not_exists(lockToken) OR (attribute_not_exists(#status) AND "
+            f"attribute_not_exists(lockToken) OR ({SHAPE} AND ((attribute_not_exists(#status) AND "
             "((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s)) OR "
             "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a "
-            "AND attribute_not_exists(caller) AND (attribute_not_exists(fingerprint) OR fingerprint = :f))"
+            "AND attribute_not_exists(caller) AND (attribute_not_exists(fingerprint) OR fingerprint = :f))))"
         ),
         "ExpressionAttributeNames": _names(*TOUCHED),
         "ExpressionAttributeValues": {
             **TAKEN,
             **IN_PROGRESS,
+            **KINDS,
             ":fingerprint_": {"S": "f"},
             ":fields_": {"B": b"ab"},
             ":delivery_": {"S": "m-1"},
@@ -120,8 +126,11 @@ def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, a
 
 def test_acquire_under_hold() -> None:
     """Absent, or finished and expired; nothing else."""
-    condition = "attribute_not_exists(lockToken) OR (attribute_not_exists(#status) AND #ttl <= :now_s)"
-    _bare(Unclaimed(take_over=False), condition, {":now_s": {"N": "1795169520"}}, asks={"#status", "#ttl"})
+    condition = (
+        f"attribute_not_exists(lockToken) OR ({SHAPE} AND (attribute_not_exists(#status) AND #ttl <= :now_s))"
+    )
+    values = {":now_s": {"N": "1795169520"}, **KINDS}
+    _bare(Unclaimed(take_over=False), condition, values, asks={"#status", "#ttl"})
 
 
 def test_acquire_what_was_seen_released() -> None:

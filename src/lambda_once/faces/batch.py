@@ -17,7 +17,7 @@ from lambda_once.observability.details import Happening
 from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.engine import finished
 from lambda_once.runner.pipeline import Pipeline
-from lambda_once.runner.waiting import has_running_loop, off_loop, through, through_async
+from lambda_once.runner.waiting import has_running_loop, off_loop, through, through_async, uncancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -188,19 +188,19 @@ class Batch:
             if _is_cancellation(error) and not _is_being_cancelled():
                 await self._settling(self._raised, job, attempt, error)
                 return
-            await off_loop(self._engine.failed, attempt, error)
+            await uncancelled(self._engine.settlement.off_loop(attempt, self._engine.failed, attempt, error))
             if isinstance(error, SystemExit | KeyboardInterrupt):
                 raise Left(error) from error
             raise
         else:
             await self._settling(self._returned, job, attempt, value)
 
-    async def _settling(self, settle: Callable[..., None], *args: Any) -> None:
-        """Do *settle* here where the pipeline does the writing, and off the loop where it is done at once."""
-        if self._pipeline is None:
-            await off_loop(settle, *args)
+    async def _settling(self, settle: Callable[..., None], job: Job, attempt: Attempt, result: Any) -> None:
+        """Do *settle* here where the pipeline does the writing, and off the loop where it may wait."""
+        if self._pipeline is not None and attempt.close() is None and not attempt.unprotected:
+            settle(job, attempt, result)
         else:
-            settle(*args)
+            await uncancelled(self._engine.settlement.off_loop(attempt, settle, job, attempt, result))
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Attempt | None:
         admission = job.admission
@@ -272,12 +272,14 @@ class Batch:
     # ---------------------------------------------------------------- how a job ends
 
     def _returned(self, job: Job, attempt: Attempt, value: Any) -> None:
+        self._engine.settlement.make_ready(attempt)
         if attempt.settled is None:
             self._settle(job, self._engine.settlement.of_return(attempt, value))
 
     def _raised(self, job: Job, attempt: Attempt, error: BaseException) -> None:
         self._engine.story.of_exception(attempt, error)
         job.error = error if isinstance(error, Exception) else _leaked(error)
+        self._engine.settlement.make_ready(attempt)
         if attempt.settled is None:
             ending = self._engine.settlement.of_error(attempt, error)
             if ending.happening is Happening.STORED:

@@ -18,7 +18,7 @@ from lambda_once.faces.protection import Given, Protection, name_of, result_type
 from lambda_once.faces.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.outcomes import Replayed
-from lambda_once.runner.waiting import off_loop
+from lambda_once.runner.waiting import uncancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,8 @@ class Begun:
     ) -> None:
         with self._stack:
             if isinstance(self._inside, Attempt):
-                await off_loop(self._host.engine.left, self._inside, error)
+                engine, attempt = self._host.engine, self._inside
+                await uncancelled(engine.settlement.off_loop(attempt, engine.left, attempt, error))
 
     if not TYPE_CHECKING:  # type checkers know what there is
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
@@ -232,8 +232,8 @@ class Admissions:
         match answer:
             case Won():
                 return self._won(call, wish, answer)
-            case Unanswered(reason):
-                return self._outage(call, wish, reason)
+            case Unanswered(reason, refused=refused):
+                return self._outage(call, wish, reason, refused=refused)
             case Rejected(wrong):
                 raise wrong
 
@@ -250,12 +250,13 @@ class Admissions:
             self._story.of_attempt(Happening.TAKEN_OVER, attempt)
         return attempt
 
-    def _outage(self, call: Call, wish: Acquire, reason: str) -> Attempt:
-        if call.plan.runs_in_outage:
+    def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Attempt:
+        """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
+        if call.plan.runs_in_outage and not refused:
             self._story.of_call(
                 Happening.STORE_UNAVAILABLE, call, reason="runs unprotected, as on_store_outage says"
             )
-            return Attempt(call, wish.attempt, 0, wish.now, wish.lease, self._settlement, unprotected=True)
+            return Attempt(call, wish.attempt, None, wish.now, wish.lease, self._settlement, wish=wish)
         message = (
             f"the token table did not answer ({reason}): token {call.token} was not worked, deliver it again"
         )
@@ -310,9 +311,8 @@ class Admissions:
         )
 
     def _lease(self, call: Call, now: datetime) -> datetime:
-        if call.plan.lease is not None:
-            return now + call.plan.lease
-        return call.invocation.deadline.at + MARGIN
+        lease = call.invocation.deadline.at + MARGIN if call.plan.lease is None else now + call.plan.lease
+        return to_milliseconds(lease)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
         """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""

@@ -2,20 +2,71 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.clock import to_milliseconds
 from lambda_once.core.keys import downstream
 from lambda_once.core.record import Record, State
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from lambda_once.core.writes import Acquire
     from lambda_once.observability.details import Happening
     from lambda_once.runner.call import Call
     from lambda_once.runner.settlement import Settlement
+
+
+class Sending:
+    """A transaction that is being sent; its answer can be waited for in a thread or on an event loop."""
+
+    def __init__(self) -> None:
+        self._over = False
+        """Whether it was answered, or given up by whoever waited for it."""
+        self._changed = threading.Condition()
+        self._listeners: list[Callable[[], object]] = []
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    def end(self) -> None:
+        """Let everybody go on who waits."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
+                listener()
+
+    def wait(self, seconds: float) -> None:
+        """Return once it is answered, or after *seconds*; nobody waits for it a second time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over, seconds)
+        self.end()
+
+    async def wait_async(self, seconds: float) -> None:
+        """Do what `wait` does on the event loop, whose executor may have no thread left to wait in."""
+        import asyncio
+
+        loop, answered = asyncio.get_running_loop(), asyncio.Event()
+        with self._changed:
+            if self._over:
+                return
+            self._listeners.append(lambda: loop.call_soon_threadsafe(answered.set))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(answered.wait(), seconds)
+        self.end()
+
+
+_one_at_a_time = threading.Lock()
+"""Of a transaction and a finish of one attempt, that begin at the same moment, one is the first."""
 
 
 class Attempt:
@@ -33,30 +84,63 @@ class Attempt:
         self,
         call: Call,
         attempt: str,
-        fence: int,
+        fence: int | None,
         created: datetime,
         lease: datetime,
         settlement: Settlement,
         *,
-        unprotected: bool = False,
+        wish: Acquire | None = None,
     ) -> None:
         self.call = call
         self.id = attempt
-        self.fence = fence
+        self.known_fence = fence
+        """None while it is not known whether the token was acquired."""
         self.lease = lease
         self.created = created
-        self.unprotected = unprotected
-        """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
+        self.wish = wish
+        """The acquisition that was not answered, where it runs all the same; else None."""
         self.settled: tuple[object] | None = None
         """The stored result in a 1-tuple, once `transact` has written it."""
         self.happened: Happening | None = None
         """What its token says of it since it ended; None before, and where that could not be written."""
         self._settlement = settlement
-        self._transacted = False
+        self._sending: Sending | None = None
+        self._finishing = False
+        """Whether a finish was prepared: from then on no transaction is sent."""
 
     @property
     def token(self) -> str:
         return self.call.token
+
+    @property
+    def fence(self) -> int:
+        """
+        A number larger than that of every attempt before.
+
+        Raises `Misconfigured` while the attempt runs unprotected: it has none.
+        """
+        if self.known_fence is None:
+            message = (
+                f'token {self.token} was not acquired, the work runs unprotected (on_store_outage="run"): '
+                "it has no fence"
+            )
+            raise Misconfigured(message, token=self.token)
+        return self.known_fence
+
+    @property
+    def unprotected(self) -> bool:
+        """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
+        return self.wish is not None
+
+    def acquired(self, fence: int, lease: datetime) -> None:
+        """Take it that the table has answered after all: the attempt is protected from here on."""
+        self.wish, self.known_fence, self.lease = None, fence, lease
+
+    def close(self) -> Sending | None:
+        """Let no transaction be sent from now on; return the one that is being sent, None where none is."""
+        with _one_at_a_time:
+            self._finishing = True
+            return None if self._sending is None or self._sending.over else self._sending
 
     def record(self) -> Record:
         """Return the row as this attempt acquired it."""
@@ -64,7 +148,7 @@ class Attempt:
             token=self.token,
             state=State.IN_PROGRESS,
             attempt=self.id,
-            fence=self.fence,
+            fence=self.known_fence or 0,
             locked_by=self.call.invocation.locked_by,
             created=self.created,
             expected_completion=self.lease,
@@ -88,12 +172,14 @@ class Attempt:
 
         It only ever lengthens the lease. Raises `Fenced` where another attempt has the token by now
         (stop then: the work is no longer ours), `StoreUnavailable` without an answer, and
-        `Misconfigured` for seconds that are not positive.
+        `Misconfigured` for seconds that are not positive. An attempt that runs unprotected has no lease in
+        the table: its own is lengthened, and that is logged.
         """
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
             raise Misconfigured(message, token=self.token)
-        self._settlement.extend(self, self._settlement.clock.now() + timedelta(seconds=seconds))
+        lease = to_milliseconds(self._settlement.clock.now() + timedelta(seconds=seconds))
+        self._settlement.extend(self, lease)
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
@@ -106,17 +192,20 @@ class Attempt:
         Complete the token with *result* now, and return it as every duplicate will get it.
 
         The token is final then, whatever happens in the rest of the work. Raises `Fenced` where another
-        attempt has the token and is still at work; where that one is done, its outcome is returned.
+        attempt has the token and is still at work; where that one is done, its outcome is returned. It
+        waits for a transaction that is being sent; where that was written, its result is returned.
         """
+        if self.settled is None:
+            self._settlement.make_ready(self)
         if self.settled is None:
             self.settled = (self._settlement.settle(self._settlement.of_return(self, result)),)
         return self.settled[0]
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop; a cancellation waits for its end."""
-        from lambda_once.runner.waiting import off_loop
+        from lambda_once.runner.waiting import uncancelled
 
-        return await off_loop(self.complete, result)
+        return await uncancelled(self._settlement.off_loop(self, self.complete, result))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """
@@ -128,13 +217,28 @@ class Attempt:
 
         Raises `Fenced`, with nothing written, where the token was taken over; a refused condition of
         *items* as botocore's ``TransactionCanceledException``, its reasons in the order of *items*;
-        `StoreUnavailable` where the answer is not known; `Misconfigured` for a second call.
+        `StoreUnavailable` where the answer is not known; `Misconfigured` for a second call, and once the
+        work has returned, raised or called `complete`.
         """
-        if self._transacted:
-            message = "transact was called twice by one attempt: put all writes into one call"
-            raise Misconfigured(message, token=self.token)
-        self._transacted = True
-        return self._settlement.transact(self, items, result)
+        sending = self._begin_transaction()
+        try:
+            return self._settlement.transact(self, items, result)
+        finally:
+            sending.end()
+
+    def _begin_transaction(self) -> Sending:
+        with _one_at_a_time:
+            if self._finishing:
+                message = (
+                    f"transact came after the end of its attempt at token {self.token}: nothing was written. "
+                    "Call it before complete, and wait for it before the work returns"
+                )
+                raise Misconfigured(message, token=self.token)
+            if self._sending is not None:
+                message = "transact was called twice by one attempt: put all writes into one call"
+                raise Misconfigured(message, token=self.token)
+            self._sending = Sending()
+            return self._sending
 
     async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """Do what `transact` does, off the event loop."""

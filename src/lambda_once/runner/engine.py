@@ -11,7 +11,7 @@ from lambda_once.runner.attempt import Attempt, working
 from lambda_once.runner.outcomes import Outcomes, Replayed
 from lambda_once.runner.settlement import Settlement
 from lambda_once.runner.story import Story
-from lambda_once.runner.waiting import has_running_loop, off_loop, through, through_async
+from lambda_once.runner.waiting import has_running_loop, through, through_async, uncancelled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -102,9 +102,9 @@ class Engine:
             with working(attempt):
                 value = finished(await work(), attempt)
         except BaseException as error:
-            await off_loop(self.failed, attempt, error)
+            await uncancelled(self.settlement.off_loop(attempt, self.failed, attempt, error))
             raise
-        return await off_loop(self.returned, attempt, value)
+        return await uncancelled(self.settlement.off_loop(attempt, self.returned, attempt, value))
 
     def left(self, attempt: Attempt, error: BaseException | None) -> None:
         """Settle the token of a block that was left: cleanly, with None for a result, or by *error*."""
@@ -119,6 +119,7 @@ class Engine:
 
     def returned(self, attempt: Attempt, value: Any) -> Any:
         """Complete the token, unless `Attempt.transact` has; return what every duplicate will get."""
+        self.settlement.make_ready(attempt)
         if attempt.settled is not None:
             return attempt.settled[0]
         result = self.settlement.settle(self.settlement.of_return(attempt, value))
@@ -127,6 +128,7 @@ class Engine:
 
     def failed(self, attempt: Attempt, error: BaseException) -> None:
         """Settle the token of work that raised *error*, unless `Attempt.transact` has."""
+        self.settlement.make_ready(attempt)
         if attempt.settled is None:
             self.settlement.settle(self.settlement.of_error(attempt, error))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import Decision, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
@@ -30,11 +30,12 @@ from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.runner.keeping import kept, ttl_after
-from lambda_once.runner.retry import Tries
-from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Written
+from lambda_once.runner.retry import RESERVE, Tries
+from lambda_once.runner.waiting import off_loop
+from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Won, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lambda_once.core.clock import Clock
     from lambda_once.core.writes import Change
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
     from lambda_once.runner.call import Call
     from lambda_once.runner.outcomes import Outcomes
     from lambda_once.runner.story import Story
-    from lambda_once.stores.contract import Store
+    from lambda_once.stores.contract import Acquired, Store
 
+PATIENCE = 30.0
+"""Seconds that a finish waits at most for a transaction of its attempt that is being sent."""
 LAST_WORD = timedelta(seconds=2)
 """How long the release of something that never started may take, the deadline notwithstanding."""
 
@@ -86,6 +89,27 @@ class Settlement:
         self._outcomes = outcomes
 
     # ---------------------------------------------------------------- the work is over
+
+    def make_ready(self, attempt: Attempt) -> None:
+        """
+        Do what comes before a finish of *attempt*: it may be settled then.
+
+        From here on no transaction of it is sent. One that is being sent is waited for, within PATIENCE and
+        the remaining time: both ask for a token in progress, so one of the two lands, and ``write`` says
+        which. An attempt that runs unprotected tries once more to acquire its token.
+        """
+        sending = attempt.close()
+        if sending is not None:
+            sending.wait(self._patience(attempt))
+        if attempt.settled is None:
+            self._secure(attempt)
+
+    async def off_loop(self, attempt: Attempt, settle: Callable[..., Any], *args: Any) -> Any:
+        """Do *settle*, which makes *attempt* ready first, in a thread; it waits for a transaction here."""
+        sending = attempt.close()
+        if sending is not None:
+            await sending.wait_async(self._patience(attempt))
+        return await off_loop(settle, *args)
 
     def settle(self, ending: Ending) -> Any:
         """Write *ending*, again where that can help, and return what the caller gets; see `conclude`."""
@@ -141,8 +165,8 @@ class Settlement:
                 self._story.of_record(Happening.FENCED, attempt.call, successor, error=_kind(ending.error))
                 if ending.error is None:
                     return self._outcome_of(attempt, successor)
-            case Refused():
-                self._not_marked(ending, "the row is not this attempt's")
+            case Refused(record):
+                self._not_marked(ending, f"the row is not this attempt's: {_owner(record)}")
             case Unanswered(reason):
                 self._not_marked(ending, reason)
             case Rejected(wrong):
@@ -156,6 +180,11 @@ class Settlement:
     def extend(self, attempt: Attempt, lease: datetime) -> None:
         """Let the lease of *attempt* end at *lease* where that is later. Raises as `Attempt.extend`."""
         if lease <= attempt.lease or attempt.settled is not None:
+            return
+        if attempt.unprotected:
+            attempt.lease = lease
+            reason = "runs unprotected, as on_store_outage says: its lease is not in the table"
+            self._story.of_attempt(Happening.STORE_UNAVAILABLE, attempt, reason=reason)
             return
         match self._finish(attempt, Extend(lease)):
             case Written():
@@ -174,12 +203,15 @@ class Settlement:
 
     def transact(self, attempt: Attempt, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
+        self._insist(attempt, self._secure(attempt))
         stored, value = self._serialised(attempt, result)
         write = _finish(attempt.call, attempt.id, Complete(stored), self.clock.now())
         ending = Ending(attempt, write, Happening.COMPLETED, value)
         match self.store.transact(ending.write, items, attempt.call.invocation.deadline):
             case Written():
                 attempt.settled = (value,)
+                if attempt.happened is not None:  # a finish that had waited long enough has told it
+                    return value
                 self._tell_end(Happening.DONE, attempt, self.clock.now())
                 return self.conclude(ending, Written())
             case Refused(record):
@@ -221,6 +253,36 @@ class Settlement:
             self.store.finish([write], call.invocation.deadline)
 
     # ---------------------------------------------------------------- parts of these
+
+    def _patience(self, attempt: Attempt) -> float:
+        return max(min(PATIENCE, attempt.call.invocation.deadline.remaining() - RESERVE), 0.0)
+
+    def _secure(self, attempt: Attempt) -> Acquired | None:
+        """Try once more to acquire the token of an attempt that runs unprotected; None: it has its token."""
+        if attempt.wish is None:
+            return None
+        now = self.clock.now()
+        lease = max(attempt.lease, now + LAST_WORD)
+        ttl = None if attempt.wish.ttl is None else epoch_seconds(lease + attempt.call.plan.keep)
+        wish = replace(attempt.wish, now=now, lease=lease, ttl=ttl)
+        (answer,) = self.store.acquire([wish], Deadline(self.clock, now + LAST_WORD, one_try=True))
+        if isinstance(answer, Won):
+            attempt.acquired(answer.fence, answer.lease or lease)
+            self._story.of_attempt(Happening.ACQUIRED, attempt)
+        return answer
+
+    def _insist(self, attempt: Attempt, answer: Acquired | None) -> None:
+        """Raise what keeps an attempt that ran unprotected from its token: nothing was written then."""
+        match answer:
+            case Refused(record):
+                raise self._lost(attempt, record)
+            case Unanswered(reason):
+                message = f"token {attempt.token} could not be acquired ({reason}): nothing was written"
+                raise StoreUnavailable(message, token=attempt.token)
+            case Rejected(wrong):
+                raise wrong
+            case _:
+                return
 
     def _serialised(self, attempt: Attempt, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it will come back from it."""
@@ -296,10 +358,12 @@ class Settlement:
         raise self._lost(attempt, successor)
 
     def _lost(self, attempt: Attempt, record: Record | None) -> Fenced:
-        who = (
-            "its row is gone" if record is None else f"attempt {record.attempt} of {record.locked_by} has it"
+        message = (
+            f"this attempt lost token {attempt.token}: {_owner(record)}; "
+            "the next delivery gets that one's outcome"
         )
-        message = f"this attempt lost token {attempt.token}: {who}; the next delivery gets that one's outcome"
+        if record is not None and record.attempt == attempt.id:
+            message = f"this attempt has ended before: token {attempt.token} is {record.state.value}"
         state = None if record is None else record.state.value
         return Fenced(
             message, token=attempt.token, state=state, locked_by=record.locked_by if record else None
@@ -309,6 +373,10 @@ class Settlement:
 def _finish(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
     ttl = ttl_after(change, call, now)
     return Finish(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
+
+
+def _owner(record: Record | None) -> str:
+    return "its row is gone" if record is None else f"attempt {record.attempt} of {record.locked_by} has it"
 
 
 def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:

@@ -40,7 +40,7 @@ class Story:
             name=call.name,
             token=call.token,
             attempt=attempt.id,
-            fence=attempt.fence,
+            fence=attempt.known_fence,
             locked_by=call.invocation.locked_by,
             created=attempt.created,
             expected_completion=attempt.lease,

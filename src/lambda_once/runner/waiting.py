@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lambda_once.core.clock import sleep_on_loop
@@ -73,6 +73,18 @@ async def off_loop(function: Callable[..., T], *args: Any) -> T:
     import asyncio
 
     running = _begun(function, *args)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await _to_its_end(running)
+        raise
+
+
+async def uncancelled(work: Awaitable[T]) -> T:
+    """Await *work* to its end however often the caller is cancelled meanwhile."""
+    import asyncio
+
+    running = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:

@@ -157,7 +157,7 @@ class Batches:
             try:
                 rows = self._wire.items([{"lockToken": text(token)} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
-                standing |= dict.fromkeys(part, Unanswered(str(unavailable)))
+                standing |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
             except Misconfigured as wrong:
                 standing |= dict.fromkeys(part, Rejected(wrong))
             else:

@@ -58,6 +58,12 @@ class Unanswered(NamedTuple):
     reason: str
     parts: int = 0
     """How many parts of a large result, from the first on, are written: the next try need not repeat them."""
+    refused: bool = False
+    """
+    Whether there was an answer, a refusal, and only the row that refused could not be read.
+
+    The row may be anybody's, our own of an earlier try included; it is no outage (guarantee 7).
+    """
 
 
 class Rejected(NamedTuple):

@@ -42,6 +42,13 @@ PART_MARGIN = 86_400
 
 ABSENT = "attribute_not_exists(lockToken)"
 
+# Another program's row is never overwritten: what has our key and not our attributes refuses, to be reported.
+OF_THIS_PACKAGE = (
+    "attribute_type(attempt, :text) AND attribute_type(fence, :number) AND attribute_type(lockedBy, :text) "
+    "AND attribute_type(created, :text) AND attribute_type(expectedCompletion, :text)"
+)
+KINDS: Item = {":text": {"S": "S"}, ":number": {"S": "N"}}
+
 # A finished row past its ttl counts as absent: DynamoDB may be two days late in deleting it.
 EXPIRED = "(attribute_not_exists(#status) AND #ttl <= :now_s)"
 
@@ -133,8 +140,9 @@ def _claim(wish: Acquire) -> tuple[str, Item]:
     match wish.take:
         case Unclaimed(take_over=True):
             same_payload = "" if wish.fingerprint is None else SAME_PAYLOAD
-            condition = f"{ABSENT} OR {FREE} OR {LAPSED.format(same_payload=same_payload)}"
-            values = {
+            lapsed = LAPSED.format(same_payload=same_payload)
+            condition = f"{ABSENT} OR ({OF_THIS_PACKAGE} AND ({FREE} OR {lapsed}))"
+            values = KINDS | {
                 ":now_s": number(epoch_seconds(wish.now)),
                 ":now": text(stamp(wish.now)),
                 ":a": text(wish.attempt),
@@ -142,7 +150,8 @@ def _claim(wish: Acquire) -> tuple[str, Item]:
             }
             return condition, values | ({} if wish.fingerprint is None else {":f": text(wish.fingerprint)})
         case Unclaimed():
-            return f"{ABSENT} OR {EXPIRED}", {":now_s": number(epoch_seconds(wish.now))}
+            values = KINDS | {":now_s": number(epoch_seconds(wish.now))}
+            return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
             seen = {":seen": text(attempt), ":lease": text(stamp(lease))}
             return LAPSED_AS_SEEN, seen | {":in_progress": text(State.IN_PROGRESS.value)}

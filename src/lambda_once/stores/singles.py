@@ -113,7 +113,7 @@ class Singles:
             item = error.response.get("Item") if isinstance(error, ClientError) else None
             return self.read(token, deadline) if item is None else record_of(item)
         except StoreUnavailable as unavailable:
-            return Unanswered(str(unavailable))
+            return Unanswered(str(unavailable), refused=True)
         except Misconfigured as wrong:
             return Rejected(wrong)
 
