@@ -27,7 +27,7 @@ OutcomeStays == Stands => row.state = "complete" /\ row.outcome = final.outcome
 NothingOrphaned ==
     /\ row.state = "inProgress" /\ row.id \in Procs
     /\ Mortal(row.id) => \A p \in Procs \ {row.id} : pc[p] = "idle"
-    => pc[row.id] \notin {"idle", "completed", "answered", "fenced", "released", "asked a person", "held",
+    => pc[row.id] \notin {"idle", "completed", "transacted", "answered", "fenced", "released", "asked a person", "held",
                           "in progress"}
 
 (* 3. No attempt is refused because of what it wrote itself. *)
@@ -38,15 +38,18 @@ ToldTheTruth ==
     /\ \A p \in Procs : pc[p] # "deceived"
     /\ \A p \in Procs : row.id = Id(p) =>
         /\ pc[p] = "asked a person" => row.state = "held"
-        /\ pc[p] = "completed" => row.state = "complete"
+        /\ pc[p] \in {"completed", "transacted"} => row.state = "complete"
 
 (* 4. What the first caller was given had been stored; every later one is given what the row says. *)
-GivenIsStored == \A p \in Procs : pc[p] = "completed" => p \in stored
+GivenIsStored ==
+    \A p \in Procs :
+        /\ pc[p] = "completed"  => [of |-> p, how |-> "complete"] \in stored
+        /\ pc[p] = "transacted" => [of |-> p, how |-> "transact"] \in stored
 
 (* 5. While an outcome stands, and for as long as a reader may take, its parts are there and its own. *)
 PartsThere ==
     Large /\ final # None /\ now < final.ttl + Reading =>
-        \E x \in parts : x.name = PartName([id |-> final.id]) /\ x.of = final.outcome
+        \E x \in parts : x.name = PartName([id |-> final.id, write |-> final.write]) /\ x.of = final.outcome
 
 (* 6. What waits for a person, or may have to, has no ttl. *)
 WaitsForever ==
@@ -56,9 +59,14 @@ WaitsForever ==
         pc[p] = "held" /\ row.state = "inProgress" /\ saw[p].id = row.id /\ saw[p].lease = row.lease =>
             row.ttl = Never
 
-(* 8. Under hold and probe there is one effect, unless somebody vouched for an attempt that was alive. *)
+(* 10. Under hold and probe there is one effect, unless somebody vouched for an attempt that was alive. *)
 OneEffect == "take_over" \notin Policies => Cardinality(effects \ vouched) <= 1
 
-(* 8. Under transact there is one effect, whatever happens, and none without its completion. *)
-TransactOnce == Transact => effects = stored /\ Cardinality(effects) <= 1
+(* 8. Under transact there is one effect, whatever happens; there is none without its completion, and no *)
+(* transaction is told to have been written that was not.                                                 *)
+TransactOnce ==
+    Transact =>
+        /\ effects = {outcome.of : outcome \in {each \in stored : each.how = "transact"}}
+        /\ Cardinality(effects) <= 1
+        /\ \A p \in Procs : pc[p] = "transacted" => p \in effects
 =============================================================================

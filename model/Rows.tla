@@ -38,13 +38,14 @@ Guards == {
     \* parts of large results
     "parts_first",              \* they are written before the row is flipped
     "parts_by_attempt",         \* named by attempt
+    "parts_by_write",           \*   and by the write that they belong to
     "parts_outlive",            \* and expire after the row
     \* what an attempt makes of an answer
     "recognition",              \* a refused write may be our own
-    "made_state",               \*   if the row has the state that this write makes
+    "write_id",                 \*   if the row bears the id of this very write
+    "own_outcome",              \* refused by another write of its attempt, an attempt answers what stands
     "own_lease",                \* a recognised acquisition has the lease of the row, not of the last wish
     "fresh_id",                 \* an attempt id is made for each acquisition
-    "resolution_id",            \* and for each resolution by probe or operator
     "margin",                   \* the lease outlasts the invocation
     "lease_alive",              \* nothing starts on a lease that is over
     "answered",                 \* nothing starts on an acquisition without an answer
@@ -55,7 +56,8 @@ Guards == {
 Spares == {
     "own_lapsed",               \* attempt <> :a on a lapsed row: our own wish is older than our own lease
     "released_state",           \* under hold: what the attempt that was seen released stays released
-    "seen_attempt"              \* after a probe: a later attempt has a later lease
+    "seen_attempt",             \* after a probe: a later attempt has a later lease
+    "resolution_id"             \* an attempt id for each resolution by probe or operator: writes have ids
 }
 ASSUME Dropped \subseteq Guards \cup Spares
 On(guard) == guard \notin Dropped
@@ -65,10 +67,10 @@ Same  == -1     \* a write that leaves the ttl as it was
 
 (***************************************************************************)
 (* A row: its state, the attempt id that it bears, the id of whoever wrote *)
-(* it last (no attribute of the real row: see NoStranger), lease, ttl, the *)
-(* outcome, the fence.                                                     *)
+(* it last (no attribute of the real row: see NoStranger), the id of the   *)
+(* write that ended it, lease, ttl, the outcome, the fence.                *)
 (***************************************************************************)
-NoRow == [state |-> "absent", id |-> None, by |-> None, lease |-> 0, ttl |-> Never,
+NoRow == [state |-> "absent", id |-> None, by |-> None, write |-> None, lease |-> 0, ttl |-> Never,
           outcome |-> None, fence |-> 0]
 
 Finished(row)       == row.state \in {"complete", "released"}
@@ -80,11 +82,15 @@ Lapsed(row, time)   == row.state = "inProgress" /\ row.lease < time
 (* row bears after it, until when a copy of it may arrive, the clock that  *)
 (* an acquisition compares with, lease and ttl that it writes, and what it *)
 (* saw where it asks for that.  `take' is what an acquisition asks for,    *)
-(* and what a resolution does.                                             *)
+(* and what a resolution does.  `write' is the id of a write that ends an  *)
+(* attempt: who makes it, and which of the few that it may make.           *)
 (***************************************************************************)
+Ends == {"complete", "transact", "release", "hold", "resolve"}
+
 Request(kind, from, id, until) ==
     [kind |-> kind, from |-> from, id |-> id, until |-> until, clock |-> 0, lease |-> 0, ttl |-> Never,
-     take |-> "", seen |-> None, seenLease |-> 0, seenState |-> ""]
+     take |-> "", seen |-> None, seenLease |-> 0, seenState |-> "",
+     write |-> IF kind \in Ends THEN [of |-> from, how |-> kind] ELSE None]
 
 (* ------------------------------------------------------------ conditions *)
 
@@ -125,13 +131,13 @@ Accepts(row, m) ==
 Acquired(row, m) ==
     LET kept == m.ttl = Never /\ row.state # "absent" /\ ~On("ttl_off_at_acquisition")
         first == IF On("fence_clock") THEN 10 * m.clock ELSE 0
-    IN  [state |-> "inProgress", id |-> m.id, by |-> m.id, lease |-> m.lease,
+    IN  [state |-> "inProgress", id |-> m.id, by |-> m.id, write |-> None, lease |-> m.lease,
          ttl |-> IF kept THEN row.ttl ELSE m.ttl, outcome |-> None,
          fence |-> IF ~Fences THEN 0 ELSE (IF row.state = "absent" THEN first ELSE row.fence) + 1]
 
 Settled(row, m, state) ==
-    [row EXCEPT !.state = state, !.by = m.id, !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl,
-                !.outcome = IF state = "complete" THEN m.id ELSE None]
+    [row EXCEPT !.state = state, !.by = m.id, !.write = m.write, !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl,
+                !.outcome = IF state = "complete" THEN m.write ELSE None]
 
 After(row, m) ==
     CASE ~Accepts(row, m)     -> row
@@ -144,9 +150,7 @@ After(row, m) ==
                                              !.ttl = IF m.ttl = Same THEN @ ELSE m.ttl]
       [] m.kind = "pin"       -> [row EXCEPT !.ttl = Never]
       [] m.kind = "resolve"   -> [Settled(row, m, m.take) EXCEPT
-                                    !.id = m.id, !.fence = IF Fences THEN @ + 1 ELSE @,
-                                    \* what a probe or a person found is a value of its own
-                                    !.outcome = IF m.take = "complete" THEN [found |-> m.from] ELSE None]
+                                    !.id = m.id, !.fence = IF Fences THEN @ + 1 ELSE @]
       [] m.kind = "parts"     -> row
 
 (* The row is as m would have made it. *)
@@ -159,8 +163,11 @@ AsMade(row, m) ==
     \/ m.kind = "pin" /\ row.state = "inProgress" /\ row.ttl = Never
     \/ m.kind = "resolve" /\ row.state = m.take
 
+(* The row is as it is by m: an end says so by its id, and else there is but one way to make it so. *)
+MadeBy(row, m) == IF m.kind \in Ends THEN row.write = m.write ELSE row.id = m.id /\ AsMade(row, m)
+
 (* What a refused write may be: our own, of which only the response was lost. *)
 Made(row, m) ==
-    /\ On("recognition") /\ row.id = m.id
-    /\ AsMade(row, m) \/ (~On("made_state") /\ m.kind # "acquire")
+    /\ On("recognition")
+    /\ MadeBy(row, m) \/ (~On("write_id") /\ row.id = m.id /\ AsMade(row, m))
 =============================================================================

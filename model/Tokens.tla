@@ -25,7 +25,7 @@ CONSTANTS
     PartMargin,     \* how much longer its parts are
     Reading,        \* how long a reader may take from row to parts
     Skews,          \* by how much a clock may be ahead of true time
-    Patience,       \* how long a request is sent again whose answer somebody waits for
+    Patience,       \* how long a request is sent again whose answer somebody waits for: 30 s, a tick here
     Delay,          \* how long a copy of a request that nobody waits for may be under way
     MaxTime,
     Faults,         \* how many answers may be lost, or waited for in vain
@@ -40,7 +40,7 @@ ASSUME Patience + Delay < Keep  \* nothing is under way for longer than an outco
 VARIABLES
     now,            \* true time
     row,            \* the token
-    parts,          \* parts of large results: [name, of, ttl]
+    parts,          \* parts of large results: [name, of, ttl], of the write that they belong to
     net,            \* requests under way
     pc,             \* where each process stands
     req,            \* the request whose answer it waits for
@@ -71,7 +71,7 @@ Renewed(p)  == Clock(p) + Renewal + Beyond
 Later(time) == IF time > MaxTime + 3 THEN MaxTime + 3 ELSE time
 
 (* Where a process may stand. Its ends: in progress, answered, held, fenced, completed, released, asked a   *)
-(* person, unmarked (it gave up writing what is done), gave up (before it started); and two that must not   *)
+(* person, transacted, unmarked (it gave up writing what is done), gave up (before it started); and two that must not   *)
 (* be: its own enemy (it took its own write for another's) and deceived (it took another's for its own).    *)
 Waiting  == {"acquiring", "extending", "readying", "completing", "storing", "holding", "releasing",
              "transacting", "pinning", "resolving"}
@@ -98,6 +98,7 @@ Extend(p) ==
                 ELSE Never]
 
 Settles(p, kind) == [Asks(p, kind) EXCEPT !.ttl = Later(Clock(p) + Keep)]
+PartsOf(p, kind) == [Settles(p, "parts") EXCEPT !.write = [of |-> p, how |-> kind]]
 Holds(p) == [Asks(p, "hold") EXCEPT !.ttl = IF On("ttl_off_on_hold") THEN Never ELSE Same]
 Pins(p, seen) == [Asks(p, "pin") EXCEPT !.id = seen.id]
 
@@ -136,18 +137,19 @@ Decide(p, r) ==
 
 (* The successor's outcome, where there is one. *)
 IsFenced(p, r) ==
-    CASE r.state = "complete" -> Goes(p, "answered")
+    CASE r.state = "complete" /\ r.id = Id(p) /\ ~On("own_outcome") -> Goes(p, "completed")
+      [] r.state = "complete" -> Goes(p, "answered")
       [] r.id = Id(p) /\ r.state # "held" -> Goes(p, "its own enemy")
       [] OTHER -> Goes(p, "fenced")
 
 Completes(p) ==
-    IF Large /\ On("parts_first") THEN Sends(p, "storing", Settles(p, "parts"))
+    IF Large /\ On("parts_first") THEN Sends(p, "storing", PartsOf(p, "complete"))
     ELSE Sends(p, "completing", Settles(p, "complete"))
 
 (* The answer to m, which is judged by the row as it is now. *)
 Answer(p, m) ==
     LET ok == Accepts(row, m) \/ Made(row, m)
-    IN  CASE ok /\ ~Accepts(row, m) /\ ~AsMade(row, m) -> Goes(p, "deceived")
+    IN  CASE ok /\ ~Accepts(row, m) /\ ~MadeBy(row, m) -> Goes(p, "deceived")
           [] m.kind = "acquire" ->
                (CASE Accepts(row, m) -> [Goes(p, "won") EXCEPT !.lease = m.lease]
                   \* an earlier wish of the same attempt may have been written, with a shorter lease
@@ -158,15 +160,17 @@ Answer(p, m) ==
                   [] ~ok /\ pc[p] = "readying" -> Decide(p, row)
                   [] OTHER -> IsFenced(p, row))
           [] m.kind = "parts" ->
-                IF On("parts_first") THEN Sends(p, "completing", [Settles(p, "complete") EXCEPT !.ttl = m.ttl])
-                ELSE Goes(p, "completed")
+               (CASE m.write.how = "transact" ->
+                        Sends(p, "transacting", [Settles(p, "transact") EXCEPT !.ttl = m.ttl])
+                  [] On("parts_first") -> Sends(p, "completing", [Settles(p, "complete") EXCEPT !.ttl = m.ttl])
+                  [] OTHER -> Goes(p, "completed"))
           [] m.kind = "complete" ->
                (CASE ok /\ Large /\ ~On("parts_first") ->
-                        Sends(p, "storing", [Settles(p, "parts") EXCEPT !.ttl = m.ttl])
+                        Sends(p, "storing", [PartsOf(p, "complete") EXCEPT !.ttl = m.ttl])
                   [] ok -> Goes(p, "completed")
                   [] OTHER -> IsFenced(p, row))
           [] m.kind = "transact" ->
-               (CASE ok -> Goes(p, "completed")
+               (CASE ok -> Goes(p, "transacted")
                   [] ~ok /\ row.id = Id(p) -> Goes(p, "its own enemy")
                   [] OTHER -> Goes(p, "fenced"))
           [] m.kind = "release" -> IF ok THEN Goes(p, "released") ELSE Goes(p, "fenced")
@@ -191,7 +195,10 @@ Awaited(m) ==
     /\ m.from \in Procs /\ pc[m.from] \in Waiting /\ req[m.from] = m
     /\ now <= m.until + Patience
 
-PartName(m) == IF On("parts_by_attempt") THEN m.id ELSE RequestId
+PartName(m) ==
+    CASE ~On("parts_by_attempt") -> RequestId
+      [] ~On("parts_by_write")   -> m.id
+      [] OTHER                   -> m.write
 
 Stands == final # None /\ now + Ahead < final.ttl
 
@@ -202,11 +209,12 @@ Applied(m) ==
     IN  /\ row' = new
         /\ parts' = IF m.kind # "parts" THEN parts
                     ELSE {x \in parts : x.name # PartName(m)} \cup
-                         {[name |-> PartName(m), of |-> m.from,
+                         {[name |-> PartName(m), of |-> m.write,
                            ttl |-> m.ttl + IF On("parts_outlive") THEN PartMargin ELSE 0]}
         /\ stored' = IF new.state = "complete" THEN stored \cup {new.outcome} ELSE stored
         /\ final' = IF new # row /\ new.state = "complete" /\ ~Stands
-                    THEN [outcome |-> new.outcome, id |-> new.id, ttl |-> new.ttl] ELSE final
+                    THEN [outcome |-> new.outcome, id |-> new.id, write |-> new.write, ttl |-> new.ttl]
+                    ELSE final
         /\ effects' = IF m.kind = "transact" /\ (done \/ ~On("atomic")) THEN effects \cup {m.from} ELSE effects
         /\ fences' = IF done /\ new.fence > fences THEN new.fence ELSE fences
         /\ fell' = (fell \/ (Fences /\ done /\ m.kind = "acquire" /\ new.fence <= fences))
@@ -243,7 +251,9 @@ GivesUp(p) ==
               \* StoreUnavailable leaves the work, and what says "retry later" releases
               [] pc[p] = "transacting" -> Sends(p, "releasing", back)
               [] OTHER -> Goes(p, "unmarked")
-       IN  Proceeds(p, next, net)
+       IN  \/ Proceeds(p, next, net)
+           \* or the work catches StoreUnavailable, and returns another value
+           \/ pc[p] = "transacting" /\ Proceeds(p, Completes(p), net)
     /\ UNCHANGED <<now, row, parts, skew, policy, world, strayed>>
 
 (* --------------------------------------------------------- one invocation *)
@@ -275,7 +285,9 @@ Renews(p) ==
 Works(p) ==
     /\ pc[p] = "working"
     /\ IF Transact
-       THEN Moves(p, Sends(p, "transacting", Settles(p, "transact"))) /\ UNCHANGED effects
+       THEN /\ UNCHANGED effects
+            /\ Moves(p, IF Large THEN Sends(p, "storing", PartsOf(p, "transact"))
+                        ELSE Sends(p, "transacting", Settles(p, "transact")))
        ELSE Moves(p, Goes(p, "worked")) /\ effects' = effects \cup {p}
     /\ UNCHANGED <<now, row, parts, skew, policy, budget, stored, vouched, final, fences, fell, strayed>>
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from lambda_once import STORE, StoredError
+from lambda_once import STORE, StoredError, StoreUnavailable
 from lambda_once.runner import keeping, settlement
-from tests.guarantees.machines import Cluster, Scenario, breaks, deliver, holds, tried
+from lambda_once.stores import batches, dynamodb, singles
+from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
 FALSY: list[Any] = [0, {}, [], "", False, None, 0.0]
 ROUND_TRIPPED: list[Any] = [(1, 2), {1: "a"}, datetime(2026, 11, 20, tzinfo=UTC), {"b": {"set"}}]
@@ -81,3 +82,32 @@ def test_a_stored_error_is_every_duplicates_error() -> None:
         assert machines.ran == ["first"]
 
     holds(scenario)
+
+
+def _caught(machines: Cluster) -> None:
+    """A transaction is written, its answers are lost; the work catches that and returns something else."""
+
+    def work() -> Any:
+        machines.lose_answers(6)
+        order = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
+        try:
+            return machines.attempt("first").transact([order], result={"paid": True})
+        except StoreUnavailable:
+            return {"paid": False}
+
+    first = machines.machine("first", work, cache=5)
+    answers = [tried(first), tried(first), tried(machines.machine("second"))]
+    assert answers == [{"paid": True}] * 3
+    assert machines.ran == ["first"]
+
+
+def test_a_work_that_catches_a_lost_transaction_gets_what_stands() -> None:
+    """Its caller, its own environment's cache and every other environment answer alike."""
+    holds(_caught)
+
+
+def test_twin_that_returns_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first caller hears that it was not paid, and all others that it was."""
+    for module in (singles, batches, dynamodb):
+        monkeypatch.setattr(module, "made_by", by_id_and_state)
+    breaks(_caught)

@@ -1,4 +1,4 @@
-"""Guarantee 7: nothing runs while it is unknown who has the token. And 8: what is not promised."""
+"""Guarantee 7: nothing runs while it is unknown who has the token. And 10: what is not promised."""
 
 from __future__ import annotations
 

@@ -78,6 +78,11 @@ class Deeds:
         self.done[attempt.token].add(payload)
         self.values[attempt.id] = canonical(value)
 
+    def reports(self, attempt: Attempt) -> None:
+        """Judge that a transaction of *attempt* says that it was written (guarantee 8)."""
+        if attempt.id not in self.effects[attempt.token]:
+            self._breaks("a transaction reported success, and its items were not written")
+
     # ---------------------------------------------------------------- what callers and listeners are told
 
     def hook(self, details: Details) -> None:

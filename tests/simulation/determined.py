@@ -12,7 +12,7 @@ from typing import Any
 
 from lambda_once.core import results
 from lambda_once.observability import logs, metrics
-from lambda_once.runner import pipeline, retry
+from lambda_once.runner import attempt, pipeline, retry
 from lambda_once.stores import batches, wire
 from tests.simulation import baton
 
@@ -30,6 +30,7 @@ def determined(seed: int) -> Iterator[None]:
         (pipeline, "threading", threads),
         (wire, "threading", threads),
         (retry, "SystemRandom", lambda: rng),
+        (attempt, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),
         (logs, "write", _nothing),
         (logs, "standard_logger", _nothing),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partialmethod
 from typing import Any
 
 import pytest
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.record import Record
-from lambda_once.core.writes import Onlooker
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Complete, End, Hold, Onlooker, Release, made_by, stored_form
 from lambda_once.runner import admission, probing, settlement
 from lambda_once.runner.admission import Admissions
 from lambda_once.runner.attempt import Attempt
 from lambda_once.runner.invocation import current_invocation
+from lambda_once.runner.settlement import Settlement
 from lambda_once.stores import batches, dynamodb, requests, singles, statements
 from lambda_once.stores.contract import Acquired, Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
@@ -44,6 +46,63 @@ def placing(owner: Any, name: str, value: Any) -> Patch:
 def made_by_id_alone(record: Any, write: Any) -> bool:
     """Recognise a write by the attempt id, whatever the state."""
     return record is not None and record.attempt == write.attempt
+
+
+_ENDS = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
+
+
+def made_by_id_and_state(record: Any, write: Any) -> bool:
+    """Recognise what ends an attempt by its id and the state that it makes, whichever write had made it."""
+    if not isinstance(write.change, End):
+        return _right_made_by(record, write)
+    return (
+        record is not None and record.attempt == write.attempt and record.state is _ENDS[type(write.change)]
+    )
+
+
+def made_by_content(record: Any, write: Any) -> bool:
+    """Recognise what ends an attempt by its id and by what it says."""
+    if not isinstance(write.change, End):
+        return _right_made_by(record, write)
+    stored = stored_form(write.change.result) if isinstance(write.change, Complete) else None
+    same = record is not None and (record.stored, record.error) == (stored, write.change.error)
+    return same and made_by_id_and_state(record, write)
+
+
+_right_made_by = made_by
+
+
+def part_key_by_attempt(token: str, attempt: str, _write: str, number: int) -> str:
+    """Name parts by token and attempt."""
+    return f"{token}#{attempt}#{number}"
+
+
+def whenever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transactions be sent after the end of their attempt, and let no finish wait for one."""
+    begin = Attempt._begin_transaction
+
+    def begun(attempt: Attempt) -> Any:
+        attempt._finishing = False
+        return begin(attempt)
+
+    monkeypatch.setattr(Attempt, "_begin_transaction", begun)
+    monkeypatch.setattr(Attempt, "close", lambda _attempt: None)
+
+
+def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Return what the work returned, though another write of its attempt stands."""
+    right = Settlement._outcome_of
+
+    def own(self: Settlement, attempt: Attempt, successor: Record, ending: Any = None) -> Any:
+        return ending.value if successor.attempt == attempt.id else right(self, attempt, successor)
+
+    conclude = Settlement.conclude
+
+    def concluded(self: Settlement, ending: Any, answer: Any) -> Any:
+        monkeypatch.setattr(Settlement, "_outcome_of", partialmethod(own, ending=ending))
+        return conclude(self, ending, answer)
+
+    monkeypatch.setattr(Settlement, "conclude", concluded)
 
 
 def never(*_: Any, **__: Any) -> bool:

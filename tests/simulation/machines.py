@@ -8,9 +8,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambda_once import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Done, Fenced, Lapsed, Once, StoreUnavailable
+from botocore.exceptions import ClientError
+
+from lambda_once import (
+    HOLD,
+    NOT_DONE,
+    RELEASE,
+    STORE,
+    UNKNOWN,
+    Done,
+    Fenced,
+    Lapsed,
+    Once,
+    OnceError,
+    StoreUnavailable,
+)
 from lambda_once.testing.clock import START
-from tests.simulation.baton import Scheduler
+from tests.simulation.baton import Scheduler, running
 from tests.simulation.deeds import Deeds
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
@@ -114,6 +128,8 @@ class Works:
         self._fail(attempt, payload)
         value = self._value(attempt.id)
         if self._scenario.transacts and rng.random() < 0.5:
+            if self._scenario.hurries and rng.random() < 0.7:
+                return self._beside(attempt, payload, value)
             return self._transact(attempt, payload, value)
         self._deeds.effect(attempt.token, attempt.id)
         self._deeds.ends(attempt, payload, value)
@@ -157,7 +173,42 @@ class Works:
         item = {"id": {"S": attempt.id}, "token": {"S": attempt.token}, "payload": {"S": payload}}
         put = {"TableName": EFFECTS, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
         try:
-            return attempt.transact([{"Put": put}], result=value)
+            result = attempt.transact([{"Put": put}], result=value)
+        except Fenced:
+            self._deeds.fenced(attempt)
+            raise
+        self._deeds.reports(attempt)
+        return result
+
+    def _beside(self, attempt: Any, payload: str, value: Any) -> Any:
+        """Send the transaction from a thread of its own, and go on: to complete, return or raise."""
+        sandbox, rng = running().sandbox, self._rng
+        other = value if rng.random() < 0.4 else self._value(attempt.id)
+
+        def transacted() -> None:
+            try:
+                self._transact(attempt, payload, value)
+            except (OnceError, ClientError) as error:
+                self._network.story.tell(sandbox.name, f"its transaction raises {type(error).__name__}")
+
+        self._network.story.tell(sandbox.name, "goes on beside its transaction")
+        completes = rng.choice(("before", "after", "never", "never"))
+        if completes == "before":
+            self._complete(attempt, payload, other)
+        self._scheduler.start(sandbox, transacted)
+        self._scheduler.pause(rng.choice((1, 3, 8, 400, 3_500)))
+        self._network.step()
+        if completes == "after":
+            self._complete(attempt, payload, other)
+        if rng.random() < 0.2:
+            raise TryAgain("not waited for")
+        self._deeds.ends(attempt, payload, other)
+        return other
+
+    def _complete(self, attempt: Any, payload: str, value: Any) -> None:
+        self._deeds.ends(attempt, payload, value)
+        try:
+            attempt.complete(value)
         except Fenced:
             self._deeds.fenced(attempt)
             raise

@@ -44,6 +44,8 @@ class Scenario:
     large: bool
     """Results are large: they go in parts."""
     transacts: bool
+    hurries: bool
+    """Work may go on while its transaction is on its way: complete, return or raise."""
     extends: bool
     outage: bool
     """For a while no request arrives at all."""
@@ -85,4 +87,5 @@ def scenario(seed: int) -> Scenario:
         transacts=rng.random() < 0.3,
         extends=rng.random() < 0.35,
         outage=rng.random() < 0.15,
+        hurries=rng.random() < 0.6,
     )

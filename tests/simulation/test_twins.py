@@ -20,23 +20,28 @@ from tests.simulation.guards import (
     Patch,
     asks_nothing,
     keeping_the_old_ttl,
+    made_by_content,
     made_by_id_alone,
+    made_by_id_and_state,
     never,
     overwriting_insert,
+    part_key_by_attempt,
     part_key_by_token,
     parts_after_the_row,
     placing,
     recognising,
+    returning_its_own,
     runs_all_the_same,
     ttl_after_with,
     unrecognised,
+    whenever,
     with_request_ids,
     with_seen_id,
     with_ttl_under_hold,
     with_ttl_within_the_lease,
     without,
 )
-from tests.simulation.network import DEAF
+from tests.simulation.network import DEAF, FOUL
 from tests.simulation.play import play
 from tests.simulation.scenario import Scenario, scenario
 from tests.simulation.story import Counterexample
@@ -74,6 +79,21 @@ def probe(found: Scenario) -> bool:
 def deaf(found: Scenario) -> bool:
     """Transactions are written, and nobody hears of it."""
     return found.transacts and found.weather is DEAF
+
+
+def hurrying(found: Scenario) -> bool:
+    """Work goes on beside its transaction, on a bad network."""
+    return found.transacts and found.hurries and found.weather in (DEAF, FOUL)
+
+
+def both(*patches: Patch) -> Patch:
+    """Take several guards away: each alone is enough."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(monkeypatch)
+
+    return patch
 
 
 def a_deploy(found: Scenario) -> bool:
@@ -162,6 +182,11 @@ TWINS = {
     # recognition
     "a lost response turns an attempt against itself": Twin(recognising(never), "fenced"),
     "the id alone is recognised": Twin(recognising(made_by_id_alone), "never said so", deaf),
+    "id and state are recognised": Twin(recognising(made_by_id_and_state), "", hurrying),
+    "content is recognised": Twin(
+        both(recognising(made_by_content), whenever), "its items were not written", hurrying
+    ),
+    "a finish returns its own value": Twin(returning_its_own, "not what was stored", deaf),
     "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
     "a try has its request's id": Twin(with_request_ids, ""),
     "an operator writes under the id that was found": Twin(placing(settling, "Onlooker", with_seen_id), ""),
@@ -219,6 +244,11 @@ TWINS = {
         placing(requests, "part_key", part_key_by_token),
         "a part of a stored result was overwritten",
         lambda found: found.large and take_over(found),
+    ),
+    "parts are named by attempt": Twin(
+        placing(requests, "part_key", part_key_by_attempt),
+        "a part of a stored result was overwritten",
+        lambda found: found.large and hurrying(found),
     ),
     "parts expire before their row": Twin(
         placing(requests, "PART_MARGIN", -60),
