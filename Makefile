@@ -126,6 +126,14 @@ bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of do
 bench-parts: $(VENV)/.dev dynamodb ## Measure where the processor time of an invocation goes
 	@$(BIN)/python -m benchmarks.parts
 
+.PHONY: bench-hostile
+bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary numbers
+	@$(BIN)/python -m benchmarks.hostile
+
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented exceptions come out
+	@FUZZ=$(or $(N),10000) $(BIN)/python -m pytest -q tests/fuzz
+
 .PHONY: cost-docs
 cost-docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count units on DynamoDB Local, and write prices and charts of docs/operations.md
 	@$(BIN)/python -m benchmarks.price --measure --docs
