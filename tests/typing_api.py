@@ -18,7 +18,19 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel
 
-from lambda_once import HOLD, NOT_DONE, RELEASE, STORE, Attempt, Done, Lapsed, MemoryStore, Once, Replayed
+from lambda_once import (
+    HOLD,
+    NOT_DONE,
+    RELEASE,
+    STORE,
+    Answer,
+    Attempt,
+    Done,
+    Lapsed,
+    MemoryStore,
+    Once,
+    Replayed,
+)
 
 
 class Order(BaseModel):
@@ -120,6 +132,7 @@ assert_type(event_bare(event, context), Receipt)
 assert_type(event_options(event, context), Receipt)
 assert_type(event_async(event, context), Receipt)
 assert_type(event_async_options(event, context), int)
+assert_type(event_bare.__wrapped__, Callable[..., Any])
 event_bare("no event", context)  # type: ignore[arg-type]
 
 # ---------------------------------------------------------------------------------------------- api
@@ -208,7 +221,7 @@ with once.invocation(context):
 # ---------------------------------------------------------------------------------------------- policies
 
 
-def probe(lapsed: Lapsed, order: Order) -> object:
+def probe(lapsed: Lapsed, order: Order) -> Done[Receipt] | Answer:
     return Done(Receipt(order=lapsed.token)) if order.id else NOT_DONE
 
 

@@ -32,6 +32,11 @@ class Handler(Protocol[E_contra, C_contra, R_co]):
 
     def __call__(self, event: E_contra, context: C_contra, /) -> R_co: ...
 
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function as it was before, unprotected."""
+        ...
+
 
 class OfRecords(Protocol[M_co]):
     """What `Once.sqs` with options is: a decorator of a function of one record, or of one model."""

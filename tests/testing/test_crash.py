@@ -350,7 +350,7 @@ def test_what_was_remembered_dies_with_the_environment() -> None:
 def test_a_crash_is_within_using() -> None:
     """It kills on whatever store `using` has put in place, and gives that back."""
     once = Once(service="shop")
-    handler = once.event(key="id", name="h")(lambda _: 5)
+    handler: Any = once.event(key="id", name="h")(lambda _: 5)
     clock = FakeClock()
     with using(once, clock=clock) as store:
         with crash_at("work"):
@@ -366,7 +366,7 @@ def test_using_is_within_a_crash() -> None:
     """The other way round; afterwards nobody is dead."""
     own = Memory()
     once = Once(service="shop", store=own.store)
-    handler = once.event(key="id", name="h")(lambda _: 5)
+    handler: Any = once.event(key="id", name="h")(lambda _: 5)
     handler({"id": "before"}, lambda_context())
     with crash_at("work"), using(once) as store:
         handler({"id": "k"}, lambda_context())
