@@ -48,21 +48,23 @@ def at_least(requirement: str) -> str:
 
 
 def required(project: Mapping[str, Any]) -> list[str]:
-    """Return what the package of *project* requires, all extras included, each once."""
+    """Return what the package of *project* requires, with all extras and Powertools' parser, each once."""
     extras: Mapping[str, list[str]] = project["project"]["optional-dependencies"]
-    return [
-        *dict.fromkeys(
-            [*project["project"]["dependencies"], *(each for of in extras.values() for each in of)]
-        )
+    listed = [*project["project"]["dependencies"], *(each for of in extras.values() for each in of)]
+    parser = [
+        each.replace("powertools>=", "powertools[parser]>=") for each in listed if "powertools>=" in each
     ]
+    return [*dict.fromkeys([*listed, *parser])]
 
 
 def tools(project: Mapping[str, Any]) -> list[str]:
-    """Return the requirements of `TOOLS`, and Powertools' parser, as *project* has them."""
+    """Return the requirements of `TOOLS`, as *project* has them."""
     groups = project["dependency-groups"]
     listed = [each for group in ("demo", "dev") for each in groups[group] if isinstance(each, str)]
-    found = [each for each in listed if re.split(r"[\[>=]", each)[0] in TOOLS]
-    return [*found, "aws-lambda-powertools[parser]"]
+    found: dict[str, str] = {}
+    for each in listed:  # the first of a name: moto[cloudformation] is for tests of the template
+        found.setdefault(re.split(r"[\[>=]", each)[0], each)
+    return [found[name] for name in TOOLS]
 
 
 def environments(project: Mapping[str, Any], pythons: Mapping[tuple[int, int], str]) -> list[Environment]:
