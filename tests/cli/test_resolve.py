@@ -492,5 +492,5 @@ def test_an_unknown_token_is_one_line(at: Desk, token: str) -> None:
     at.hold("p-1")
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
-    assert "lambda-once find" in ran.stderr
+    assert "lambda-once show" in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
