@@ -1,5 +1,5 @@
 """
-The orders API: three routes of one Powertools Event Handler, two of them protected.
+The orders API: four routes of one Powertools Event Handler, three of them protected.
 
 A client that got no answer sends its request again with the same ``Idempotency-Key`` and gets the
 answer of the first, marked ``Idempotent-Replayed: true``.
@@ -61,6 +61,16 @@ def pay_order(order_id: str) -> Response[str]:
         return answer(HTTPStatus.PAYMENT_REQUIRED, {"error": str(error)})
     logger.info("paid", extra={"order_id": order_id, "charge_id": receipt.charge_id})
     return answer(HTTPStatus.OK, {"orderId": order_id, "chargeId": receipt.charge_id})
+
+
+# Behind the authorizer (template.yaml): whom it names is part of the token, so customers with the same key
+# never meet, and one whose session was renewed gets the stored answer.
+@app.post("/orders/<order_id>/cancel", middlewares=[once.route()])
+def cancel_order(order_id: str) -> Response[str]:
+    """Cancel an order."""
+    customer = app.current_event["requestContext"]["authorizer"]["lambda"]["principalId"]
+    EFFECTS.add("cancelled", order_id)
+    return answer(HTTPStatus.OK, {"orderId": order_id, "status": "cancelled", "customer": customer})
 
 
 @app.get("/orders/<order_id>")

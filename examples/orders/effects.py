@@ -19,7 +19,7 @@ class Effect:
     """One thing that happened outside and cannot be taken back."""
 
     kind: str
-    """``created``, ``charged``, ``shipped``, ``mailed`` or ``invoiced``."""
+    """``created``, ``cancelled``, ``charged``, ``shipped``, ``mailed`` or ``invoiced``."""
     subject: str
     """The order or payment it happened to."""
 

@@ -51,9 +51,11 @@ OFF_BY_DEFAULT = {"WatchdogSweeping"}
 """Resources whose condition the default parameters do not meet."""
 
 LEFT_OUT_FOR_THE_API = {
+    "OrdersApiFunctionCancelOrderPermission",
     "OrdersApiFunctionCreateOrderPermission",
     "OrdersApiFunctionGetOrderPermission",
     "OrdersApiFunctionPayOrderPermission",
+    "OrdersApiSessionsAuthorizerPermission",
 }
 """They refer to the API that was left out."""
 
