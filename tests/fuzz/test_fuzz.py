@@ -147,7 +147,7 @@ def test_texts(given_text: str) -> None:
     """Any text is a payload that has a canonical form, unless it nests too deeply."""
     with suppress(TooDeep):
         assert canonical(parse(given_text))
-        assert opened(given_text)
+        opened(given_text)
 
 
 @fuzz
