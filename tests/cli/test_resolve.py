@@ -53,11 +53,11 @@ def test_done_gives_duplicates_the_result(at: Desk, tmp_path: Any) -> None:
 def test_every_digit_of_a_result_is_kept(at: Desk, tmp_path: Any) -> None:
     """It is stored as it was written, but for the blanks between its tokens."""
     token = at.hold("p-1")
-    text = '\ufeff{ "id" : 12345678901234567890.12345678901234567890,\n"e": 1E400, "text": "a \\" b\\\\" }\n'
+    text = '\ufeff{ "id" : 12345678901234567890.12345678901234567890,\n"e": 1E-4, "text": "a \\" b\\\\" }\n'
     ran = at.run("resolve", token, "--done", "--result", _file(tmp_path, text), *SURE)
     assert ran.exit_code == 0, said(ran)
     assert at.row("p-1").stored == Inline(
-        '{"id":12345678901234567890.12345678901234567890,"e":1E400,"text":"a \\" b\\\\"}'
+        '{"id":12345678901234567890.12345678901234567890,"e":1E-4,"text":"a \\" b\\\\"}'
     )
 
 
