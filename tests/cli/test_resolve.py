@@ -486,11 +486,19 @@ def test_what_an_error_says_cannot_steer_the_terminal(at: Desk) -> None:
     assert "\\x1b[2Jno answer\\r" in ran.output
 
 
-@pytest.mark.parametrize("token", ["shop/charge/p-9", "p-9", "shop/charge/p-1#a#0", ""])
-def test_an_unknown_token_is_one_line(at: Desk, token: str) -> None:
-    """With the command that finds tokens."""
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        ("shop/charge/p-9", "lambda-once show shop/charge/p-9 finds the token of a key"),
+        ("p-9", "lambda-once show p-9 finds the token of a key"),
+        ("shop/charge/p-1#a#0", "lambda-once show 'shop/charge/p-1#a#0' finds"),
+        ("", "TOKEN is empty"),
+    ],
+)
+def test_an_unknown_token_is_one_line(at: Desk, token: str, told: str) -> None:
+    """With the command that finds the token of a key."""
     at.hold("p-1")
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
-    assert "lambda-once show" in ran.stderr
+    assert told in ran.stderr
     assert len(ran.stderr.splitlines()) == 1

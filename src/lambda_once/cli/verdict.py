@@ -97,7 +97,9 @@ def settled(access: Access, write: Finish) -> bool:
 
 
 def found(table: TokenTable, token: str) -> Record:
-    """Return the row of *token*. Raises `Misconfigured` where there is none."""
+    """Return the row of *token*. Raises `Misconfigured` where there is none, `click.UsageError` for ""."""
+    if token == "":
+        raise click.UsageError("TOKEN is empty: give a lock token")
     record = by_token(table, token)
     if record is None:
         raise Misconfigured(
