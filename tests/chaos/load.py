@@ -43,6 +43,8 @@ class Load:
     pause: float = 1.3
     """How long workers stand still, in leases."""
     weights: Weights = field(default_factory=lambda: USUAL)
+    throttled: float = 0.0
+    """For how many seconds, in the middle, the table takes nothing."""
     only: str | None = None
     """The operation whose requests meet faults; None: all."""
     without: str | None = None
@@ -81,7 +83,9 @@ def run(load: Load, endpoint: str, folder: Path) -> Report:
     try:
         crew = Crew(load, place, folder)
         with crew.at_work():
-            crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds)))
+            crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds / 2)))
+            crew.throttle(Deadline(clock, clock.now() + timedelta(seconds=load.throttled)))
+            crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds / 2 - load.throttled)))
             crew.calm()
             crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.drain)))
         verdict = judge(_evidence(crew, client, place))
@@ -139,6 +143,14 @@ class Crew:
                 if poller.error is not None:
                     raise poller.error
             deadline.pause(0.05)
+
+    def throttle(self, until: Deadline) -> None:
+        """Let the table take no request of anybody's for a while."""
+        for plan in self._plans:
+            plan.throttling.set()
+        self.wait(until)
+        for plan in self._plans:
+            plan.throttling.clear()
 
     def calm(self) -> None:
         """Let nothing be sent and no fault happen from now on."""
@@ -198,7 +210,7 @@ def main() -> int:
     parser.add_argument("--endpoint", default=None, help="default: DynamoDB Local is started")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    load = Load(seed, given.messages, given.seconds, workers=4)
+    load = Load(seed, given.messages, given.seconds, workers=4, throttled=min(4.0, given.seconds / 5))
     sys.stdout.write(f"seed {seed}, about {given.seconds:.0f} s\n")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         endpoint = given.endpoint or stack.enter_context(running())

@@ -86,6 +86,8 @@ class Plan:
         self._lock = Lock()
         self.calm = Event()
         """Set: from now on every request arrives."""
+        self.throttling = Event()
+        """Set: from now on the table takes no request."""
         self.count: Counter[Fate] = Counter()
 
     def fate(self, operation: str, *, batch: bool) -> Fate:
@@ -95,6 +97,8 @@ class Plan:
             meant = self._only in (None, operation) and (batch or fate is not Fate.PARTLY_THROTTLED)
             if self.calm.is_set() or not meant:
                 fate = Fate.ARRIVES
+            if self.throttling.is_set() and not self.calm.is_set():
+                fate = Fate.THROUGHPUT_EXCEEDED
             self.count[fate] += 1
             return fate
 

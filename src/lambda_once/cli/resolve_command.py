@@ -181,6 +181,7 @@ def _conclude(access: Access, plan: Plan) -> None:
     show(access.output, side_by_side({"before": plan.before, "now": now}, plan.write.now))
     access.output.say(f"next delivery: {_next_delivery(plan)}")
     access.output.say(f"redrive: {redrive_advice(plan.verdict)}")
+    access.output.say("cache: functions with cache= may give the old outcome for up to five minutes")
     _report(access, plan, now, written=True)
 
 
