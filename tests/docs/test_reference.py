@@ -38,4 +38,4 @@ def test_the_table_of_problems_is_the_codes() -> None:
         problem = problem_for(error("text"))
         said[kind] = (problem.status, problem.type, problem.retry_after is not None)
     assert told == said
-    assert len(told) == 8
+    assert len(told) == 9
