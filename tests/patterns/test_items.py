@@ -41,17 +41,44 @@ def test_values_come_back_as_they_were(ground: Ground) -> None:
     }
 
 
+def test_a_float_is_the_decimal_that_it_prints_as(ground: Ground) -> None:
+    """At every depth; it comes back as that, whole ones as int."""
+    name = ground.table()
+    given = {"price": 249.5, "whole": 2.0, "list": [0.1, {"deep": (1e-7,)}], "set": {1.5, 2.5}}
+    ground.client.put_item(TableName=name, Item=typed_item({"pk": "1", **given}))
+    assert plain_item(ground.client.get_item(TableName=name, Key=typed_item({"pk": "1"}))["Item"]) == {
+        "pk": "1",
+        "price": Decimal("249.5"),
+        "whole": 2,
+        "list": [Decimal("0.1"), {"deep": [Decimal("1e-7")]}],
+        "set": {Decimal("1.5"), Decimal("2.5")},
+    }
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (1.5, "float"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "Infinity"),
+        (1e200, "Overflow"),
         (set(), "empty set"),
+        ({"a": [set()]}, "empty set"),
         ({1, "a"}, "set"),
         (object(), "object"),
         (Decimal("NaN"), "NaN"),
         (Decimal("-Infinity"), "Infinity"),
     ],
-    ids=["float", "empty set", "mixed set", "object", "NaN", "-Infinity"],
+    ids=[
+        "float NaN",
+        "float -inf",
+        "too large",
+        "empty set",
+        "nested empty set",
+        "mixed set",
+        "object",
+        "NaN",
+        "-Infinity",
+    ],
 )
 def test_what_cannot_be_stored_is_named(value: object, why: str) -> None:
     """The error says which attribute, and what is wrong with it."""

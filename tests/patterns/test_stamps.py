@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_times_are_milliseconds(ts: object, stamp: int) -> None:
     assert stamp_of(ts, times=True) == stamp
 
 
+@pytest.mark.parametrize(
+    "ts", [Decimal(1795169520000), Decimal("1.79516952E+12"), Decimal("1795169520000.00")]
+)
+def test_a_whole_decimal_is_a_number(ts: Decimal) -> None:
+    """As boto3's Table reads it."""
+    stamp = stamp_of(ts, times=True)
+    assert (stamp, type(stamp)) == (1_795_169_520_000, int)
+
+
 @pytest.mark.parametrize("ts", [0, -5, 7, "0007", "01JD4A8Q3W9V6Y2K5T7R1M0XZB", 10**38 - 1])
 def test_other_tokens_are_taken_as_they_are(ts: Stamp) -> None:
     """Numbers that are counted up, and texts."""
@@ -43,6 +53,10 @@ def test_other_tokens_are_taken_as_they_are(ts: Stamp) -> None:
         (datetime(2026, 11, 20), "no time zone"),  # noqa: DTZ001  (a naive one is what is refused)
         (1_795_169_520, "seconds"),
         (1_795_169_520.5, "float"),
+        (Decimal("1795169520000.5"), "Decimal"),
+        (Decimal("NaN"), "Decimal"),
+        (Decimal("1E+400"), "Decimal"),
+        (Decimal(1795169520), "seconds"),
         (True, "bool"),
         (None, "NoneType"),
         ("2026-11-20T10:12:00Z", "ahead=None"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import Any
 
 from lambda_once.errors import Misconfigured
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Item = dict[str, dict[str, Any]]
 """An item as the low-level client takes and gives it."""
@@ -20,27 +19,42 @@ Values = dict[str, Any]
 
 def typed(value: object) -> dict[str, Any]:
     """
-    Return *value* as an attribute.
+    Return *value* as an attribute. A float is the decimal that it prints as, and comes back as that.
 
-    Raises `Misconfigured` for what DynamoDB cannot store: a float (it would come back changed; use Decimal),
-    an empty set, a class of the caller's own.
+    Raises `Misconfigured` for what DynamoDB cannot store: NaN and infinity, an empty set, a class of the
+    caller's own.
     """
     serializer, _ = _converters()
-    if isinstance(value, set | frozenset) and not value:
-        raise Misconfigured("an empty set cannot be stored: leave the attribute out")
     try:
-        attribute: dict[str, Any] = serializer.serialize(_finite(value))
-    except (TypeError, ArithmeticError) as error:
+        attribute: dict[str, Any] = serializer.serialize(_exact(value))
+    except (TypeError, ArithmeticError, RecursionError) as error:
         message = f"a value of type {type(value).__name__} cannot be stored: {error}"
         raise Misconfigured(message) from None
     return attribute
 
 
-def _finite(value: object) -> object:
-    """Return *value*. Raises TypeError for -Infinity, which boto3 lets through."""
+def _exact(value: object) -> object:
+    """Return *value* with decimals for floats. Raises TypeError for what only boto3 takes."""
+    if isinstance(value, float):
+        return decimal_of(value)
+    if isinstance(value, Mapping):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(each) for each in value]
+    if isinstance(value, set | frozenset):
+        if not value:
+            raise TypeError("an empty set; leave it out")
+        return {_exact(each) for each in value}
     if isinstance(value, Decimal) and value == -Decimal("Infinity"):
         raise TypeError("Infinity and NaN not supported")
     return value
+
+
+def decimal_of(number: float) -> Decimal:
+    """Return the decimal that *number* prints as. Raises TypeError for NaN and infinity."""
+    if not isfinite(number):
+        raise TypeError("Infinity and NaN not supported")
+    return Decimal(float.__repr__(number))
 
 
 def typed_item(values: Mapping[str, object]) -> Item:

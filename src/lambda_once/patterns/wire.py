@@ -7,6 +7,7 @@ twice. That is what each pattern is for.
 
 from __future__ import annotations
 
+import sys
 import threading
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,9 @@ LONGEST_PAUSE: Final = 1.0
 
 _CLIENT_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
+
+_CONVERTS: Final = "dynamodb-attr-value-input"
+"""The name under which boto3 has a resource's client convert attributes (boto3.dynamodb.transform)."""
 
 REFUSED: Final = "ConditionalCheckFailedException"
 
@@ -95,10 +99,27 @@ def code_of(error: Exception) -> str:
 
 
 def _checked(client: Any) -> Any:
-    """Return *client*, which now takes an answer for one only if it is DynamoDB's."""
+    """Return *client*, which now takes an answer for one only if it is DynamoDB's. Raises `Misconfigured`."""
     from lambda_once.stores.origin import only_dynamodb
 
-    return only_dynamodb(client)
+    return only_dynamodb(low_level(client))
+
+
+def low_level(client: Any) -> Any:
+    """Return *client*. Raises `Misconfigured` for a boto3 resource, a Table, and the client of either."""
+    resources = sys.modules.get("boto3.resources.base")  # loaded by whoever made one
+    if resources is not None and isinstance(client, resources.ServiceResource):
+        raise Misconfigured(
+            f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
+        )
+    events = getattr(getattr(client, "meta", None), "events", None)
+    handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
+    if _CONVERTS in handlers:  # it would take the attributes {"S": "x"} for maps
+        raise Misconfigured(
+            "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
+            " its own, boto3.client('dynamodb')"
+        )
+    return client
 
 
 def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:

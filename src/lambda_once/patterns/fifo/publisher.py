@@ -20,7 +20,7 @@ from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo.channels import Trouble, channel_of
 from lambda_once.patterns.fifo.messages import Backlog
 from lambda_once.patterns.fifo.rules import Rules
-from lambda_once.patterns.wire import TRIES, back_off
+from lambda_once.patterns.wire import TRIES, back_off, low_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +127,7 @@ class Publisher:
             largest=self._channel.largest,
         )
         self._clock: Clock = SystemClock() if clock is None else clock
-        self._client = client
+        self._client = low_level(client)
         self._lock = threading.Lock()
 
     def publish(self, message: object) -> Sent:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lambda_once.core.clock import Clock
-    from lambda_once.patterns.ledger.requests import Number
+    from lambda_once.patterns.ledger.wishes import Amount
 
 __all__ = [
     "BUCKET_BYTES",
@@ -119,10 +119,10 @@ class Ledger:
     def add(
         self,
         key: Key,
-        amounts: Mapping[str, Number],
+        amounts: Mapping[str, Amount],
         *,
         id: str | bytes,  # noqa: A002  (what sources call it)
-        floor: Mapping[str, Number] | None = None,
+        floor: Mapping[str, Amount] | None = None,
         set: Mapping[str, object] | None = None,  # noqa: A002  (DynamoDB's word)
     ) -> Entry:
         """

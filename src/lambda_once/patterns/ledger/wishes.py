@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, typed, typed_item
+from lambda_once.patterns.items import Item, decimal_of, typed, typed_item
 from lambda_once.patterns.ledger.layout import is_its_own, shard_of
 
 if TYPE_CHECKING:
     from lambda_once.patterns.ledger.requests import Number
 
 KeyPart = str | bytes | int | Decimal
+Amount = int | float | Decimal
+"""A float counts as the decimal that it prints as."""
 Key = KeyPart | tuple[KeyPart, ...]
 
 SEPARATOR: Final = "#"
@@ -102,7 +105,7 @@ def checked_expected(expected: object, apart: tuple[str, ...]) -> dict[str, obje
     if not found:
         raise Misconfigured("expected names no attribute: name what was read, such as a version")
     for name, each in found.items():
-        if not isinstance(each, str | bytes | bool | int | Decimal | None):
+        if not isinstance(each, str | bytes | bool | int | float | Decimal | None):
             raise Misconfigured(
                 f"expected {name!r} is a {type(each).__name__}: compare text, bytes, a number, a bool or None"
             )
@@ -132,6 +135,8 @@ def _check_name(name: object, apart: tuple[str, ...]) -> None:
 
 
 def _number(name: str, amount: object) -> Number:
+    if isinstance(amount, float) and isfinite(amount):
+        amount = decimal_of(amount)
     if isinstance(amount, bool) or not isinstance(amount, int | Decimal):
         kind = type(amount).__name__
         raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")

@@ -155,7 +155,7 @@ class Ratchet:
             return Attempt(self, self._stamp(ts))
         if self._ahead is None or isinstance(after, str):
             raise Misconfigured("with ahead=None timestamps are no times: give attempt() the token")
-        return Attempt(self, self._stamps.next(after))
+        return Attempt(self, self._stamps.next(None if after is None else int(after)))
 
     def _stamp(self, ts: object) -> Stamp:
         return stamp_of(ts, times=self._ahead is not None)

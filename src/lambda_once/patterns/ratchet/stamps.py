@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import epoch_milliseconds, stamp
@@ -47,10 +48,10 @@ class TooFarAhead(RetryLater):
 
 def stamp_of(ts: object, *, times: bool) -> Stamp:
     """
-    Return the stamp that *ts* is: a datetime in milliseconds, all else as it is.
+    Return the stamp that *ts* is: a datetime in milliseconds, a whole Decimal as an int, all else as it is.
 
-    *times*: only times are taken. Raises `Misconfigured` for a naive datetime, float, bool, empty or other
-    text than printable ASCII, and where times are wanted for text and for what can only be seconds.
+    *times*: only times are taken. Raises `Misconfigured` for a naive datetime, float, fraction, bool, empty
+    or other text than printable ASCII, and where times are wanted for text and for what can only be seconds.
     """
     match ts:
         case datetime():
@@ -61,6 +62,8 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
             pass
         case int():
             return _checked_number(ts, times=times)
+        case Decimal() if ts.is_finite() and ts == ts.to_integral_value() and ts.adjusted() <= MOST_DIGITS:
+            return _checked_number(int(ts), times=times)
         case str() if not times:
             if 1 <= len(ts) <= MOST_CHARACTERS and ts.isascii() and ts.isprintable():
                 return ts

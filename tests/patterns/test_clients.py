@@ -1,0 +1,59 @@
+"""What a pattern takes for a client: boto3's low-level one, and no resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns import wire
+from lambda_once.patterns.documents import Documents
+from lambda_once.patterns.fifo import Publisher
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.unique import Unique
+
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders.fifo"
+PATTERNS: dict[str, Callable[[Any], object]] = {
+    "Ledger": lambda client: Ledger("t", client, window=timedelta(days=1)),
+    "Ratchet": lambda client: Ratchet("t", client),
+    "Unique": lambda client: Unique("t", client),
+    "Documents": lambda client: Documents("t", client),
+    "Publisher": lambda client: Publisher(QUEUE, client, group="customer"),
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS.keys())
+def test_a_resource_is_refused_by_name(pattern: Callable[[Any], object]) -> None:
+    """When the pattern is made: a resource, a Table, and the clients of both, which convert attributes."""
+    with mock_aws():
+        resource = boto3.resource("dynamodb", "eu-central-1")
+        table = resource.Table("t")
+        for each in (resource, table):
+            with pytest.raises(Misconfigured, match=r"boto3 resource .*give a low-level client"):
+                pattern(each)
+        for each in (resource.meta.client, table.meta.client):
+            with pytest.raises(Misconfigured, match="the client of a boto3 resource"):
+                pattern(each)
+        pattern(boto3.client("dynamodb", "eu-central-1"))
+
+
+def test_believed_a_resources_client_stores_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: the request is refused for its types, by words that say nothing of the client."""
+    monkeypatch.setattr(wire, "low_level", lambda client: client)
+    with mock_aws():
+        resource = boto3.resource("dynamodb", "eu-central-1")
+        resource.create_table(
+            TableName="t",
+            BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        )
+        with pytest.raises(Misconfigured) as raised:
+            Unique("t", resource.meta.client, key="pk").put({"pk": "5"})
+    assert "resource" not in str(raised.value)
