@@ -46,6 +46,7 @@ Guards == {
     "own_outcome",              \* refused by another write of its attempt, an attempt answers what stands
     "own_lease",                \* a recognised acquisition has the lease of the row, not of the last wish
     "fresh_id",                 \* an attempt id is made for each acquisition
+    "resolution_id",            \* and for each resolution by probe or operator
     "margin",                   \* the lease outlasts the invocation
     "lease_alive",              \* nothing starts on a lease that is over
     "answered",                 \* nothing starts on an acquisition without an answer
@@ -56,8 +57,7 @@ Guards == {
 Spares == {
     "own_lapsed",               \* attempt <> :a on a lapsed row: our own wish is older than our own lease
     "released_state",           \* under hold: what the attempt that was seen released stays released
-    "seen_attempt",             \* after a probe: a later attempt has a later lease
-    "resolution_id"             \* an attempt id for each resolution by probe or operator: writes have ids
+    "seen_attempt"              \* after a probe: a later attempt has a later lease
 }
 ASSUME Dropped \subseteq Guards \cup Spares
 On(guard) == guard \notin Dropped
