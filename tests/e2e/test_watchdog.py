@@ -29,10 +29,10 @@ def test_the_watchdog_reports_what_is_overdue(stack: Stack, tokens: Tokens) -> N
     before = tokens.row(TOKEN)
     ran = stack.invoke("WatchdogFunction", "watchdog")
     tokens.client.delete_item(TableName=TABLE, Key={"lockToken": {"S": TOKEN}})
-    assert ran.answer["missing"] >= 1, "other tests may have left some"
-    assert ran.answer["looked"] == ran.answer["missing"]
+    assert ran.answer["overdue"] >= 1, "other tests may have left some"
+    assert ran.answer["checked"] == ran.answer["overdue"]
     assert ran.answer["released"] == ran.answer["swept"] == 0
     (line,) = [entry for entry in ran.said.entries("once.overdue") if entry["token"] == TOKEN]
     assert line["attempt"] == before["attempt"]["S"]
-    assert ran.said.counted()["missingTasks"] == ran.answer["missing"]
+    assert ran.said.counted()["missingTasks"] == ran.answer["overdue"]
     assert ran.said.counted()["heldTokens"] == ran.answer["held"]

@@ -9,8 +9,8 @@ import pytest
 from lambda_once.observability.details import MANNERS, Details, Happening, Tally
 
 METRICS = [
-    *("started", "completed", "replayed", "coincided", "inProgress", "errors", "released", "stored", "held"),
-    *("takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
+    *("started", "completed", "replayed", "sameContent", "inProgress", "errors", "released", "stored"),
+    *("held", "takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
     *("keyMissing", "misconfigured"),
 ]
 SETTLED = [Happening.COMPLETED, Happening.RELEASED, Happening.STORED, Happening.HELD]

@@ -49,9 +49,10 @@ def test_a_powertools_logger(service: str) -> None:
     logger = Logger(service=service, stream=stream)
     logger.append_keys(correlation_id="c1")
     reporter = Reporter("another", logger=logger)
-    reporter.report(Details(Happening.COINCIDED, token="orders/charge/%s", name="charge", fence=0), Tally())
+    details = Details(Happening.SAME_CONTENT, token="orders/charge/%s", name="charge", fence=0)
+    reporter.report(details, Tally())
     (line,) = lines(stream.getvalue())
-    assert (line["message"], line["level"]) == ("once.coincided", "WARNING")
+    assert (line["message"], line["level"]) == ("once.same_content", "WARNING")
     assert (line["token"], line["once_name"], line["fence"]) == ("orders/charge/%s", "charge", 0)
     assert (line["correlation_id"], line["service"]) == ("c1", service)
 

@@ -25,16 +25,16 @@ from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, LEASE, Post, measured
 
 NOTHING = {
-    "missing": 0,
+    "overdue": 0,
     "oldestSeconds": 0,
     "held": 0,
-    "looked": 0,
+    "checked": 0,
     "released": 0,
     "completed": 0,
-    "holding": 0,
+    "newlyHeld": 0,
     "refused": 0,
     "swept": 0,
-    "more": False,
+    "truncated": False,
 }
 EVENTS = Path(__file__).parents[2] / "events"
 SHARDS = 8
@@ -82,7 +82,7 @@ def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.Capture
     started = post.clock.now()
     post.lapse("b", "a", after=3598)
     found = post.run()
-    assert found == NOTHING | {"missing": 2, "oldestSeconds": 3570, "looked": 2}
+    assert found == NOTHING | {"overdue": 2, "oldestSeconds": 3570, "checked": 2}
     assert documents(capsys) == [{"missingTasks": 2, "heldTokens": 0, "oldestOverdueSeconds": 3570}]
     assert post.looked_at() == ["b", "a"]
     assert post.log.lines[0] == {
@@ -105,8 +105,8 @@ def test_what_is_at_work_or_just_over_is_not_overdue(post: Post) -> None:
     post.lapse("a", after=LEASE.total_seconds() + 9)  # a second went by while it began
     assert post.run() == NOTHING
     post.clock.advance(0.001)
-    assert post.run()["missing"] == 1
-    assert post.run(grace=timedelta(minutes=1))["missing"] == 0
+    assert post.run()["overdue"] == 1
+    assert post.run(grace=timedelta(minutes=1))["overdue"] == 0
 
 
 def test_what_is_held_is_counted_and_not_named_again(post: Post) -> None:
@@ -121,7 +121,7 @@ def test_what_the_index_lists_is_read_again(post: Post) -> None:
     post.lapse("a", "b")
     with post.meanwhile("BatchGetItem", lambda: post.complete(CHARGE.format("a"))):
         found = post.run(actions=RELEASE)
-    assert (found["looked"], found["released"]) == (2, 1)
+    assert (found["checked"], found["released"]) == (2, 1)
     assert post.looked_at() == ["b"]
     assert post.states("a", "b") == [State.COMPLETE, State.RELEASED]
 
@@ -154,13 +154,13 @@ def test_shards_beyond_the_configured_number_are_said_and_served(
     wide.hold(CHARGE.format("held"))
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", "2")
     found = post.run(actions=RELEASE)
-    assert (found["missing"], found["released"], found["held"]) == (8, 8, 1)
-    (line,) = post.log.of("once.shard_beyond")
+    assert (found["overdue"], found["released"], found["held"]) == (8, 8, 1)
+    (line,) = post.log.of("once.shard_out_of_range")
     assert line["level"] == "WARNING"
     assert "LAMBDA_ONCE_STATUS_SHARDS is 2 here" in line["reason"]
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
     assert wide.run()["held"] == 1
-    assert wide.log.of("once.shard_beyond") == []
+    assert wide.log.of("once.shard_out_of_range") == []
 
 
 # ------------------------------------------------------------------ what it settles
@@ -171,7 +171,7 @@ def test_nothing_is_done_unless_somebody_named_the_function(post: Post) -> None:
     post.lapse("a")
     for pattern in ("Charge", "charg", "shop/charge", "orders/charge/*"):
         assert post.run(actions={pattern: "release"})["released"] == 0
-    assert post.run(actions={"orders/ch*": lambda _: UNKNOWN, "*": "release"})["holding"] == 1
+    assert post.run(actions={"orders/ch*": lambda _: UNKNOWN, "*": "release"})["newlyHeld"] == 1
 
 
 def test_a_released_token_may_be_tried_again(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +199,7 @@ def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureF
     post.acquire(CHARGE.format("a"), "a4")
     post.clock.advance(3600)
     capsys.readouterr()
-    assert post.run(actions={"charge": lambda _: NOT_DONE})["holding"] == 1
+    assert post.run(actions={"charge": lambda _: NOT_DONE})["newlyHeld"] == 1
     assert documents(capsys)[1:] == [{"held": 1}]
     row = post.row("a")
     assert (row.state, row.ttl) == (State.HELD, None)
@@ -231,7 +231,7 @@ ANSWERS = [
     (lambda _: Done(object()), "completed", State.COMPLETE, Unavailable()),
     (_done_later, "completed", State.COMPLETE, None),
     (lambda _: NOT_DONE, "released", State.RELEASED, None),
-    (lambda _: UNKNOWN, "holding", State.HELD, None),
+    (lambda _: UNKNOWN, "newlyHeld", State.HELD, None),
 ]
 
 
@@ -242,7 +242,8 @@ def test_what_a_probe_answers_is_written(
     """Done completes with its result, as the runner stores it; not done gives back; unknown holds."""
     post.lapse("a")
     found = post.run(actions={"charge": probe})
-    assert {name: found[name] for name in ("completed", "released", "holding") if found[name]} == {counted: 1}
+    decided = {name: found[name] for name in ("completed", "released", "newlyHeld") if found[name]}
+    assert decided == {counted: 1}
     row = post.row("a")
     assert (row.state, row.stored) == (state, stored)
     assert row.resolution is not None
@@ -258,7 +259,7 @@ def test_a_probe_that_fails_leaves_the_token(post: Post, probe: Any, error: str)
     post.lapse("a", "b")
     before = post.row("a")
     found = post.run(actions={"charge": probe})
-    assert found == NOTHING | {"missing": 2, "oldestSeconds": found["oldestSeconds"], "looked": 2}
+    assert found == NOTHING | {"overdue": 2, "oldestSeconds": found["oldestSeconds"], "checked": 2}
     assert post.row("a") == before
     (line, _) = post.log.of("once.probe_failed")
     assert line["error"] == error
@@ -316,7 +317,7 @@ def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
     """All are looked at over several runs, by whichever watchdog; then it begins anew."""
     post.lapse(*range(7))
     runs = [post.run(rows=3) for _ in range(4)]
-    assert [(found["missing"], found["looked"], found["more"]) for found in runs] == [
+    assert [(found["overdue"], found["checked"], found["truncated"]) for found in runs] == [
         (7, 3, True),
         (7, 3, True),
         (7, 1, False),
@@ -333,7 +334,7 @@ def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None
         wide.acquire(CHARGE.format(n))
     post.clock.advance(3600)
     runs = [post.run(rows=5) for _ in range(5)]
-    assert [found["more"] for found in runs] == [True] * 4 + [False]
+    assert [found["truncated"] for found in runs] == [True] * 4 + [False]
     assert sorted(map(int, post.looked_at())) == list(range(23))
 
 
@@ -343,7 +344,7 @@ def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
     post.run(rows=2)
     for n in range(3):
         post.complete(CHARGE.format(n))
-    assert post.run(rows=2) == NOTHING | {"missing": 1, "oldestSeconds": 3571, "looked": 1}
+    assert post.run(rows=2) == NOTHING | {"overdue": 1, "oldestSeconds": 3571, "checked": 1}
     assert post.looked_at() == ["0", "1", "3"]
 
 
@@ -366,7 +367,7 @@ def test_a_lost_or_stale_cursor_costs_the_order_only(post: Post, place: str | No
     if place is not None:
         row = {"lockToken": {"S": WATCHDOG_ROW}, "place": {"S": place}}
         post.client.put_item(TableName=post.name, Item=row)
-    assert post.run()["looked"] == 3
+    assert post.run()["checked"] == 3
     assert post.looked_at() == ["0", "1", "2"]
 
 
@@ -392,10 +393,10 @@ def test_a_run_stops_in_time(post: Post, capsys: pytest.CaptureFixture[str]) -> 
         return NOT_DONE
 
     found = post.run(lambda_context(remaining_ms=24_000), actions={"charge": slow})
-    assert (found["looked"], found["released"], found["more"]) == (2, 2, True)
-    assert post.run(lambda_context(remaining_ms=5_000))["looked"] == 0
+    assert (found["checked"], found["released"], found["truncated"]) == (2, 2, True)
+    assert post.run(lambda_context(remaining_ms=5_000))["checked"] == 0
     assert documents(capsys)[0]["missingTasks"] == 4
-    assert post.run()["looked"] == 2
+    assert post.run()["checked"] == 2
     assert post.looked_at() == ["0", "1", "2", "3"]
 
 
@@ -481,7 +482,7 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
     environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "false")
     environment.setattr("lambda_once.operations.table.SystemClock", lambda: moto.clock)
     found = module.handler(json.loads((EVENTS / "watchdog.json").read_text()), lambda_context())
-    assert (found["missing"], found["released"], found["more"]) == (4, 3, True)
+    assert (found["overdue"], found["released"], found["truncated"]) == (4, 3, True)
     assert moto.states("a", "b", "c") == [State.RELEASED] * 3
 
 

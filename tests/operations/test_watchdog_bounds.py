@@ -101,7 +101,7 @@ def test_a_hundred_thousand_stuck_tokens_do_not_stop_a_run() -> None:
     handler = watchdog("tokens", table, clock, logger=log, sweep=False)
     began = clock.now()
     found = handler({}, lambda_context(remaining_ms=60_000))
-    assert (found["missing"], found["looked"], found["more"]) == (STUCK, 1_000, True)
+    assert (found["overdue"], found["checked"], found["truncated"]) == (STUCK, 1_000, True)
     assert len(log.of("once.overdue")) == 1_000
     assert (clock.now() - began).total_seconds() < 10
     assert table.sent["batch_get_item"] == 10
@@ -117,8 +117,8 @@ def test_time_is_a_bound_too() -> None:
     began = clock.now()
     found = handler({}, lambda_context(remaining_ms=20_000))
     assert 14.5 < (clock.now() - began).total_seconds() < 17
-    assert 1_000 < found["looked"] < STUCK
-    assert found["more"]
+    assert 1_000 < found["checked"] < STUCK
+    assert found["truncated"]
 
 
 def test_all_of_them_are_looked_at_over_several_runs() -> None:
@@ -129,7 +129,7 @@ def test_all_of_them_are_looked_at_over_several_runs() -> None:
     runs = 0
     more = True
     while more:
-        more = watchdog("tokens", table, clock, logger=log, rows=20_000, sweep=False)({}, None)["more"]
+        more = watchdog("tokens", table, clock, logger=log, rows=20_000, sweep=False)({}, None)["truncated"]
         runs += 1
     assert runs == 5
     assert table.place is None
@@ -147,7 +147,7 @@ def peak(rows: int) -> int:
     handler = watchdog("tokens", StuckTable(clock), clock, logger=logger, rows=rows, sweep=False)
     tracemalloc.start()
     try:
-        assert handler({}, lambda_context(remaining_ms=3_600_000))["looked"] == rows
+        assert handler({}, lambda_context(remaining_ms=3_600_000))["checked"] == rows
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -176,12 +176,12 @@ def post(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
 def test_a_crowd_is_counted_exactly_and_within_bounds(post: Post) -> None:
     """Of 100,000 tokens 5,000 are overdue and 500 held; a run reads the index and no other row."""
     found = post.run(lambda_context(remaining_ms=60_000))
-    assert {name: found[name] for name in ("missing", "oldestSeconds", "held", "looked", "more")} == {
-        "missing": OVERDUE,
+    assert {name: found[name] for name in ("overdue", "oldestSeconds", "held", "checked", "truncated")} == {
+        "overdue": OVERDUE,
         "oldestSeconds": (crowds.NOW - crowds.OLDEST).total_seconds(),
         "held": crowds.HELD,
-        "looked": 1_000,
-        "more": True,
+        "checked": 1_000,
+        "truncated": True,
     }
     assert [line["token"] for line in post.log.of("once.overdue")] == [overdue_token(n) for n in range(1_000)]
     assert post.sent.keys() == {"Query", "GetItem", "BatchGetItem", "UpdateItem"}
@@ -193,7 +193,8 @@ def test_a_crowd_is_counted_exactly_and_within_bounds(post: Post) -> None:
 def test_a_crowd_is_looked_at_over_several_runs(post: Post) -> None:
     """Five thousand, a thousand a run, the oldest first; the sixth run begins anew."""
     runs = [post.run() for _ in range(5)]
-    assert [(found["looked"], found["more"]) for found in runs] == [(1_000, True)] * 4 + [(1_000, False)]
+    seen = [(found["checked"], found["truncated"]) for found in runs]
+    assert seen == [(1_000, True)] * 4 + [(1_000, False)]
     tokens = [line["token"] for line in post.log.of("once.overdue")]
     assert tokens == [overdue_token(n) for n in range(OVERDUE)]
     post.run(rows=1)

@@ -62,7 +62,7 @@ def test_there_is_a_query_for_each_question(translated: Template) -> None:
         "Did an order go through?",
         "What is held, and why?",
         "Who had this request id?",
-        "What coincided?",
+        "What had the same content?",
         "Which keys were reused for other work?",
         "What took longest?",
         "What failed?",

@@ -119,7 +119,7 @@ class Host:
         )
         if not invocation.known:
             self.warn_once(
-                Happening.NO_INVOCATION,
+                Happening.NO_LAMBDA_CONTEXT,
                 "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
             )
         before = set_invocation(invocation)

@@ -26,7 +26,7 @@ class Happening(StrEnum):
     RAISED = "once.raised"
     COMPLETED = "once.completed"
     REPLAYED = "once.replayed"
-    COINCIDED = "once.coincided"
+    SAME_CONTENT = "once.same_content"
     IN_PROGRESS = "once.in_progress"
     RELEASED = "once.released"
     STORED = "once.stored"
@@ -45,12 +45,12 @@ class Happening(StrEnum):
     PROBE_FAILED = "once.probe_failed"
     POLICY_FAILED = "once.policy_failed"
     UNSCOPED = "once.unscoped"
-    NO_INVOCATION = "once.no_invocation"
+    NO_LAMBDA_CONTEXT = "once.no_lambda_context"
     NO_SERVICE = "once.no_service"
     BATCH_DENIED = "once.batch_denied"
     REPORT_FAILED = "once.report_failed"
     OVERDUE = "once.overdue"
-    SHARD_BEYOND = "once.shard_beyond"
+    SHARD_OUT_OF_RANGE = "once.shard_out_of_range"
     CLOCK_SKEW = "once.clock_skew"
 
 
@@ -77,7 +77,7 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.RESULT_UNAVAILABLE: Manner(logging.ERROR),
     # a duplicate, and what it was answered
     Happening.REPLAYED: Manner(logging.INFO, "replayed"),
-    Happening.COINCIDED: Manner(logging.WARNING, "coincided"),
+    Happening.SAME_CONTENT: Manner(logging.WARNING, "sameContent"),
     Happening.IN_PROGRESS: Manner(logging.INFO, "inProgress"),
     Happening.KEY_REUSED: Manner(logging.WARNING, "keyReused"),
     Happening.REFUSED: Manner(logging.WARNING),  # Held, StoredError, ResultUnavailable, OtherCaller
@@ -90,13 +90,13 @@ MANNERS: Final[Mapping[Happening, Manner]] = {
     Happening.POLICY_FAILED: Manner(logging.ERROR),  # on_error itself raised, or answered no policy
     Happening.DISABLED: Manner(logging.WARNING, "disabled"),
     Happening.UNSCOPED: Manner(logging.WARNING),  # once per environment
-    Happening.NO_INVOCATION: Manner(logging.WARNING),
+    Happening.NO_LAMBDA_CONTEXT: Manner(logging.WARNING),
     Happening.NO_SERVICE: Manner(logging.WARNING),
     Happening.BATCH_DENIED: Manner(logging.WARNING),
     Happening.REPORT_FAILED: Manner(logging.WARNING),  # a hook, metric or segment raised
     # what the watchdog sees; its metrics are measures, not counts: `operations.watchdog`
     Happening.OVERDUE: Manner(logging.WARNING),  # at every run that looks at it, until it is settled
-    Happening.SHARD_BEYOND: Manner(logging.WARNING),
+    Happening.SHARD_OUT_OF_RANGE: Manner(logging.WARNING),
     Happening.CLOCK_SKEW: Manner(logging.WARNING),
 }
 """Every happening once. What settles ``started`` is ``completed``, ``released``, ``stored`` or ``held``."""

@@ -35,7 +35,7 @@ WITHOUT_CONTEXT: Final = 60.0
 _OUTCOMES: Final = {
     Verdict.DONE: ("completed", Happening.COMPLETED),
     Verdict.NOT_DONE: ("released", Happening.RELEASED),
-    Verdict.HOLD: ("holding", Happening.HELD),
+    Verdict.HOLD: ("newlyHeld", Happening.HELD),
 }
 
 
@@ -74,12 +74,15 @@ class Rounds:
         if look.unreadable is not None:
             raise look.unreadable
         return {
-            "missing": found.missing,
+            "overdue": found.missing,
             "oldestSeconds": oldest,
             "held": found.waiting,
-            **{name: look.counts[name] for name in ("looked", "released", "completed", "holding", "refused")},
+            **{
+                name: look.counts[name]
+                for name in ("checked", "released", "completed", "newlyHeld", "refused")
+            },
             "swept": swept,
-            "more": more,
+            "truncated": more,
         }
 
     def _tell(self, found: Census, oldest: float) -> None:
@@ -92,7 +95,7 @@ class Rounds:
                 f"{beyond} unfinished tokens are in shards up to {highest}, and LAMBDA_ONCE_STATUS_SHARDS is "
                 f"{self.table.shards} here: give the watchdog the number that the functions have"
             )
-            self.reporter.log(Details(Happening.SHARD_BEYOND, reason=reason))
+            self.reporter.log(Details(Happening.SHARD_OUT_OF_RANGE, reason=reason))
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(RESERVE)
@@ -158,7 +161,7 @@ class _Look:
             if record is not None and record.state is State.IN_PROGRESS and record.lapsed(self._before):
                 self._say(Happening.OVERDUE, record)
                 decided += self._decided(record)
-        self.counts["looked"] += looked
+        self.counts["checked"] += looked
         self._settle(decided)
         return looked
 

@@ -71,8 +71,9 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     no pattern is only reported. *rows*: how many a run looks at; the next run goes on behind them.
     *sweep*: delete what is past its ttl; None asks whether the table has TTL, once an environment.
 
-    A run returns ``{"missing", "oldestSeconds", "held", "looked", "released", "completed", "holding",
-    "refused", "swept", "more"}``: tokens, seconds, and whether overdue ones were not looked at. It raises
+    A run returns ``{"overdue", "oldestSeconds", "held", "checked", "released", "completed", "newlyHeld",
+    "refused", "swept", "truncated"}``: numbers of tokens, seconds, and whether overdue tokens were left
+    unchecked. It raises
     `StoreUnavailable` and `Misconfigured`, so that Lambda's Errors metric rings; the next run goes on.
     Raises `Misconfigured` for unsound options.
     """

@@ -175,7 +175,7 @@ class Outcomes:
         self._story.of_record(Happening.REPLAYED, call, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             self._story.of_record(
-                Happening.COINCIDED,
+                Happening.SAME_CONTENT,
                 call,
                 record,
                 reason="equal content in two deliveries: they may be two pieces of work",
