@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.documents import Documents
+from lambda_once.patterns.documents import Documents, requests
 from lambda_once.patterns.documents import parts as document_parts
 from lambda_once.patterns.documents import stream as document_stream
+from lambda_once.patterns.documents.parts import Version, new_version
 from lambda_once.patterns.documents.stream import GRACE, cleaner
 from lambda_once.testing import FakeClock, lambda_context
 from tests.patterns.conftest import Ground
@@ -62,6 +63,45 @@ def streamed(client: Any, table: str) -> list[dict[str, Any]]:
         found += streams.get_records(ShardIterator=iterator)["Records"]
     streams.close()
     return found
+
+
+@pytest.mark.parametrize("writes", [9, 30])
+def test_every_superseded_version_goes(shelf: Shelf, writes: int) -> None:
+    """However many writes came between two cleanings: the head and the newest version stay."""
+    for _ in range(3):
+        for n in range(writes):
+            shelf.documents.write(ID, {"n": n})
+        assert shelf.documents.clean(ID) >= writes - 1
+        assert len(shelf.items()) == 2
+        assert shelf.documents.clean(ID) == 0
+
+
+def test_versions_that_name_none_before_them_stay(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: beyond the eight that the head names, nobody knows that they stood."""
+    part_of = requests.part_of
+
+    def without(place: Any, item: Any) -> Any:
+        found = part_of(place, item)
+        return found and found._replace(above=None)
+
+    monkeypatch.setattr(requests, "part_of", without)
+    for n in range(30):
+        shelf.documents.write(ID, {"n": n})
+    assert shelf.documents.clean(ID) == 8
+    assert len(shelf.items()) == 30 - 8 + 1
+
+
+def test_a_version_that_never_stood_stays(shelf: Shelf) -> None:
+    """Its parts name the version above which it was begun; nobody names it."""
+    shelf.documents.write(ID, "first")
+    (standing,) = shelf.parts()
+    torn = new_version(shelf.clock.now(), Version(standing))
+    part = {"total": {"N": "2"}, "form": {"S": "json"}, "body": {"B": b"1"}, "above": {"S": standing}}
+    shelf.put([{"sk": {"S": f"{torn}#0001"}, **part}])
+    for n in range(12):
+        shelf.documents.write(ID, {"n": n})
+    assert shelf.documents.clean(ID) == 12
+    assert torn in shelf.parts()
 
 
 def test_superseded_versions_go(shelf: Shelf) -> None:
@@ -206,7 +246,7 @@ def test_what_could_not_be_cleaned_comes_again(shelf: Shelf) -> None:
     for each in ("a", "b"):
         shelf.documents.write(each, text("a"))
         shelf.documents.write(each, text("b"))
-    tries = iter([Fate.SOUND] * 3 + [Fate.REQUEST_LOST] * 6)
+    tries = iter([Fate.SOUND] * 4 + [Fate.REQUEST_LOST] * 6)
     documents = shelf.other(client=FaultyClient(shelf.client, lambda: next(tries)))
     told = event(record("head", "a", 1), record("head", "b", 2), record("head", "b", 3))
     assert cleaner(documents, grace=timedelta(0))(told) == {

@@ -136,7 +136,7 @@ class Documents:
         seen = self._table.head(entity_id)
         expect(entity_id, expected, seen)
         version = self._next(entity_id, seen)
-        self._table.put(entity_id, version, drafts)
+        self._table.put(entity_id, version, drafts, None if seen is None else seen.version)
         try:
             stood = self._decide(entity_id, seen, version, expected, deletes=False)
         except VersionConflict:
@@ -174,7 +174,11 @@ class Documents:
         if head is None:
             return 0
         self._wait(head, grace)
-        found = versions(self._table.parts(entity_id, below=behind(head.version)))
+        older = list(self._table.parts(entity_id, below=head.version))
+        if not older:
+            return 0  # and the parts that stay are not read
+        newest = self._table.parts(entity_id, below=behind(head.version), lowest=head.version)
+        found = versions([*newest, *older])
         abandoned = new_version(self._clock.now() - ABANDONED, None)
         gone = [(part.version, part.name) for part in superseded(head, found, abandoned)]
         self._table.delete(entity_id, gone)

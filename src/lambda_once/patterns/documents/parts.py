@@ -2,7 +2,7 @@
 How a document lies in its table: parts, and the head that names the version that counts. Pure values.
 
     pk  sk                                attributes
-    id  01JD3V…#0001, 01JD3V…#0002, …     body, form, total: the parts of one version, by size
+    id  01JD3V…#0001, 01JD3V…#0002, …     body, form, total, above: the parts of one version, by size
     id  01JD3V…#terms, 01JD3V…#annex, …   the same, by named section: section
     id  head                              version, before, floor, at; ttl where the document is deleted
 
@@ -10,7 +10,8 @@ A version is a ULID, so that parts sort as they were written, and the head sorts
 backwards meets the head, then the newest version, then the one before it. A part never changes. A version
 **stands** from the one conditional write that puts its name into the head; what was never named there is
 never read, however whole it is. ``total`` on each part tells from the parts alone whether all are there, for
-replicas may get them, and the head, in any order.
+replicas may get them, and the head, in any order. ``above`` is the version that stood when the write began:
+so each version that stood names one before it, however many the head has forgotten.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ LOWEST: Final = "0"
 MOST_BEFORE: Final = 8
 """Versions that the head remembers before its own: what it takes to tell a lost answer from a lost race."""
 
-ATTRIBUTES: Final = frozenset({"body", "form", "section", "total", "version", "before", "floor", "at", "ttl"})
+ATTRIBUTES: Final = frozenset(
+    {"body", "form", "section", "total", "above", "version", "before", "floor", "at", "ttl"}
+)
 _VERSION: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
@@ -70,6 +73,8 @@ class Part(NamedTuple):
     form: Form
     body: bytes | None
     section: bool
+    above: Version | None = None
+    """The version that stood when this one was begun; None: none, or nobody knows."""
 
 
 class Standing(NamedTuple):
@@ -187,16 +192,20 @@ def superseded(head: Head, found: Iterable[Standing], abandoned: Version) -> lis
     Return the parts that nobody will read any more.
 
     Of a deleted document all below its deletion. Else nothing that is as new as the newest whole version or
-    newer; and below it what stood before. What never stood may belong to a writer that is still at work, in
+    newer; and below it what stood before: what the head names, and what a version that stood was written
+    above. What never stood may belong to a writer that is still at work, in
     another region too: it is taken only where it is older than *abandoned*.
     """
     kept: Standing | None = None
     gone: list[Part] = []
+    stood = {head.version, *head.before}
     for each in found:
+        if each.version in stood:
+            stood |= {part.above for part in each.parts if part.above is not None}
         if each.version <= head.floor:
             gone += each.parts
         elif kept is not None:
-            if each.version in head.before or each.version < abandoned:
+            if each.version in stood or each.version < abandoned:
                 gone += each.parts
         elif head.stood(each.version) and each.whole:
             kept = each

@@ -61,10 +61,16 @@ def get_head(place: Place, entity_id: str) -> dict[str, Any]:
 
 
 def query(
-    place: Place, entity_id: str, up_to: str, *, consistent: bool = False, bodies: bool = True
+    place: Place,
+    entity_id: str,
+    up_to: str,
+    *,
+    lowest: str = LOWEST,
+    consistent: bool = False,
+    bodies: bool = True,
 ) -> dict[str, Any]:
     """
-    Ask for the head and the parts of one document, backwards, from the sort key *up_to* on.
+    Ask for the head and the parts of one document, backwards, from the sort key *up_to* on to *lowest*.
 
     Without *bodies* it gives what `part_of` needs; it is charged as if it gave all.
     """
@@ -74,15 +80,15 @@ def query(
         "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
         "ExpressionAttributeValues": {
             ":id": {"S": entity_id},
-            ":lowest": {"S": LOWEST},
+            ":lowest": {"S": lowest},
             ":up_to": {"S": up_to},
         },
         "ScanIndexForward": False,
         "ConsistentRead": consistent,
     }
     if not bodies:
-        request["ProjectionExpression"] = "#sort, #total, #form"
-        request["ExpressionAttributeNames"] |= {"#total": "total", "#form": "form"}
+        request["ProjectionExpression"] = "#sort, #total, #form, #above"
+        request["ExpressionAttributeNames"] |= {"#total": "total", "#form": "form", "#above": "above"}
     return request
 
 
@@ -103,11 +109,20 @@ def put_head(place: Place, entity_id: str, head: Head, seen: Head | None) -> dic
 
 
 def put_parts(
-    place: Place, entity_id: str, version: Version, drafts: Sequence[Draft]
+    place: Place, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield what puts the parts of *version*. They are its own: putting them twice is once."""
+    """
+    Yield what puts the parts of *version*. They are its own: putting them twice is once.
+
+    *above* is the version that stood when it was begun.
+    """
+    begun: Item = {} if above is None else {"above": {"S": above}}
     puts = [
-        {"PutRequest": {"Item": place.at(entity_id, _sort(version, draft.name)) | _item(draft, len(drafts))}}
+        {
+            "PutRequest": {
+                "Item": place.at(entity_id, _sort(version, draft.name)) | _item(draft, len(drafts)) | begun
+            }
+        }
         for draft in drafts
     ]
     return _batches(place, zip(puts, [len(draft.body) for draft in drafts], strict=True))
@@ -158,6 +173,7 @@ def part_of(place: Place, item: Mapping[str, Any]) -> Part | None:
         Form(item["form"]["S"]),
         item["body"]["B"] if "body" in item else None,
         "section" in item,
+        Version(item["above"]["S"]) if "above" in item else None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.documents import requests
-from lambda_once.patterns.documents.parts import HEAD
+from lambda_once.patterns.documents.parts import HEAD, LOWEST
 from lambda_once.patterns.wire import TRIES, ConditionRefused, back_off
 
 if TYPE_CHECKING:
@@ -38,18 +38,24 @@ class DocumentTable:
             return None if refused.item is None else requests.head_of(refused.item)
         return head
 
-    def put(self, entity_id: str, version: Version, drafts: Sequence[Draft]) -> None:
-        """Put all parts of *version*: afterwards every one of them is there."""
-        for batch in requests.put_parts(self._place, entity_id, version, drafts):
+    def put(
+        self, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
+    ) -> None:
+        """Put all parts of *version*, begun while *above* stood: afterwards every one of them is there."""
+        for batch in requests.put_parts(self._place, entity_id, version, drafts, above):
             self._write(batch)
 
     def delete(self, entity_id: str, parts: Iterable[tuple[Version, str]]) -> None:
         for batch in requests.delete_parts(self._place, entity_id, parts):
             self._write(batch)
 
-    def parts(self, entity_id: str, *, below: str, consistent: bool = False) -> Iterator[Part]:
-        """Yield the parts up to the sort key *below*, the newest version first, without their bodies."""
-        request = requests.query(self._place, entity_id, below, consistent=consistent, bodies=False)
+    def parts(
+        self, entity_id: str, *, below: str, lowest: str = LOWEST, consistent: bool = False
+    ) -> Iterator[Part]:
+        """Yield the parts from the sort key *below* down, the newest version first, without their bodies."""
+        request = requests.query(
+            self._place, entity_id, below, lowest=lowest, consistent=consistent, bodies=False
+        )
         return self._only_parts(self._pages(request))
 
     def all(self, entity_id: str, *, consistent: bool) -> tuple[Head | None, Iterator[Part]]:
