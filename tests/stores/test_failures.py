@@ -188,7 +188,7 @@ MISSING = {
         ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
         "no AWS credentials",
     ),
-    "region": (("AWS_DEFAULT_REGION",), "set AWS_REGION"),
+    "region": (("AWS_DEFAULT_REGION",), "set AWS_DEFAULT_REGION"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import threading
@@ -57,7 +58,7 @@ class Wire:
         self._client = only_dynamodb(client)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
-        self._slowest = longest_try(client)
+        self._longest = longest_try(client)
 
     def call(self, operation: str, arguments: Mapping[str, Any], deadline: Deadline) -> Any:
         """
@@ -90,13 +91,17 @@ class Wire:
         """
         Send one request, and return or raise what came of it until the deadline.
 
-        Where the client's own time limits end later, another thread waits for the answer: it may still be
-        written when nobody listens any more. Past the deadline the client's limits are the only ones.
+        Where the client's own time limits end later, another thread waits for the answer, and goes on
+        waiting within them when nobody listens any more: the request may still be written. Past the deadline,
+        and where no thread can be started, the client's limits are the only ones.
         """
         remaining = deadline.remaining()
-        if remaining == 0 or remaining >= self._slowest:
+        if remaining == 0 or remaining >= self._longest:
             return send(**arguments)
-        answer = Answer(lambda: send(**arguments))
+        try:
+            answer = Answer(lambda: send(**arguments))
+        except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
+            return send(**arguments)
         return answer.within(remaining)
 
     def asked(
@@ -202,11 +207,19 @@ def outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def longest_try(client: Any) -> float:
-    """Return how many seconds a request of *client* may take by its own limits; None: it is made here."""
+    """
+    Return how many seconds a request of *client* may take by its own limits; None: it is made here.
+
+    A client that sends again by itself, as botocore's do by default, pauses for longer than one can rely on.
+    """
     config = getattr(getattr(client, "meta", None), "config", None)
-    limits = (getattr(config, "connect_timeout", None), getattr(config, "read_timeout", None))
-    known = [float(limit) for limit in limits if isinstance(limit, int | float)]
-    return sum(known) if len(known) == len(limits) else CONNECT + ANSWER
+    if config is None:
+        return CONNECT + ANSWER
+    retries = getattr(config, "retries", None) or {}
+    if retries.get("total_max_attempts") != 1:
+        return math.inf
+    limits = (config.connect_timeout, config.read_timeout)
+    return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: it waits for ever
 
 
 def back_off(deadline: Deadline, tries: int = 2) -> None:
