@@ -197,6 +197,7 @@ def test_a_direct_retry_waits(rig: Rig) -> None:
     handler, seen = counting(rig)
     with rig.crash():
         handler({"order": 5}, rig.context(seconds=10))
+    rig.clock.advance(1)
     with pytest.raises(InProgress):
         handler({"order": 5}, rig.context("request-2", seconds=60))
     assert rig.slept == 0
