@@ -173,7 +173,7 @@ $(ENGINE)/lib: $(ENGINE)/pom.xml
 
 .PHONY: dynamodb-start
 dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback port, and say which, until Ctrl-C
-	@$(BIN)/python -m tests.engine.dynamodb_local
+	@$(BIN)/python -m tests.kit.dynamodb_local
 
 .PHONY: validate
 validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.run import FULL, QUICK, measured, prepared
-from tests.engine.dynamodb_local import running
+from tests.kit.dynamodb_local import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,9 +24,9 @@ from benchmarks.sampling import cpu
 from benchmarks.sides import OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment
-from lambda_once.events import api_gateway, sqs
-from lambda_once.faces.protection import Protection
+from lambda_once.decorators.identify import Protection
 from lambda_once.observability import logs, metrics
+from lambda_once.sources import api_gateway, sqs
 from lambda_once.stores import batches, requests, singles, statements
 from lambda_once.testing import lambda_context
 

@@ -227,7 +227,7 @@ def main(given: Sequence[str] | None = None) -> None:
 
 
 def _measured() -> Recorded:
-    from tests.engine.dynamodb_local import running
+    from tests.kit.dynamodb_local import running
 
     given = os.environ.get("DYNAMODB_ENDPOINT")
     with nullcontext(given) if given else running() as endpoint:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lambda_once.stores.batches import Batches
-from tests.engine.dynamodb_local import EngineAbsent, running
+from tests.kit.dynamodb_local import EngineAbsent, running
 from tests.operations.crowd import crowd
 
 __all__ = ["crowd"]

@@ -21,7 +21,14 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-versions"
-FAST = ("tests/core", "tests/events", "tests/faces", "tests/observability", "tests/runner", "tests/testing")
+FAST = (
+    "tests/core",
+    "tests/sources",
+    "tests/decorators",
+    "tests/observability",
+    "tests/engine",
+    "tests/testing",
+)
 """Folders whose tests need no engine, no command line and no page."""
 TOOLS = ("hypothesis", "moto", "pytest", "pyyaml")
 """What these tests need beside the package, at the newest version, out of the group dev or demo."""

@@ -1,6 +1,8 @@
 """Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same answer."""
 
 from lambda_once._once import Once
+from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,
     GiveUp,
@@ -17,8 +19,6 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Answer, Done, ErrorResponse, Lapsed
-from lambda_once.runner.attempt import Attempt
-from lambda_once.runner.outcomes import Replayed
 from lambda_once.stores.memory import MemoryStore
 
 __all__ = [

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
+from lambda_once.decorators import options as options_of
+from lambda_once.decorators.options import Settings, settings_of
+from lambda_once.decorators.runtime import Host
+from lambda_once.decorators.validation import check_decorated, check_parts, sound_hooks
+from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
-from lambda_once.faces import settings as options_of
-from lambda_once.faces.host import Host
-from lambda_once.faces.settings import Settings, settings_of
-from lambda_once.faces.validation import check_decorated, check_parts, sound_hooks
 from lambda_once.observability.powertools import Reporter
-from lambda_once.runner.attempt import Attempt, current_attempt
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Tracer
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         ResultOptions,
     )
     from lambda_once.core.clock import Clock
-    from lambda_once.faces.functions import Begun
+    from lambda_once.decorators.function import Begun
     from lambda_once.observability.hooks import Hook
     from lambda_once.observability.logs import AnyLogger
     from lambda_once.observability.metrics import Namespaced
@@ -136,7 +136,7 @@ class Once:
         every record failed it raises Powertools' ``BatchProcessingError``, unless
         ``raise_on_entire_batch_failure=False``. With ``model=`` the function gets the payload as that type.
         """
-        from lambda_once.faces.records import sqs_handler
+        from lambda_once.decorators.batches import sqs_handler
 
         return self._decorator("once.sqs", sqs_handler, options_of.QUEUE, f, options)
 
@@ -165,7 +165,7 @@ class Once:
     ) -> OfNotifications[SNSEventRecord]: ...
     def sns(self, f: Any = None, /, **options: Any) -> Any:
         """Make a function of one notification into a handler of SNS events, which raises where it failed."""
-        from lambda_once.faces.records import sns_handler
+        from lambda_once.decorators.batches import sns_handler
 
         return self._decorator("once.sns", sns_handler, options_of.RECORDS, f, options)
 
@@ -188,7 +188,7 @@ class Once:
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
         """Make a handler of EventBridge, S3, direct or Step Functions events take effect once for each."""
-        from lambda_once.faces.events import event_handler
+        from lambda_once.decorators.event import event_handler
 
         return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
 
@@ -218,7 +218,7 @@ class Once:
         ``store_status``: which statuses of 400 and above are stored like a success; ``problem``: a function
         from `Problem` to `Problem` that words the errors.
         """
-        from lambda_once.faces.api import api_handler
+        from lambda_once.decorators.http import api_handler
 
         return self._decorator("once.api_gateway", api_handler, options_of.API, f, options)
 
@@ -235,7 +235,7 @@ class Once:
         ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`.
         *async_resolver*: for ``app.resolve_async``, which needs another kind of middleware.
         """
-        from lambda_once.faces.route import AsyncMiddleware, Route
+        from lambda_once.integrations.event_handler import AsyncMiddleware, Route
 
         if misplaced:
             raise Misconfigured(
@@ -259,7 +259,7 @@ class Once:
     ) -> OfFunctions: ...
     def function(self, f: Any = None, /, **options: Any) -> Any:
         """Make a function or method, plain or async, take effect once for each key of its arguments."""
-        from lambda_once.faces.functions import protected_function
+        from lambda_once.decorators.function import protected_function
 
         return self._decorator("once.function", protected_function, options_of.EVENT, f, options)
 
@@ -272,7 +272,7 @@ class Once:
         *key* and *scope* are values; *payload*, where it is given, is what may not differ under one key.
         ``name`` defaults to the calling function's.
         """
-        from lambda_once.faces.functions import begun
+        from lambda_once.decorators.function import begun
 
         given = dict(options) | ({"fingerprint": False} if payload is None else {})
         settings = settings_of(self._defaults, given, options_of.EVENT)
@@ -285,7 +285,7 @@ class Once:
 
         Returns its result, or the stored one. The token stands under *function*'s own name.
         """
-        from lambda_once.faces.functions import protected_function
+        from lambda_once.decorators.function import protected_function
 
         settings = settings_of(self._defaults, {"key": lambda *_, **__: key}, options_of.EVENT)
         once: Callable[P, R] = protected_function(self._host, function, settings)

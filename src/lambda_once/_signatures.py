@@ -1,4 +1,4 @@
-"""What the decorators take and return, for type checkers; `faces.settings` checks options at run time."""
+"""What the decorators take and return, for type checkers; `decorators.options` checks options at run time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
-from lambda_once.events.problem import Problem
+from lambda_once.engine.replay import Replayed
 from lambda_once.policies import OnError, OnLapseOption
-from lambda_once.runner.outcomes import Replayed
+from lambda_once.sources.problem import Problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse

@@ -29,7 +29,7 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.wire import new_client
 from lambda_once.testing import create_table, lambda_context
-from tests.engine.dynamodb_local import EngineAbsent, running
+from tests.kit.dynamodb_local import EngineAbsent, running
 
 TOKEN: Item = {"lockToken": {"S": "orders/charge/12345"}, "attempt": {"S": "a" * 32}}
 AT_WORK: Item = {

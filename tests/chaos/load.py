@@ -26,7 +26,7 @@ from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
 from tests.chaos.verdict import Evidence, Verdict, judge
-from tests.engine.dynamodb_local import running
+from tests.kit.dynamodb_local import running
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from lambda_once.core.writes import (
 from lambda_once.stores.contract import Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
-from tests.engine import tables
+from tests.kit import tables
 
 KEEP = timedelta(days=14)
 TIMED_OUT = Failure("PaymentTimeout", "the bank did not answer")

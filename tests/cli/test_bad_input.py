@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from lambda_once.cli.app import app
 from lambda_once.stores.wire import TRIES
 from tests.cli.shop import Shop, complaint, on_engine, on_moto
-from tests.engine import strangers
-from tests.engine.ports import free_port
+from tests.kit import strangers
+from tests.kit.ports import free_port
 
 READERS = [["list"], ["find", "12345"], ["show", "orders/charge/1"], ["watch", "--count", "1"]]
 BY_COMMAND = pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
@@ -226,7 +226,7 @@ import sys
 from lambda_once.cli.app import app
 from moto import mock_aws
 from lambda_once.testing import create_table
-from tests.engine import tables
+from tests.kit import tables
 with mock_aws():
     client = tables.client()
     create_table(client, "tokens")

@@ -22,7 +22,7 @@ from examples.orders.effects import EFFECTS, POWER
 from lambda_once.core.record import State
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.stores import requests
-from tests.engine import tables
+from tests.kit import tables
 
 ROOT = Path(__file__).parents[2]
 LATE = "The dead one wakes up"

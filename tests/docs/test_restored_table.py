@@ -14,7 +14,7 @@ from lambda_once.core.record import State
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT, blocks
-from tests.engine import tables
+from tests.kit import tables
 
 TOKEN = "orders/charge/12345"
 LINE = {

@@ -13,7 +13,7 @@ import pytest
 
 from examples.demo.table import token_table
 from examples.demo.template import TABLE, Template
-from tests.engine.dynamodb_local import EngineAbsent, running
+from tests.kit.dynamodb_local import EngineAbsent, running
 
 from .image import ImageAbsent, provide
 from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lambda_once.core.clock import Deadline, SystemClock
-from tests.engine.ports import answers, free_port
+from tests.kit.ports import answers, free_port
 
 from .image import ARCHITECTURE, ROOT, RUNTIME
 

@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once import Once
 from lambda_once.testing import FakeClock, create_table, lambda_context
-from tests.engine import tables
+from tests.kit import tables
 
 
 @dataclass

@@ -12,10 +12,10 @@ from botocore.stub import Stubber
 from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.stores import origin
 from lambda_once.stores.batches import Batches
-from tests.engine import strangers, tables
-from tests.events.samples import batch, sqs_record
 from tests.faults.tables import Layers
 from tests.faults.test_bad_table import runs_nothing
+from tests.kit import strangers, tables
+from tests.sources.samples import batch, sqs_record
 
 JSON = "application/json"
 PAGES = {

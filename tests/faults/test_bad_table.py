@@ -15,8 +15,8 @@ from moto import mock_aws
 from lambda_once import Misconfigured, Once, OnceError, RetryLater, StoreUnavailable
 from lambda_once.observability.details import Details
 from lambda_once.stores.wire import new_client
-from tests.events.samples import batch, http, sqs_record
 from tests.faults.tables import Layers
+from tests.sources.samples import batch, http, sqs_record
 
 
 def runs_nothing(layers: Layers, error: type[OnceError], words: str, **options: Any) -> None:

@@ -25,8 +25,8 @@ from moto.core.models import botocore_stubber
 
 from lambda_once import ResultUnavailable
 from lambda_once.testing import lambda_context
-from tests.events.samples import batch, sqs_record
 from tests.faults.tables import Layers
+from tests.sources.samples import batch, sqs_record
 
 EVENT = {"order": 5}
 OVER = lambda_context(remaining_ms=-5_000)

@@ -8,8 +8,8 @@ import pytest
 
 from lambda_once import KeyMissing, KeyReused
 from lambda_once.testing import lambda_context
-from tests.events.samples import batch, rest, sqs_record
 from tests.faults.tables import Layers
+from tests.sources.samples import batch, rest, sqs_record
 
 ALIVE = lambda_context()
 

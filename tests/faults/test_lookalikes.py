@@ -8,8 +8,8 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Misconfigured
-from tests.events.samples import batch, rest, sqs_record, tick
 from tests.faults.tables import Layers
+from tests.sources.samples import batch, rest, sqs_record, tick
 
 
 def test_two_functions_of_one_name_in_two_lambdas(layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:

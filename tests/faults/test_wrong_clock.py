@@ -10,9 +10,9 @@ import pytest
 from lambda_once import Held, InProgress, MemoryStore, Misconfigured, Once
 from lambda_once.stores.batches import Batches
 from lambda_once.testing import FakeClock, lambda_context
-from tests.events.samples import batch, sqs_record
-from tests.faces.rig import FrailStore
+from tests.decorators.rig import FrailStore
 from tests.faults.test_bad_table import answering, runs_nothing
+from tests.sources.samples import batch, sqs_record
 
 FAST = (
     "Signature not yet current: 20261120T111200Z is still later than "

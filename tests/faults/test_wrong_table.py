@@ -14,8 +14,8 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context
-from tests.engine import tables
-from tests.events.samples import batch, sqs_record
+from tests.kit import tables
+from tests.sources.samples import batch, sqs_record
 
 STRINGS = {"lockToken": "S"}
 BY_STATUS = {"status": "S", "expectedCompletion": "S"}

@@ -25,13 +25,13 @@ from lambda_once.core.forms import plain
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.events import api_gateway, event, sns, sqs
-from lambda_once.events.envelopes import opened
-from lambda_once.events.header_key import header_key
-from lambda_once.events.json_text import TooDeep, parse
+from lambda_once.sources import api_gateway, event, sns, sqs
+from lambda_once.sources.envelopes import opened
+from lambda_once.sources.header_key import header_key
+from lambda_once.sources.json_text import TooDeep, parse
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import lambda_context
-from tests.events import samples, services
+from tests.sources import samples, services
 from tests.stores.test_malformed import ROW
 
 fuzz = settings(

@@ -31,7 +31,7 @@ from lambda_once.core.writes import (
 )
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
-from tests.engine import tables
+from tests.kit import tables
 
 TABLE = "tokens"
 LEASE = timedelta(seconds=30)

@@ -16,13 +16,13 @@ from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Acquire, Finish, Holder, Release
-from lambda_once.runner import admission
+from lambda_once.engine import acquire as admission
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Store, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context, using
-from tests.engine import tables
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
+from tests.kit import tables
 
 MANY = 16
 
@@ -247,7 +247,7 @@ def test_a_row_outlives_its_renewed_lease() -> None:
 
 def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is deleted within the lease that was renewed."""
-    from lambda_once.runner import settlement
+    from lambda_once.engine import finish as settlement
 
     left_behind = int(FakeClock().now().timestamp()) + 31
     monkeypatch.setattr(settlement, "ttl_after", lambda *_: left_behind)

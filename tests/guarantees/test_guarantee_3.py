@@ -10,7 +10,8 @@ import pytest
 from lambda_once import Done, OnceError, StoreUnavailable
 from lambda_once.core.values import replace
 from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
-from lambda_once.runner import admission, attempt
+from lambda_once.engine import acquire as admission
+from lambda_once.engine import attempt
 from lambda_once.stores import batches, dynamodb, requests, singles
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.singles import Singles
@@ -215,7 +216,7 @@ def test_who_wakes_up_after_a_resolution_gets_it() -> None:
 
 def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recognised by id and state, the woken attempt takes the resolution for its own write."""
-    from lambda_once.runner import probing
+    from lambda_once.engine import probe as probing
 
     for module in (admission, probing):
         if hasattr(module, "Onlooker"):

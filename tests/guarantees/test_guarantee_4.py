@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lambda_once import STORE, StoredError, StoreUnavailable
-from lambda_once.runner import keeping, settlement
+from lambda_once.engine import finish as settlement
+from lambda_once.engine import keeping
 from lambda_once.stores import batches, dynamodb, singles
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 

@@ -13,8 +13,9 @@ import pytest
 from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
+from lambda_once.engine import finish as settlement
+from lambda_once.engine import keeping
 from lambda_once.observability import hooks as listeners
-from lambda_once.runner import keeping, settlement
 from lambda_once.stores.rows import part_key
 from lambda_once.testing import lambda_context, using
 from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried

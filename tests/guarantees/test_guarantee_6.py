@@ -9,7 +9,8 @@ import pytest
 
 from lambda_once import HOLD, UNKNOWN, Held
 from lambda_once.core import writes
-from lambda_once.runner import admission, settlement
+from lambda_once.engine import acquire as admission
+from lambda_once.engine import finish as settlement
 from lambda_once.stores import requests
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Fenced, Misconfigured
-from lambda_once.runner.attempt import Attempt
+from lambda_once.engine.attempt import Attempt
 from lambda_once.stores import batches, dynamodb, singles
 from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds
 

@@ -13,15 +13,15 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Presented, Record
 from lambda_once.core.writes import Acquire, Unclaimed
-from lambda_once.events import caller as rules
-from lambda_once.events.caller import Caller
-from lambda_once.faces import api
+from lambda_once.decorators import http as api
+from lambda_once.sources import caller as rules
+from lambda_once.sources.caller import Caller
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, api_event, lambda_context
-from tests.engine import tables
-from tests.events.test_caller import ALICE, jwt
+from tests.kit import tables
+from tests.sources.test_caller import ALICE, jwt
 
 Json = dict[str, Any]
 Ask = Callable[..., Any]

@@ -8,7 +8,7 @@ import pytest
 from moto import mock_aws
 
 from lambda_once.testing import create_table
-from tests.engine import tables
+from tests.kit import tables
 from tests.operations.watch import Post
 
 

@@ -18,7 +18,7 @@ from lambda_once.core.clock import epoch_seconds, stamp
 from lambda_once.core.record import Failure, State
 from lambda_once.stores.rows import Item, error_map, number, status, text
 from lambda_once.testing.clock import START
-from tests.engine import tables
+from tests.kit import tables
 
 SHARDS = 10
 OVERDUE, HELD, AT_WORK, COMPLETE = 5_000, 500, 500, 94_000

@@ -21,7 +21,7 @@ from lambda_once.core.record import Record
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
-from tests.engine import tables
+from tests.kit import tables
 
 LEASE = 30
 """Seconds."""

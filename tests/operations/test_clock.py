@@ -17,7 +17,7 @@ from lambda_once.operations.clock import CorrectedClock, date_of
 from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.testing import FakeClock, create_table
 from tests.cli.shop import Shop, on_moto
-from tests.engine import tables
+from tests.kit import tables
 from tests.operations.watch import Post
 
 TOKEN = "orders/charge/12345"

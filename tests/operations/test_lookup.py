@@ -15,7 +15,7 @@ from lambda_once.operations.lookup import parts_there
 from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
-from tests.engine import tables
+from tests.kit import tables
 
 
 def complete(clock: FakeClock) -> Record:

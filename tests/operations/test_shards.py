@@ -23,7 +23,7 @@ from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
-from tests.engine import tables
+from tests.kit import tables
 
 GROWTH = (1, 10, MOST_SHARDS)
 TOKENS = 12

@@ -239,7 +239,7 @@ ANSWERS = [
 def test_what_a_probe_answers_is_written(
     post: Post, probe: Any, counted: str, state: State, stored: object
 ) -> None:
-    """Done completes with its result, as the runner stores it; not done gives back; unknown holds."""
+    """Done completes with its result, as the engine stores it; not done gives back; unknown holds."""
     post.lapse("a")
     found = post.run(actions={"charge": probe})
     decided = {name: found[name] for name in ("completed", "released", "newlyHeld") if found[name]}

@@ -17,7 +17,7 @@ from lambda_once.operations.cursors import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.testing import FakeClock, lambda_context
-from tests.engine import tables
+from tests.kit import tables
 from tests.operations import crowd as crowds
 from tests.operations.crowd import OVERDUE, SHARDS, Crowd, overdue_token
 from tests.operations.watch import Lines, Post

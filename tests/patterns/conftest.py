@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from tests.engine import tables
+from tests.kit import tables
 
 ENGINES = ["moto", pytest.param("engine", marks=pytest.mark.engine)]
 

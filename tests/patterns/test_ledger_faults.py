@@ -18,7 +18,7 @@ from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import NAMES, SKEW, layout_for
 from lambda_once.testing import FakeClock
-from tests.engine import tables
+from tests.kit import tables
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 

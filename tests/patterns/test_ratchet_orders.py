@@ -22,7 +22,7 @@ from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ratchet import Attempt, Ratchet, Stale, Written
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.testing import FakeClock
-from tests.engine import tables
+from tests.kit import tables
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import FaultyClient, by_seed
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.testing import FakeClock
-from tests.engine import tables
+from tests.kit import tables
 from tests.patterns.conftest import Ground
 
 MS = 1_795_169_520_000

@@ -18,8 +18,8 @@ from lambda_once.patterns.ratchet import Ratchet, Written
 from lambda_once.patterns.unique import Stored, Unique
 from lambda_once.stores import origin
 from lambda_once.testing import FakeClock
-from tests.engine import strangers
 from tests.faults.test_bad_endpoint import PAGES
+from tests.kit import strangers
 
 KEY = {"pk": "5"}
 DAY = timedelta(days=1)

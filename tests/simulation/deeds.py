@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from lambda_once.engine.attempt import Attempt
 from lambda_once.errors import Fenced, Held, InProgress, ResultUnavailable
 from lambda_once.observability.details import Details, Happening
-from lambda_once.runner.attempt import Attempt
 from tests.simulation.baton import Sandbox, running
 from tests.simulation.ledger import MARGIN_MS, Ledger, Tenure, canonical, milliseconds, state
 from tests.simulation.trees import Item

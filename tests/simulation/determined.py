@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from lambda_once.core import results
+from lambda_once.engine import attempt, pipeline, retry
 from lambda_once.observability import logs, metrics
-from lambda_once.runner import attempt, pipeline, retry
 from lambda_once.stores import batches, wire
 from tests.simulation import baton
 

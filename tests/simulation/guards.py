@@ -12,11 +12,13 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Complete, End, Hold, Onlooker, Release, made_by, stored_form
-from lambda_once.runner import admission, probing, settlement
-from lambda_once.runner.admission import Admissions
-from lambda_once.runner.attempt import Attempt
-from lambda_once.runner.invocation import current_invocation
-from lambda_once.runner.settlement import Settlement
+from lambda_once.engine import acquire as admission
+from lambda_once.engine import finish as settlement
+from lambda_once.engine import probe as probing
+from lambda_once.engine.acquire import Admissions
+from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.finish import Settlement
+from lambda_once.engine.invocation import current_invocation
 from lambda_once.stores import batches, dynamodb, requests, singles, statements
 from lambda_once.stores.contract import Acquired, Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore

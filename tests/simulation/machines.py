@@ -1,4 +1,4 @@
-"""Machines with the package on them: its real faces and stores, on a simulated client and clock."""
+"""Machines with the package on them: its real decorators and stores, on a simulated client and clock."""
 
 from __future__ import annotations
 

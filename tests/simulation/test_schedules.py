@@ -72,7 +72,7 @@ def test_the_schedules_meet_what_they_are_for() -> None:
 
 
 def test_scenarios_differ() -> None:
-    """All faces and policies come up, alone and beside each other."""
+    """All decorators and policies come up, alone and beside each other."""
     found = [scenario(seed) for seed in range(500)]
     assert {one.face for one in found} == {"event", "sqs", "fifo"}
     assert {rule for one in found for rule in one.on_lapse} == {"take_over", "hold", "probe"}

@@ -10,10 +10,10 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Extend, Hold
+from lambda_once.engine import acquire as admission
+from lambda_once.engine.acquire import Admissions
+from lambda_once.engine.finish import Settlement
 from lambda_once.operations import settling
-from lambda_once.runner import admission
-from lambda_once.runner.admission import Admissions
-from lambda_once.runner.settlement import Settlement
 from lambda_once.stores import requests, statements
 from tests.simulation import engine
 from tests.simulation.guards import (

@@ -21,7 +21,7 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import FakeClock
-from tests.engine import tables
+from tests.kit import tables
 
 from .conftest import NOW, Deployed, StoppedClock, Template
 from .test_alarms import PROTECTED

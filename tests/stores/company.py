@@ -19,7 +19,7 @@ numbers = itertools.count()
 
 class InCompany:
     """
-    Sends a companion along with whatever is asked of *store*, and asks again as the runner does.
+    Sends a companion along with whatever is asked of *store*, and asks again as the engine does.
 
     A companion always gets what it wants: one that fails takes none of the others down, nor do they it.
     """

@@ -11,7 +11,7 @@ from moto import mock_aws
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import create_table
-from tests.engine import tables
+from tests.kit import tables
 from tests.stores.company import InCompany
 from tests.stores.line import Line
 from tests.stores.wire import Wire

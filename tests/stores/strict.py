@@ -10,7 +10,7 @@ from lambda_once.core.record import Record
 from lambda_once.stores.contract import Store
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
-from tests.engine.test_strict_engine import token_table
+from tests.kit.test_strict_engine import token_table
 from tests.simulation.engine import StrictEngine, client_error
 from tests.stores.world import Item
 

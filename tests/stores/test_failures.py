@@ -17,7 +17,7 @@ from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.wire import LONGEST_PAUSE, TRIES
 from lambda_once.testing import create_table
-from tests.engine import tables
+from tests.kit import tables
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 from moto.core.botocore_stubber import MockRawResponse
 from moto.core.models import botocore_stubber
 
-from tests.engine import tables
+from tests.kit import tables
 
 Forward = Callable[[], AWSResponse]
 Fate = Callable[[AWSPreparedRequest, Forward], AWSResponse]

@@ -111,7 +111,7 @@ class World:
         delivery: str | None = None,
         presented: Presented | None = None,
     ) -> Acquire:
-        """A wish as the runner makes it under *rule*; *seen* makes it one for exactly that row."""
+        """A wish as the engine makes it under *rule*; *seen* makes it one for exactly that row."""
         mortal = rule is OnLapse.TAKE_OVER
         lease = self.ends()
         return Acquire(
@@ -145,7 +145,7 @@ class World:
         token: str | None = None,
         write: str | None = None,
     ) -> Finish:
-        """A write as the runner makes it under take_over; *write* is its id, else it gets a fresh one."""
+        """A write as the engine makes it under take_over; *write* is its id, else it gets a fresh one."""
         now = self.clock.now()
         match change:
             case Extend(lease):

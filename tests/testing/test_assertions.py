@@ -27,8 +27,8 @@ from lambda_once.testing import (
     using,
 )
 from lambda_once.testing.rows import deadline
-from tests.engine import tables
-from tests.faces.rig import FrailStore
+from tests.decorators.rig import FrailStore
+from tests.kit import tables
 
 
 class Declined(Exception):

@@ -23,8 +23,8 @@ from lambda_once.testing import (
     sqs_event,
     using,
 )
-from tests.engine import tables
-from tests.faces.grounds import Ground, Memory, Table
+from tests.decorators.grounds import Ground, Memory, Table
+from tests.kit import tables
 
 STEPS: list[Step] = ["acquire", "work", "complete"]
 LEFT_IN = {"acquire": State.IN_PROGRESS, "work": State.IN_PROGRESS, "complete": State.COMPLETE}

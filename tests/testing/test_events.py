@@ -8,7 +8,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import ALBEvent, LambdaFunctionUrlEvent, S3Event
 
 from lambda_once import Once
-from lambda_once.events.api_gateway import Kind, kind_of, request_of
+from lambda_once.sources.api_gateway import Kind, kind_of, request_of
 from lambda_once.testing import (
     alb_event,
     api_event,

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from lambda_once import MemoryStore, Once
-from lambda_once.faces.host import Host
+from lambda_once.decorators.runtime import Host
 from lambda_once.testing import FakeClock, lambda_context, using
 from lambda_once.testing.staging import staged
 from tests.docs.pages import ROOT, blocks

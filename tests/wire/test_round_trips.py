@@ -10,8 +10,17 @@ import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
 from lambda_once import HOLD, STORE, Once
-from tests.events.samples import batch, eventbridge, fifo_record, http, rest, s3_record, sns_event, sqs_record
 from tests.faults.tables import Layers
+from tests.sources.samples import (
+    batch,
+    eventbridge,
+    fifo_record,
+    http,
+    rest,
+    s3_record,
+    sns_event,
+    sqs_record,
+)
 
 RESULT = {"statusCode": 200, "body": "{}"}
 Face = Callable[[Once, Layers, dict[str, Any]], Callable[[], Any]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.canonical import written
-from lambda_once.faces.comparing import Comparison, Part, Verdict
+from lambda_once.explain.comparison import Comparison, Part, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from lambda_once.faces.explaining import Explanation
+    from lambda_once.explain.explanation import Explanation
 
 BOUND = 2048
 """Characters of a text that are shown without --full."""

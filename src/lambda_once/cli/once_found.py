@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.faces.handlers import Explainer
-from lambda_once.faces.route import Route
+from lambda_once.decorators.handlers import Explainer
+from lambda_once.integrations.event_handler import Route
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from lambda_once.faces.explaining import Explanation
+    from lambda_once.explain.explanation import Explanation
 
 Explain = Callable[[Any], "list[Explanation]"]
 

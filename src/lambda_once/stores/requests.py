@@ -261,7 +261,7 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
 
 def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
     """Return the part rows of *write*'s result: keyed by attempt and write, and outliving the row."""
-    assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the runner alone)
+    assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the engine alone)
     ttl = number(write.ttl + PART_MARGIN)
     return [
         {

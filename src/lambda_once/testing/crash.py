@@ -12,8 +12,8 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
-from lambda_once.runner.engine import Engine
-from lambda_once.runner.settlement import Ending, Settlement
+from lambda_once.engine.engine import Engine
+from lambda_once.engine.finish import Ending, Settlement
 from lambda_once.stores.contract import Won, Written
 from lambda_once.testing.staging import staged
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.record import Record, State
     from lambda_once.core.writes import Acquire, Finish
+    from lambda_once.engine.attempt import Attempt
     from lambda_once.observability.powertools import Reporter
-    from lambda_once.runner.attempt import Attempt
     from lambda_once.stores.contract import Acquired, Finished, Store, Unfinished
 
 Step = Literal["acquire", "work", "complete"]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.values import replace
-from lambda_once.faces.host import Host, Stage
+from lambda_once.decorators.runtime import Host, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

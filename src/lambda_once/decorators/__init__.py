@@ -1,0 +1,1 @@
+"""What `Once` offers: each decorator turns its events into calls of the engine."""

@@ -1,0 +1,185 @@
+"""`once.function`, `once.begin` and `once.run`: work that no event brings."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.signatures import evaluated, signature_of, title
+from lambda_once.core.typed import codec_for
+from lambda_once.decorators.event import dressed
+from lambda_once.decorators.handlers import explained_by
+from lambda_once.decorators.identify import Given, Protection, name_of, result_type
+from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
+from lambda_once.engine.attempt import Attempt, working
+from lambda_once.engine.replay import Replayed
+from lambda_once.engine.waiting import uncancelled
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.payload import payload_of
+from lambda_once.sources.unit import Unit, itself
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+    from lambda_once.decorators.options import Settings
+    from lambda_once.decorators.runtime import Host
+    from lambda_once.engine.call import Call
+    from lambda_once.explain.explanation import Explanation
+
+
+def protected_function(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return *function*, plain or async, so that it takes effect once for each key of its arguments."""
+    _check(function, settings)
+    plan = settings.plan(codec_for(result_type(function, settings)))
+    protection = Protection(host, settings, plan, name_of(function))
+    bind = functools.partial(_unit, signature_of(function), is_method(function))
+
+    def explain(given: Any) -> list[Explanation]:
+        from lambda_once.explain.explanation import of_call
+
+        return of_call(protection, bind, given, method=is_method(function))
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def protected_async(*args: Any, **kwargs: Any) -> Any:
+            with host.invocation() as invocation:
+                unit, bound = bind(args, kwargs)
+                call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
+                outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
+                return dressed(settings, outcome)
+
+        return explained_by(protected_async, explain)
+
+    @functools.wraps(function)
+    def protected(*args: Any, **kwargs: Any) -> Any:
+        with host.invocation() as invocation:
+            unit, bound = bind(args, kwargs)
+            call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
+            return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
+
+    return explained_by(protected, explain)
+
+
+def is_method(function: Callable[..., Any]) -> bool:
+    """Tell whether *function* is written to be a method: its first parameter is self or cls."""
+    return is_self(next(iter(signature_of(function).parameters), None))
+
+
+def _check(function: Callable[..., Any], settings: Settings) -> None:
+    check_named(function, settings.name)
+    check_not_generator(function)
+    check_of_call(settings, function)
+    if is_method(function) and settings.key is None and settings.scope is None:
+        raise Misconfigured(
+            f"{title(function)} is a method, and its object does not count for the key: "
+            "the objects of two tenants would share tokens. Pass key= or scope="
+        )
+
+
+def _unit(
+    signature: inspect.Signature,
+    method: bool,  # noqa: FBT001
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Unit, tuple[object, ...]]:
+    """Return the unit of a call, and its arguments in the order of the parameters."""
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    named = dict(bound.arguments)
+    if method:
+        named.pop(next(iter(named)))
+    payload = {name: payload_of(value) for name, value in named.items()}
+    return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
+
+
+_OF_ATTEMPT: Final = frozenset(
+    {
+        *("acomplete", "aextend", "atransact", "complete", "created", "downstream_key", "extend"),
+        *("fence", "id", "lease", "replayed", "result", "token", "transact"),
+    }
+)
+"""What an attempt or a replayed outcome has, and the context manager has not."""
+
+
+class Begun:
+    """
+    The explicit form: a context manager, plain or async, around work of one key.
+
+    Inside of it an `Attempt`, or where the work was done before, its `Replayed` outcome. Leaving cleanly
+    without ``complete`` completes the token with None; an exception leaves by ``on_error``.
+    """
+
+    def __init__(self, host: Host, protection: Protection, unit: Unit) -> None:
+        self._host = host
+        self._protection = protection
+        self._unit = unit
+        self._stack = ExitStack()
+        self._inside: Attempt | Replayed
+
+    def __enter__(self) -> Attempt | Replayed:
+        with ExitStack() as stack:
+            self._enter(self._host.engine.start(self._call(stack)), stack)
+        return self._inside
+
+    async def __aenter__(self) -> Attempt | Replayed:
+        with ExitStack() as stack:
+            self._enter(await self._host.engine.start_async(self._call(stack)), stack)
+        return self._inside
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if isinstance(self._inside, Attempt):
+                self._host.engine.left(self._inside, error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if isinstance(self._inside, Attempt):
+                engine, attempt = self._host.engine, self._inside
+                await uncancelled(engine.settlement.off_loop(attempt, engine.left, attempt, error))
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _OF_ATTEMPT:
+                raise Misconfigured(
+                    f"once.begin(...).{name}: the attempt is what `with once.begin(...) as attempt:` gives"
+                )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+
+    def _call(self, stack: ExitStack) -> Call:
+        return self._protection.call(self._unit, stack.enter_context(self._host.invocation()))
+
+    def _enter(self, entered: Attempt | Replayed, stack: ExitStack) -> None:
+        if isinstance(entered, Attempt):
+            stack.enter_context(working(entered))
+        self._inside = entered
+        self._stack = stack.pop_all()
+
+
+def begun(
+    host: Host, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
+) -> Begun:
+    """Return the explicit form; *caller* is the frame that asks for it, and gives it its default name."""
+    name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
+    returns: object = Any
+    if settings.returns is not None:
+        returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
+    plan = settings.plan(codec_for(returns))
+    return Begun(host, Protection(host, settings, plan, name), unit_of_key(key, scope, payload))
+
+
+def unit_of_key(key: object, scope: object, payload: object) -> Unit:
+    """Return the unit of the explicit form, whose key and scope are values."""
+    return Unit(
+        payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
+    )

@@ -1,0 +1,189 @@
+"""`once.api_gateway`: HTTP requests of API Gateway, Function URLs and load balancers, as whole events."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from lambda_once.core.keys import select, select_from
+from lambda_once.core.typed import codec_for
+from lambda_once.core.values import replace, value
+from lambda_once.decorators.event import dressed
+from lambda_once.decorators.handlers import called, executed, explained_by, handler_like, with_context
+from lambda_once.decorators.identify import Protection, name_of
+from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
+from lambda_once.decorators.validation import check_of_one
+from lambda_once.engine.replay import Replayed
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.observability.details import Happening
+from lambda_once.policies import ErrorResponse
+from lambda_once.sources import api_gateway as source
+from lambda_once.sources.caller import NOBODY, caller_of, given
+from lambda_once.sources.header_key import header_key
+from lambda_once.sources.problem import problem_for
+from lambda_once.sources.response import replayed, respond, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+    from lambda_once.core.keys import Selector
+    from lambda_once.core.typed import Codec
+    from lambda_once.decorators.options import Settings
+    from lambda_once.decorators.runtime import Host
+    from lambda_once.engine.call import Call
+    from lambda_once.engine.invocation import Invocation
+    from lambda_once.explain.explanation import Explanation
+    from lambda_once.sources.api_gateway import Kind, Request
+    from lambda_once.sources.caller import Caller
+    from lambda_once.sources.problem import Problem
+    from lambda_once.sources.unit import Unit
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing (RFC 9110, 9.2.1): they are not protected unless ``methods=`` names them."""
+STORED_BELOW = 400
+_UNSCOPED = (
+    "nothing in this request names its user, or only an application does (API key, certificate, cookie): "
+    "users who send the same key or content share a response; use an authorizer or caller=, "
+    "or caller=False where that is meant"
+)
+
+
+@value
+class Read:
+    """A request as a unit: what came of its key and of its caller."""
+
+    unit: Unit
+    keep: timedelta
+    """How long its outcome is kept by default."""
+    caller: Caller
+
+
+class HttpProtection:
+    """
+    What the handler and the route have in common: which requests are protected, and by which call.
+
+    *error_in* returns the error that a value of the work stands for; by default it goes by the HTTP status.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        settings: Settings,
+        default_name: str,
+        error_in: Callable[[Any], BaseException | None] | None = None,
+        codec: Codec | None = None,
+    ) -> None:
+        self._settings = settings
+        self._error_in = error_in
+        self._codec = codec_for(Any) if codec is None else codec
+        self._host = host
+        self._default_name = default_name
+        self._protections: dict[tuple[Kind, timedelta], Protection] = {}
+
+    @property
+    def caller_selector(self) -> Selector | Literal[False]:
+        """What ``caller=`` names callers by; None: the rules of `sources.caller`."""
+        return self._settings.caller
+
+    def covers(self, method: str) -> bool:
+        methods = self._settings.methods
+        return method not in SAFE if methods is None else method in methods
+
+    def call(self, event: Mapping[str, Any], kind: Kind, invocation: Invocation) -> Call | None:
+        """
+        Return the call of *event*; None: it has no key, and ``without_key="run"`` lets it run.
+
+        Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
+        """
+        try:
+            found = self.read(event, kind, invocation.request_id)
+        except OnceError as error:
+            self.of_kind(kind).refused(error, invocation, invocation.request_id)
+            raise
+        if found is None:
+            return None
+        protection = self.of_kind(kind, found.keep)
+        if found.caller.is_unscoped:
+            self._host.warn_once(Happening.UNSCOPED, _UNSCOPED, protection.name)
+        return protection.call(found.unit, invocation, arguments=(event,))
+
+    def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:
+        """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
+        request = source.request_of(event, kind)
+        key = header_key(request) if self._settings.key is None else None
+        hashed = self._settings.key is None and key is None
+        if hashed and self._settings.without_key == "run":
+            return None
+        if hashed and self._settings.without_key == "reject":
+            raise KeyMissing("the request has no Idempotency-Key header: send one")
+        caller = self._caller(request, event, hashed=hashed)
+        unit = source.unit_of(request, event, request_id, caller)
+        if key is not None:
+            # Every try of a client is a request of its own: its id tells no delivery.
+            unit = replace(unit, key=key, delivery=None)
+        return Read(unit, FOR_HASHED_API if hashed else FOR_API, caller)
+
+    def _caller(self, request: Request, event: Mapping[str, Any], *, hashed: bool) -> Caller:
+        selector = self._settings.caller
+        if selector is None:
+            return caller_of(event, request.headers, hashed=hashed)
+        if selector is False:
+            return NOBODY
+        if isinstance(selector, str):
+            return given(select(selector, source.seen_for_caller(request, event), "caller"))
+        return given(select_from(selector, (event,), {}, "caller"))
+
+    def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Protection:
+        """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""
+        protection = self._protections.get((kind, keep))
+        if protection is None:
+            error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
+            plan = self._settings.plan(self._codec, keep, error_in)
+            protection = Protection(self._host, self._settings, plan, self._default_name)
+            self._protections[kind, keep] = protection
+        return protection
+
+    def _error_by_status(self, kind: Kind, response: object) -> ErrorResponse | None:
+        status = status_of(response, kind)
+        if status < STORED_BELOW or status in self._settings.store_status:
+            return None
+        return ErrorResponse(status, response)
+
+
+def api_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that answers a repeated request with the stored response."""
+    work = with_context(function)
+    check_of_one(settings, "the event")
+    protection = HttpProtection(host, settings, name_of(function))
+
+    def handle(event: Any, context: Any) -> Any:
+        kind = source.kind_of(event)
+        with host.invocation(context) as invocation:
+            if not protection.covers(source.method_of(event)):
+                return called(work, event, context)
+            try:
+                call = protection.call(event, kind, invocation)
+                if call is None:
+                    return called(work, event, context)
+                outcome = executed(host, work, call, event, context)
+            except Misconfigured:
+                raise  # not the client's problem: the function's Errors metric must ring
+            except OnceError as error:
+                return respond(problem_of(settings, error), kind)
+        if isinstance(outcome, Replayed):
+            return replayed(dressed(settings, outcome), kind)
+        return outcome
+
+    def explain(event: Any) -> list[Explanation]:
+        from lambda_once.explain.explanation import of_request
+
+        return of_request(protection, "once.api_gateway", event)
+
+    return explained_by(handler_like(function, handle), explain)
+
+
+def problem_of(settings: Settings, error: OnceError) -> Problem:
+    """Return what the client is told of *error*, as ``problem=`` words it."""
+    problem = problem_for(error)
+    return problem if settings.problem is None else settings.problem(problem)

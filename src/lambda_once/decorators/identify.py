@@ -1,0 +1,197 @@
+"""From a unit of work to the call that protects it: name, token, fingerprint, policies."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lambda_once.core.canonical import NotCanonical, without
+from lambda_once.core.fields import fields_of, printed, selected
+from lambda_once.core.forms import plain
+from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
+from lambda_once.core.signatures import resolved, return_type
+from lambda_once.core.values import value
+from lambda_once.core.writes import new_attempt_id
+from lambda_once.engine.acquire import refusal
+from lambda_once.engine.call import Call
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.observability.details import Details
+from lambda_once.sources.unit import NOTHING, itself
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lambda_once.core.fields import Fields, Printed
+    from lambda_once.decorators.options import Settings
+    from lambda_once.decorators.runtime import Host
+    from lambda_once.engine.call import Plan
+    from lambda_once.engine.invocation import Invocation
+    from lambda_once.sources.unit import Unit
+
+
+class Given(NamedTuple):
+    """The arguments that a callable key or scope gets."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class Identity(NamedTuple):
+    """What tells a unit of work from every other one."""
+
+    token: str
+    fingerprint: str | None = None
+    fields: Fields | None = None
+
+
+@value
+class Protection:
+    """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
+
+    host: Host
+    settings: Settings
+    plan: Plan
+    default_name: str
+    """``module.qualname``, or nothing; the Lambda function's name comes before it."""
+
+    @property
+    def name(self) -> str:
+        return self.settings.name or named(self.default_name)
+
+    def call(
+        self,
+        unit: Unit,
+        invocation: Invocation,
+        given: Given | None = None,
+        *,
+        arguments: tuple[object, ...] = (),
+        redelivered: bool = False,
+        waits_for_own: bool = False,
+    ) -> Call:
+        """
+        Return the call of *unit*. *given* is what callables get, *unit*'s subject where left out.
+
+        Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`; has reported both.
+        """
+        given = Given((unit.subject,), {}) if given is None else given
+        if self.host.disabled:
+            invocation.tally.count("disabled")
+        name = self.name
+        try:
+            identity = self._identity(name, unit, given)
+        except OnceError as error:
+            if not self.host.disabled:
+                self.refused(error, invocation, unit.delivery)
+                raise
+            # Everything runs; and no two pieces of work may share a key for the next system.
+            identity = Identity(f"disabled/{new_attempt_id()}")
+        return Call(
+            name=name,
+            token=identity.token,
+            plan=self.plan,
+            invocation=invocation,
+            fingerprint=identity.fingerprint,
+            fields=identity.fields,
+            presented=unit.presented,
+            delivery=unit.delivery,
+            arguments=arguments,
+            redelivered=redelivered,
+            waits_for_own=waits_for_own,
+        )
+
+    def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
+        """Report that a unit has no token because of *error*; of the developer's own, the class is logged."""
+        cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
+        details = Details(
+            refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
+        )
+        self.host.reporter.report(details, invocation.tally)
+
+    def _identity(self, name: str, unit: Unit, given: Given) -> Identity:
+        payload = without(unit.payload, self.settings.ignore)
+        key, explicit = self.key(unit, payload, given)
+        found = token(self.host.service, name, self.scope(unit, given), key)
+        counted = self.counted(unit, payload) if explicit else None
+        if counted is None:
+            return Identity(found)
+        return Identity(found, counted.fingerprint, fields_of(counted, found))
+
+    def key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
+        """Return the key, and whether it is one that another payload could come with."""
+        selector = self.settings.key
+        if isinstance(selector, str):
+            return select(selector, seen(unit, payload)), True
+        if selector is not None:
+            return select_from(selector, given.args, given.kwargs), True
+        if unit.key is not NOTHING:
+            return unit.key, True
+        if unit.needs_key is not None:
+            raise Misconfigured(unit.needs_key)
+        substance = unit.substance(payload)
+        if is_nothing(substance):
+            raise KeyMissing(
+                "an empty payload is no key: every empty one would be a duplicate of the first; "
+                "name a key with key=, or send something that tells this work from other work"
+            )
+        # Tagged, so that it is digested even where the whole payload is a readable text.
+        return {"payload": substance}, False
+
+    def scope(self, unit: Unit, given: Given) -> object:
+        selector = self.settings.scope
+        if selector is None:
+            return unit.scope or None
+        if isinstance(selector, str):
+            scope = select(selector, seen(unit, unit.envelope), "scope")
+        else:
+            scope = select_from(selector, given.args, given.kwargs, "scope")
+        return (scope, *unit.scope) if unit.scope else scope
+
+    def counted(self, unit: Unit, payload: object) -> Printed | None:
+        """Return what the fingerprint of *unit* is made from; None where there is to be none."""
+        narrowed = self.settings.fingerprint
+        if narrowed is False:
+            return None
+        try:
+            if narrowed is not None:
+                chosen = select(narrowed, seen(unit, payload), "fingerprint", may_have_nulls=True)
+                return selected(chosen, labels_of(narrowed))
+            return self.substance(unit, payload)
+        except NotCanonical:
+            return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
+
+    def substance(self, unit: Unit, payload: object) -> Printed:
+        """Return what is hashed of *payload*, which is *unit*'s without what is ignored."""
+        assembled = unit.substance is not itself or not unit.parsed
+        return printed(unit.substance(payload), payload, assembled=assembled)
+
+
+def seen(unit: Unit, value: object) -> object:
+    """Return what an expression sees of *value*, which is of *unit*. Raises `KeyMissing` for a cycle."""
+    if unit.parsed:
+        return value
+    try:
+        return plain(value)
+    except NotCanonical as error:
+        raise KeyMissing(f"an expression cannot look into the arguments: {error}; use a callable") from None
+
+
+def named(qualified: str) -> str:
+    """Return the default name: two functions of one name in two Lambdas never share tokens by accident."""
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+    return f"{function}.{qualified}" if function else qualified
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return ``module.qualname``; what has no name, such as a partial, has ``name=`` instead."""
+    return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
+
+
+def result_type(function: Callable[..., Any], settings: Settings) -> object:
+    """
+    Return what duplicates of *function* get back: ``returns=``, or its return annotation, or Any.
+
+    Raises `Misconfigured` where that cannot be resolved.
+    """
+    if settings.returns is None:
+        return return_type(function)
+    return resolved(settings.returns, function, "returns=")

@@ -1,0 +1,186 @@
+"""What all decorators of one `Once` share: its store, its clock and its engine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.values import value
+from lambda_once.engine.engine import Engine
+from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
+from lambda_once.errors import Misconfigured
+from lambda_once.observability.details import Details, Happening, Tally
+from lambda_once.observability.powertools import Reporter
+from lambda_once.stores.forgetful import ForgetfulStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lambda_once.stores.contract import Store
+
+_YES: Final = ("1", "y", "yes", "t", "true", "on")
+_NO: Final = ("0", "n", "no", "f", "false", "off")
+"""The words that Powertools takes for true and false (`shared.functions.strtobool`)."""
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+@value
+class Stage:
+    """What every `Host` of the process works with while a test runs, unless it was given its own."""
+
+    store: Store | None = None
+    clock: Clock | None = None
+    engine: Callable[[Store, Clock, Reporter], Engine] = Engine
+
+
+class Host:
+    """Makes the engine at first use: nothing is looked up or connected before."""
+
+    stage: ClassVar[Stage | None] = None
+    """Set by `lambda_once.testing` alone. An engine is of one stage: what it remembers ends with it."""
+
+    def __init__(self, table: str | None, client: Any, store: Store | None, reporter: Reporter) -> None:
+        self.reporter = reporter
+        self._clock: Clock | None = None
+        self._table = table
+        self._client = client
+        self._store = store
+        self._engines: dict[bool, Engine] = {}
+        self._stage: Stage | None = None
+        """The stage that the engines were made on."""
+        self._lock = threading.Lock()
+        self._warned: set[Happening] = set()
+
+    @property
+    def service(self) -> str:
+        return self.reporter.service
+
+    @property
+    def clock(self) -> Clock:
+        if self._clock is not None:
+            return self._clock
+        stage = Host.stage
+        return _SYSTEM_CLOCK if stage is None or stage.clock is None else stage.clock
+
+    @clock.setter
+    def clock(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def disabled(self) -> bool:
+        """
+        Whether LAMBDA_ONCE_DISABLED says that everything runs and nothing is stored.
+
+        Raises `Misconfigured` for a word that is neither yes nor no.
+        """
+        word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
+        if word and word not in _YES and word not in _NO:
+            raise Misconfigured(
+                f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
+            )
+        return word in _YES
+
+    @property
+    def engine(self) -> Engine:
+        try:
+            return self._engine()
+        except Misconfigured as error:
+            self._report(error)
+            raise
+
+    def _engine(self) -> Engine:
+        disabled = self.disabled
+        with self._lock:
+            if self._stage is not Host.stage:
+                self._stage, self._engines = Host.stage, {}
+            if disabled not in self._engines:
+                self._engines[disabled] = self._new_engine(disabled=disabled)
+            return self._engines[disabled]
+
+    @contextmanager
+    def invocation(self, context: object = None) -> Iterator[Invocation]:
+        """
+        Give everything in the block the remaining time of *context*, and one set of counts.
+
+        Inside of another invocation with the same context the outer one goes on: the metrics are
+        flushed once, at its end.
+        """
+        outer = current_invocation()
+        inside = outer is not None and (context is None or context is outer.context)
+        if outer is not None and inside and outer.owner is self:
+            yield outer
+            return
+        invocation = (
+            outer.of(self) if outer is not None and inside else invocation_of(context, self.clock, self)
+        )
+        if not invocation.known:
+            self.warn_once(
+                Happening.NO_LAMBDA_CONTEXT,
+                "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
+            )
+        before = set_invocation(invocation)
+        try:
+            yield invocation
+        finally:
+            set_invocation(before)
+            self.reporter.flush(invocation.tally)
+            invocation.tally.raise_interruption()
+
+    @contextmanager
+    def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
+        """Work with *store* and *clock* in the block, and as before after it: for tests."""
+        before = self._store, self._clock, self._engines, self._stage
+        self._store = self._store if store is None else store
+        self._clock = self._clock if clock is None else clock
+        self._engines = {}
+        try:
+            yield
+        finally:
+            self._store, self._clock, self._engines, self._stage = before
+
+    def _report(self, error: Misconfigured) -> None:
+        invocation = current_invocation()
+        details = Details(Happening.MISCONFIGURED, error=type(error).__name__, reason=str(error))
+        self.reporter.report(details, Tally() if invocation is None else invocation.tally)
+
+    def warn_once(self, happening: Happening, reason: str, name: str | None = None) -> None:
+        """Log *reason* the first time that it is *happening* in this environment."""
+        if happening not in self._warned:
+            self._warned.add(happening)
+            self.reporter.log(Details(happening, name=name, reason=reason))
+
+    def _new_engine(self, *, disabled: bool) -> Engine:
+        make = Engine if self._stage is None else self._stage.engine
+        if not disabled:
+            if not self.reporter.named:
+                self.warn_once(
+                    Happening.NO_SERVICE,
+                    "tokens begin with service_undefined: set POWERTOOLS_SERVICE_NAME, or pass service=",
+                )
+            return make(self._real_store(), self.clock, self.reporter)
+        reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
+        self.reporter.log(Details(Happening.DISABLED, reason=reason))
+        return make(ForgetfulStore(self._real_store), self.clock, self.reporter)
+
+    def _real_store(self) -> Store:
+        if self._store is not None:
+            return self._store
+        if self._stage is not None and self._stage.store is not None:
+            return self._stage.store
+        from lambda_once.stores.dynamodb import DynamoDBStore
+        from lambda_once.stores.rows import configured_shards
+
+        table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
+        if not table:
+            raise Misconfigured(
+                "no token table is named: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
+                "or Once(store=MemoryStore()) for a first try"
+            )
+        return DynamoDBStore(table, self._client, configured_shards(), self._told)
+
+    def _told(self, reason: str) -> None:
+        self.reporter.log(Details(Happening.BATCH_DENIED, reason=reason))

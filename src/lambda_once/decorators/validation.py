@@ -1,0 +1,229 @@
+"""
+Mistakes that are found when a decorator is made or applied, before the first event comes.
+
+Each is `Misconfigured`, and its message names the function or the option, and what to do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.signatures import accepts, is_async, signature_of, title
+from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lambda_once.decorators.options import Settings
+
+_CONTEXT: Final = ("context", "lambda_context")
+"""Names of a parameter that gets the context although it has a default; the second is Powertools' own."""
+_EXAMPLE: Final = 'key="orderId"'
+_STORE_METHODS: Final = ("acquire", "finish", "read", "chunks", "transact")
+
+
+# -- what is given to Once
+
+
+def check_parts(*, table: object, client: object, store: object, service: object, **reported: object) -> None:
+    """Check what `Once` is made of; *reported* are metrics, logger and tracer. Raises `Misconfigured`."""
+    for name, text in (("table", table), ("service", service)):
+        if text is not None and not isinstance(text, str):
+            raise Misconfigured(f"{name}= must be a name, a str, not a {type(text).__name__}")
+    for name, part in {"client": client, "store": store, **reported}.items():
+        if isinstance(part, type):
+            raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
+    if hasattr(getattr(client, "meta", None), "client"):
+        raise Misconfigured(
+            'client= is a boto3 resource: pass a client, boto3.client("dynamodb") or resource.meta.client'
+        )
+    if client is not None and not callable(getattr(client, "update_item", None)):
+        raise Misconfigured(
+            f'client= is a {type(client).__name__}, not a DynamoDB client: pass boto3.client("dynamodb")'
+        )
+    lacking = [name for name in _STORE_METHODS if not callable(getattr(store, name, None))]
+    if store is not None and lacking:
+        raise Misconfigured(
+            f"store= is a {type(store).__name__} without {', '.join(lacking)}: "
+            "pass MemoryStore(), or what has the methods of lambda_once.stores.contract.Store"
+        )
+
+
+def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
+    """Return *hooks* as a tuple. Raises `Misconfigured` for what is no list of functions of one Details."""
+    if not isinstance(hooks, list | tuple):
+        named = getattr(hooks, "__name__", "…")
+        raise Misconfigured(f"hooks= must be a list of functions: hooks=[{named}]")
+    for hook in hooks:
+        if not callable(hook):
+            raise Misconfigured(f"hooks= has {hook!r}, which is not a function of one Details")
+        if is_async(hook):
+            raise Misconfigured(f"hook {title(hook)} is async, and would not be awaited: pass a plain def")
+        if not accepts(hook, object()):
+            raise Misconfigured(f"hook {title(hook)} must accept one argument, the Details")
+    return tuple(hooks)
+
+
+# -- what is decorated
+
+
+def check_decorated(decorator: str, function: object, name: str | None) -> None:
+    """Check that *decorator* can be applied to *function*; *name* is ``name=``. Raises `Misconfigured`."""
+    if isinstance(function, staticmethod | classmethod):
+        outer = f"@{type(function).__name__}"
+        raise Misconfigured(f"put {outer} above @{decorator}, not below: {title(function.__func__)}")
+    if not callable(function):
+        example = (
+            f"{decorator}(key={function!r})" if isinstance(function, str) else f"{decorator}({_EXAMPLE})"
+        )
+        raise Misconfigured(f"{decorator} takes its options by name, such as {example}; got {function!r}")
+    if isinstance(function, type):
+        raise Misconfigured(f"{decorator} decorates functions, and {title(function)} is a class")
+    if hasattr(function, "__once__"):
+        raise Misconfigured(
+            f"{title(function)} is protected already: remove one of its decorators. "
+            "The inner one would meet the token of the outer one, and nothing would ever run"
+        )
+    check_named(function, name)
+
+
+def check_named(function: object, name: str | None) -> None:
+    """Check that there is a name for tokens: *name*, or the function's own. Raises `Misconfigured`."""
+    if name is None and not getattr(function, "__qualname__", None):
+        raise Misconfigured(f"{function!r} has no name of its own: pass name=, or write a def")
+
+
+def check_not_generator(function: Callable[..., Any]) -> None:
+    """Check that to call *function* does its work. Raises `Misconfigured`."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Misconfigured(
+            f"{title(function)} is a generator function: its values cannot be stored and replayed. "
+            "Return a list, or protect the work on each value"
+        )
+
+
+def takes_context(handler: Callable[..., Any]) -> bool:
+    """
+    Tell whether *handler*, a function of an event or a record, is to be given the context too.
+
+    That is so for a second positional parameter that has no default or is named for it. Raises
+    `Misconfigured` for methods, and for parameters that nothing would be given for.
+    """
+    check_not_generator(handler)
+    parameters = _parameters(handler)
+    positional = [
+        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    if positional and is_self(positional[0].name):
+        raise Misconfigured(
+            f"{title(handler)} is a method, and Lambda passes no {positional[0].name}: "
+            "decorate a function of the module, and call the method from it"
+        )
+    if not positional and not variadic:
+        raise Misconfigured(f"{title(handler)} must accept the event or record as its first parameter")
+    for each in (*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)):
+        if each.name in _CONTEXT:
+            raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")
+        if each.default is each.empty:
+            raise Misconfigured(
+                f"{title(handler)} has the parameter {each.name}, which nothing is passed for: "
+                "it is called with the event or record, and the context. Give it a default"
+            )
+    if len(positional) < 2:  # noqa: PLR2004  (the event alone)
+        return variadic
+    return positional[1].default is inspect.Parameter.empty or positional[1].name in _CONTEXT
+
+
+def is_self(name: str | None) -> bool:
+    return name in ("self", "cls")
+
+
+def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of *handler* as it is called: of a wrapper its own, unless it takes anything."""
+    parameters = [*signature_of(handler, follow_wrapped=False).parameters.values()]
+    passes_on = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
+    wrapped = getattr(handler, "__wrapped__", None)
+    return _parameters(wrapped) if passes_on and wrapped is not None else parameters
+
+
+# -- callables among the options
+
+
+def check_of_one(settings: Settings, what: str) -> None:
+    """Check key, scope and probe of a decorator that gives each *what*, such as "the event", alone."""
+    for name in ("key", "scope"):
+        _check_callable(name, getattr(settings, name), [((object(),), {})], what)
+    _check_probe(settings, (object(),), what)
+
+
+def check_of_call(settings: Settings, function: Callable[..., Any]) -> None:
+    """Check key, scope, fingerprint and probe of a decorator that gives them the arguments of *function*."""
+    parameters = [*signature_of(function).parameters.values()]
+    for name in ("key", "scope"):
+        _check_callable(
+            name, getattr(settings, name), _calls(parameters), f"the arguments of {title(function)}"
+        )
+    places = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
+    _check_probe(settings, (object(),) * places, f"the arguments of {title(function)}")
+    names = [each.name for each in parameters]
+    _check_names(settings, names[1:] if names and is_self(names[0]) else names, title(function))
+
+
+def _check_callable(
+    name: str, selector: object, calls: Iterable[tuple[tuple[object, ...], Mapping[str, object]]], what: str
+) -> None:
+    if not callable(selector):
+        return
+    if is_async(selector):
+        raise Misconfigured(f"{name}={title(selector)} is async, and would not be awaited: pass a plain def")
+    if not any(accepts(selector, *args, **kwargs) for args, kwargs in calls):
+        raise Misconfigured(f"{name}={title(selector)} must accept {what}, and nothing else")
+
+
+def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -> None:
+    probe = settings.on_lapse
+    if callable(probe) and not accepts(probe, object(), *arguments):
+        raise Misconfigured(f"the probe on_lapse={title(probe)} must accept a Lapsed, then {what}")
+
+
+def _calls(
+    parameters: list[inspect.Parameter],
+) -> list[tuple[tuple[object, ...], Mapping[str, object]]]:
+    """Return ways to call a function of *parameters*: with all that it takes, or with what it must have."""
+    return [
+        _call(parameters, whole=whole, by_name=by_name)
+        for whole in (True, False)
+        for by_name in (False, True)
+    ]
+
+
+def _call(
+    parameters: list[inspect.Parameter], *, whole: bool, by_name: bool
+) -> tuple[tuple[object, ...], Mapping[str, object]]:
+    args: list[object] = []
+    kwargs: dict[str, object] = {}
+    for each in parameters:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or not (whole or each.default is each.empty):
+            continue
+        named = each.kind is each.KEYWORD_ONLY or (by_name and each.kind is each.POSITIONAL_OR_KEYWORD)
+        if named and not is_self(each.name):
+            kwargs[each.name] = object()
+        else:
+            args.append(object())
+    return tuple(args), kwargs
+
+
+def _check_names(settings: Settings, names: list[str], function: str) -> None:
+    """Check that the expressions of *settings* ask for arguments that there are."""
+    from lambda_once.core.expressions import root_names  # jmespath costs a cold start
+
+    for option in ("key", "scope", "fingerprint"):
+        expression = getattr(settings, option)
+        unknown = sorted(root_names(expression) - set(names)) if isinstance(expression, str) else []
+        if unknown:
+            raise Misconfigured(
+                f"{option}={expression!r}: {function} has no argument {', '.join(unknown)}; "
+                f"its arguments are {', '.join(names) or 'none'}"
+            )

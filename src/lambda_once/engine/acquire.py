@@ -1,0 +1,366 @@
+"""
+How a call gets its token, or the outcome of the attempt that has it.
+
+One conditional write answers new and duplicate alike. What it refused is decided by
+`core.lifecycle.decide`; what every decision leads to stands in `Admissions._resolve`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
+from lambda_once.core.lifecycle import Decision, OnLapse, decide
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
+from lambda_once.engine.attempt import Attempt, call_stack
+from lambda_once.engine.probe import Probing
+from lambda_once.engine.replay import Replayed
+from lambda_once.engine.retry import RESERVE
+from lambda_once.errors import (
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    RetryLater,
+    StoreUnavailable,
+)
+from lambda_once.observability.details import Happening
+from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lambda_once.engine.call import Call
+    from lambda_once.engine.finish import Settlement
+    from lambda_once.engine.replay import Outcomes
+    from lambda_once.engine.story import Story
+    from lambda_once.engine.waiting import Waits
+
+MARGIN = timedelta(seconds=2)
+"""
+What a lease has beyond the invocation's remaining time: clocks of two machines differ, and standard
+sandboxes were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
+"""
+FIRST_POLL = 0.05
+LONGEST_POLL = 1.0
+ROUNDS = 5
+"""How often a row may change under a call before the call counts as in progress."""
+_OWN_STACK = (
+    "is held by the work that asks for it: a recursion, a nested begin, or a function decorated twice; "
+    "give the inner work a key or name of its own"
+)
+
+Admitted = Attempt | Replayed
+Admission = Admitted | OnceError
+
+
+class Admissions:
+    """Gets tokens for calls. Holds nothing of any call."""
+
+    def __init__(self, settlement: Settlement, outcomes: Outcomes, story: Story) -> None:
+        self._settlement = settlement
+        self._outcomes = outcomes
+        self._story = story
+        self._probing = Probing(settlement, outcomes, story)
+        self._store = settlement.store
+        self._clock = settlement.clock
+
+    def admit(self, call: Call, *, may_wait: bool) -> Waits[Admitted]:
+        """Get the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
+        (admission,) = yield from self.admit_all([call], may_wait=may_wait)
+        if isinstance(admission, OnceError):
+            raise admission
+        return admission
+
+    def admit_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
+        """
+        Admit each of *calls*, whose tokens differ; an error answers one of them and no other.
+
+        Where it raises, it has given back what it may have acquired.
+        """
+        remembered = [self._remembered(call) for call in calls]
+        asked = [call for call, known in zip(calls, remembered, strict=True) if known is None]
+        answered = iter((yield from self._asked(asked, may_wait=may_wait)) if asked else ())
+        return [next(answered) if known is None else known for known in remembered]
+
+    def make_ready(self, attempt: Attempt, *, may_wait: bool) -> Waits[Admitted]:
+        """
+        Return what may be started now: *attempt* itself where its lease and the time suffice.
+
+        A lease that is nearly over is extended first; where that is refused, the call is a duplicate
+        of whoever has the token now. Raises `RetryLater`, the token released, where too little time
+        remains to finish anything.
+        """
+        call = attempt.call
+        if self.may_start(attempt):
+            return attempt
+        if call.invocation.deadline.remaining() > RESERVE:
+            try:
+                self._settlement.extend(attempt, self._lease(call, self._clock.now()))
+            except StoreUnavailable:
+                self._settlement.give_back([(call, attempt.id)], told=True)
+                raise
+            except RetryLater:
+                self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
+                return (yield from self.admit(call, may_wait=may_wait))
+            if self.may_start(attempt):  # the answer may have been slow
+                return attempt
+        self._settlement.give_back([(call, attempt.id)], told=True)
+        message = f"too little time remains to start the work of token {call.token}: deliver it again"
+        raise RetryLater(message, token=call.token)
+
+    def may_start(self, attempt: Attempt) -> bool:
+        """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
+        now = self._clock.now()
+        covered = attempt.lease >= now + MARGIN or attempt.unprotected
+        return covered and attempt.call.invocation.deadline.remaining_at(now) > RESERVE
+
+    # ---------------------------------------------------------------- asking the table
+
+    def _remembered(self, call: Call) -> Admission | None:
+        now = self._clock.now()
+        record = self._outcomes.memory.get(call.token, now) if call.plan.cache else None
+        if record is None:
+            return None
+        decision = decide(record, call.request(""), now)
+        if decision is not Decision.REPLAY:
+            return None
+        try:
+            return self._outcomes.replay_or_raise(call, record, decision, remembered=True)
+        except OnceError as error:
+            return self._refused(call, error)
+
+    def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
+        # A single redelivery goes straight to the write that meets rows, too: no trip more if it is settled,
+        # one less if it was released.
+        alone = sum(call.redelivered for call in calls) == 1
+        now = self._clock.now()
+        wishes = [
+            self._wish(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
+            for call in calls
+        ]
+        try:
+            return (yield from self._wished(calls, wishes, may_wait=may_wait))
+        except GeneratorExit:  # cancelled while it waited for somebody else's attempt
+            raise
+        except BaseException:  # nothing has started, and nothing will
+            attempts = [(call, wish.attempt) for call, wish in zip(calls, wishes, strict=True)]
+            self._settlement.give_back(attempts, told=False)
+            raise
+
+    def _wished(
+        self, calls: Sequence[Call], wishes: list[Acquire], *, may_wait: bool
+    ) -> Waits[list[Admission]]:
+        with self._story.segment("once.acquire") as segment:
+            answers = self._store.acquire(wishes, calls[0].invocation.deadline)
+            if len(calls) > 1:
+                self._acquire_known(calls, wishes, answers)
+            segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
+        admissions: list[Admission] = []
+        for call, wish, answer in zip(calls, wishes, answers, strict=True):
+            try:
+                admissions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
+            except OnceError as error:
+                admissions.append(self._refused(call, error))
+        unanswered = [
+            (call, wish.attempt)
+            for call, wish, admission in zip(calls, wishes, admissions, strict=True)
+            if isinstance(admission, StoreUnavailable)
+        ]
+        if unanswered:  # it may have been acquired all the same, and nothing started
+            self._settlement.give_back(unanswered, told=False)
+        self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
+        return admissions
+
+    def _acquire_known(self, calls: Sequence[Call], wishes: list[Acquire], answers: list[Acquired]) -> None:
+        """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
+        free: list[int] = []
+        for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
+            if isinstance(answer, Refused) and self._decide(call, wishes[n], answer.record) is Decision.RUN:
+                take = self._take(call, answer.record)
+                wishes[n] = self._wish(call, wishes[n].attempt, take, self._clock.now())
+                free.append(n)
+        if len(free) > 1:
+            again = self._store.acquire([wishes[n] for n in free], calls[0].invocation.deadline)
+            for n, answer in zip(free, again, strict=True):
+                answers[n] = answer
+
+    def _decide(self, call: Call, wish: Acquire, record: Record | None) -> Decision:
+        return decide(record, call.request(wish.attempt), self._clock.now())
+
+    def _refused(self, call: Call, error: OnceError) -> OnceError:
+        error.token = error.token or call.token
+        differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
+        reason = str(error) if isinstance(error, Misconfigured) else None
+        self._story.of_call(
+            refusal(error), call, error=type(error).__name__, differing=differing, reason=reason
+        )
+        return error
+
+    def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Waits[Admitted]:
+        """Follow the table's answers until there is an attempt, an outcome or an error."""
+        rounds = polls = 0
+        began = self._clock.now()
+        while isinstance(answer, Refused):
+            record = answer.record
+            decision = self._decide(call, wish, record)
+            if record is None or decision in (Decision.RUN, Decision.ASK):
+                rounds += 1
+                if rounds > ROUNDS:
+                    raise self._outlasted(call, record)
+                if record is not None and decision is Decision.ASK:
+                    wish, answer = self._probed(call, wish, record)
+                else:
+                    wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
+                    (answer,) = self._store.acquire([wish], call.invocation.deadline)
+            elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
+                raise self._outcomes.error(call, record, decision, _OWN_STACK)
+            elif (
+                decision is Decision.IN_PROGRESS
+                and may_wait
+                and (left := self._patience(call, record, began)) > 0
+            ):
+                polls += 1
+                yield min(left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
+                answer = Refused(self._store.read(call.token, call.invocation.deadline))
+            else:
+                return self._answer(call, record, decision)
+        match answer:
+            case Won():
+                return self._won(call, wish, answer)
+            case Unanswered(reason, refused=refused):
+                return self._outage(call, wish, reason, refused=refused)
+            case Rejected(wrong):
+                raise wrong
+
+    def _answer(self, call: Call, record: Record, decision: Decision) -> Replayed:
+        if decision is Decision.HELD:
+            self._settlement.pin(call, record)
+        return self._outcomes.replay_or_raise(call, record, decision)
+
+    def _won(self, call: Call, wish: Acquire, won: Won) -> Attempt:
+        lease = wish.lease if won.lease is None else won.lease
+        attempt = Attempt(call, wish.attempt, won.fence, wish.now, lease, self._settlement)
+        self._story.of_attempt(Happening.ACQUIRED, attempt)
+        if won.took_over:
+            self._story.of_attempt(Happening.TAKEN_OVER, attempt)
+        return attempt
+
+    def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Attempt:
+        """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
+        if call.plan.runs_in_outage and not refused:
+            self._story.of_call(
+                Happening.STORE_UNAVAILABLE, call, reason="runs unprotected, as on_store_outage says"
+            )
+            return Attempt(call, wish.attempt, None, wish.now, wish.lease, self._settlement, wish=wish)
+        message = (
+            f"the token table did not answer ({reason}): token {call.token} was not worked, deliver it again"
+        )
+        raise StoreUnavailable(message, token=call.token)
+
+    def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, Acquired]:
+        """Have the probe asked, and acquire exactly the attempt and lease that it was asked about."""
+        if self._probing.settles(call, record):
+            return wish, Refused(self._store.read(call.token, call.invocation.deadline))
+        take = AsSeen(record.attempt, record.expected_completion)
+        wish = self._wish(call, wish.attempt, take, self._clock.now())
+        (answer,) = self._store.acquire([wish], call.invocation.deadline)
+        return wish, answer
+
+    # ---------------------------------------------------------------- parts of these
+
+    def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
+        if call.plan.on_lapse is OnLapse.TAKE_OVER:
+            if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
+                return AsSeen(record.attempt, record.expected_completion)
+            return Unclaimed(take_over=True)
+        if record is not None and record.state is State.RELEASED and not record.expired(self._clock.now()):
+            return AsSeen(record.attempt, None)
+        return Unclaimed(take_over=False)
+
+    def _wish(
+        self,
+        call: Call,
+        attempt: str,
+        take: Unclaimed | AsSeen,
+        now: datetime,
+        *,
+        known: bool = True,
+    ) -> Acquire:
+        lease = self._lease(call, now)
+        # Guarantee 6: what may have to wait for a person never expires.
+        mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
+        return Acquire(
+            token=call.token,
+            attempt=attempt,
+            locked_by=call.invocation.locked_by,
+            now=now,
+            lease=lease,
+            take=take,
+            ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
+            fingerprint=call.fingerprint,
+            delivery=call.delivery,
+            known=known,
+            likely=known or call.redelivered,
+            fields=None if call.fields is None else call.fields.stored,
+            caller=call.mark(attempt),
+        )
+
+    def _lease(self, call: Call, now: datetime) -> datetime:
+        lease = call.invocation.deadline.at + MARGIN if call.plan.lease is None else now + call.plan.lease
+        return to_milliseconds(lease)
+
+    def _patience(self, call: Call, record: Record, began: datetime) -> float:
+        """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""
+        remaining = call.invocation.deadline.earlier(RESERVE).remaining()
+        if is_retry_of_own(call, record):
+            return remaining
+        if not call.plan.waits:
+            return 0
+        return min(remaining, Deadline(self._clock, began + call.plan.wait_for).remaining())
+
+    def _outlasted(self, call: Call, record: Record | None) -> OnceError:
+        if record is not None:
+            return self._outcomes.error(call, record, Decision.IN_PROGRESS)
+        return InProgress(
+            f"token {call.token} changes hands too fast: deliver it again later", token=call.token
+        )
+
+
+def is_retry_of_own(call: Call, record: Record) -> bool:
+    """
+    Tell whether *call* is Lambda's own retry of the attempt in *record*, which was killed.
+
+    An asynchronous invocation is tried again under the same request id, twice, and the event is gone then
+    (Lambda developer guide, asynchronous invocation); so it waits for the lease. A row that was created in
+    this very invocation is a sibling's. Under hold there is nothing to wait for.
+    """
+    invocation = call.invocation
+    return (
+        call.waits_for_own
+        and invocation.has_request_id
+        and record.locked_by == invocation.locked_by
+        and record.created < invocation.began
+        and call.plan.on_lapse is not OnLapse.HOLD
+    )
+
+
+def refusal(error: OnceError) -> Happening:
+    """Return what happened to a call that is not worked because of *error*."""
+    match error:
+        case Misconfigured():
+            return Happening.MISCONFIGURED
+        case KeyMissing():
+            return Happening.KEY_MISSING
+        case StoreUnavailable():
+            return Happening.STORE_UNAVAILABLE
+        case RetryLater():
+            return Happening.IN_PROGRESS
+        case KeyReused():
+            return Happening.KEY_REUSED
+        case _:
+            return Happening.REFUSED

@@ -1,0 +1,232 @@
+"""
+Completions of a batch, written together while the next records are at work.
+
+Group commit: whatever ended while the last write was on its way goes out in the next one. A crash can so
+leave lapsed tokens of work that is done, but of no more than one round trip: no record starts while a
+completion is older than a second, or is being tried again. What the table did not take joins a later write,
+at a time of its own (`engine.retry`): it holds up no other completion.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextvars import copy_context
+from typing import TYPE_CHECKING, NamedTuple
+
+from lambda_once.core.clock import Deadline
+from lambda_once.engine.retry import Tries
+from lambda_once.stores.contract import Finished, Unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from lambda_once.engine.finish import Ending, Settlement
+
+    Concluded = Callable[[BaseException | None], object]
+
+MOST = 25
+"""Completions of one write: what one BatchExecuteStatement takes."""
+LINGER = 0.001
+"""Seconds that the first write waits for another one to join it: ten quick records then cost one."""
+OLDEST = 1.0
+"""Seconds that a completion may wait before no further record is started."""
+STALLED = 5.0
+"""Seconds that a record waits to be started: after that no record of the batch is started any more."""
+POLL = 0.05
+"""Seconds between two looks for what has become ready."""
+
+
+class Queued(NamedTuple):
+    """An ending that is not concluded yet."""
+
+    ending: Ending
+    concluded: Concluded
+    tries: Tries
+    parts: int = 0
+    """How many parts of a large result are written."""
+    at: datetime | None = None
+    """When it may be tried again; None: at once."""
+
+    @property
+    def due(self) -> datetime:
+        return self.ending.write.now
+
+
+class Pipeline:
+    """
+    Writes endings in the background, in their order, *expected* of them at most.
+
+    Whoever submits is told what came of it (`Settlement.conclude`): None, or the exception that its caller
+    would get. Everything is written, or given up, when `close` returns: also where a hook raises SystemExit,
+    the store breaks, or no thread can be started.
+    """
+
+    def __init__(self, settlement: Settlement, deadline: Deadline, expected: int) -> None:
+        self._settlement = settlement
+        self._clock = settlement.clock
+        self._deadline = deadline
+        self._expected = expected
+        self._waiting: deque[Queued] = deque()
+        self._on_its_way: list[Queued] = []
+        self._closing = False
+        self._idle = False
+        """Whether the writer waits for something to write."""
+        self._stalled = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, ending: Ending, concluded: Concluded) -> None:
+        """Have *ending* written soon; *concluded* is called from another thread."""
+        with self._changed:
+            self._expected -= 1
+            self._waiting.append(Queued(ending, concluded, Tries(self._clock.now())))
+            self._start_writer()
+            if self._idle or not self._expected:  # else the writer looks by itself: to wake it costs a switch
+                self._changed.notify_all()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether another record may start now."""
+        with self._changed:
+            return self._may_start()
+
+    def wait_until_ready(self) -> bool:
+        """
+        Return True once another record may start: no completion is overdue, none is being tried again.
+
+        False after `STALLED` seconds, and from then on: what has not started should go back.
+        """
+        return self._wait_until(self._may_start)
+
+    def wait_until_written(self) -> bool:
+        """Return True once all that was submitted so far is concluded; False as `wait_until_ready`."""
+        return self._wait_until(lambda: not self._waiting and not self._on_its_way)
+
+    def close(self) -> None:
+        """Write what is left, and return when all of it is concluded."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._write()  # what is left where there was no thread, or where something ended it
+
+    def _wait_until(self, ready: Callable[[], bool]) -> bool:
+        began = self._clock.now()
+        while True:
+            with self._changed:
+                if self._stalled:
+                    return False
+                if ready():
+                    return True
+                if (self._clock.now() - began).total_seconds() >= STALLED:
+                    self._stalled = True
+                    return False
+                if self._thread is not None:
+                    self._changed.wait(POLL)
+                    continue
+            self._send(self._next())
+
+    def _may_start(self) -> bool:
+        unwritten = [*self._on_its_way, *self._waiting]
+        if any(queued.tries.sent for queued in unwritten):
+            return False
+        now = self._clock.now()
+        return all((now - queued.due).total_seconds() <= OLDEST for queued in unwritten)
+
+    # ---------------------------------------------------------------- the writer
+
+    def _start_writer(self) -> None:
+        """Start the thread. Where there can be none, whoever waits for the pipeline does the writing."""
+        if self._thread is not None:
+            return
+        # Its own copy of the context: log keys and the like are the invocation's there, too.
+        thread = threading.Thread(target=copy_context().run, args=(self._write,), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
+            return
+        self._thread = thread
+
+    def _write(self) -> None:
+        self._linger()
+        while group := self._next():
+            self._send(group)
+
+    def _linger(self) -> None:
+        with self._changed:
+            joined = 0
+            while self._expected and not self._closing and len(self._waiting) > joined:
+                joined = len(self._waiting)
+                self._changed.wait(LINGER)
+
+    def _next(self) -> list[Queued]:
+        """Return what goes out next; nothing once all is written and no more will come."""
+        while True:
+            with self._changed:
+                self._on_its_way = []
+                self._changed.notify_all()
+                self._idle = True
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                self._idle = False
+                now = self._clock.now()
+                ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
+                if ready or not self._waiting:
+                    self._on_its_way = ready[:MOST]
+                    for queued in self._on_its_way:
+                        self._waiting.remove(queued)
+                    return self._on_its_way
+                soonest = min(queued.at for queued in self._waiting if queued.at is not None)
+            # In short steps, for another ending may come meanwhile.
+            self._clock.sleep(min((soonest - now).total_seconds(), POLL))
+
+    def _send(self, group: list[Queued]) -> None:
+        """Write *group* together. What was not answered is left for a later write, or is given up."""
+        answers, again = self._answers(group)
+        late = []
+        for queued, answer in zip(group, answers, strict=True):
+            later = self._later(queued, answer) if again and isinstance(answer, Unanswered) else None
+            if later is None:
+                self._conclude(queued, answer)
+            else:
+                late.append(later)
+        with self._changed:
+            self._on_its_way = []
+            self._waiting.extend(late)
+
+    def _answers(self, group: list[Queued]) -> tuple[list[Finished], bool]:
+        """Return the table's answers, and whether what is unanswered may be tried again."""
+        now = self._clock.now()
+        writes = [queued.ending.write_at(now, queued.parts) for queued in group]
+        limit = max((queued.tries.limit(self._deadline) for queued in group), key=lambda limit: limit.at)
+        try:
+            return self._settlement.store.finish(writes, limit), True
+        except Exception as broken:  # noqa: BLE001  (a store that raises has not answered)
+            return [Unanswered(type(broken).__name__)] * len(group), False
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            self._interrupted(interruption, group[0])
+            first = not any(queued.tries.sent for queued in group)
+            return [Unanswered(type(interruption).__name__)] * len(group), first
+
+    def _later(self, queued: Queued, answer: Unanswered) -> Queued | None:
+        """Return *queued* as it is tried again; None where it is given up."""
+        tries, now = queued.tries.one_more(), self._clock.now()
+        pause = tries.pause(queued.ending, self._deadline, now)
+        if pause is None:
+            return None
+        return queued._replace(tries=tries, at=now + pause, parts=max(queued.parts, answer.parts))
+
+    def _conclude(self, queued: Queued, answer: Finished) -> None:
+        error: BaseException | None = None
+        try:
+            self._settlement.conclude(queued.ending, answer)
+        except Exception as found:  # noqa: BLE001  (what its caller gets: the others are concluded too)
+            error = found
+        except BaseException as interruption:  # noqa: BLE001  (as above)
+            self._interrupted(interruption, queued)
+        queued.concluded(error)
+
+    def _interrupted(self, interruption: BaseException, queued: Queued) -> None:
+        queued.ending.attempt.call.invocation.tally.interrupt(interruption)

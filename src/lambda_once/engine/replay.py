@@ -1,0 +1,217 @@
+"""What a duplicate gets: the stored outcome, or the error that says why there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.fields import difference
+from lambda_once.core.lifecycle import Decision
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
+from lambda_once.core.values import value
+from lambda_once.errors import (
+    Held,
+    InProgress,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    OtherCaller,
+    ResultUnavailable,
+    stored_error,
+)
+from lambda_once.observability.details import Happening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from lambda_once.core.clock import Clock
+    from lambda_once.engine.call import Call
+    from lambda_once.engine.story import Story
+    from lambda_once.stores.contract import Store
+
+REMEMBERED = timedelta(minutes=5)
+"""How long an environment answers from memory: so long may it outlive an operator's decision."""
+SOON = 5.0
+"""Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
+
+_NEW_KEY = "use a new key, or let ignore= name what may differ"
+_OTHER_CALLER = (
+    "was acquired with other credentials: use a new key, or name callers by an authorizer or caller="
+)
+
+
+@value
+class Replayed:
+    """What a duplicate gets: the stored result, and the row that keeps it."""
+
+    result: Any
+    record: Record
+
+    @property
+    def replayed(self) -> bool:
+        return True
+
+    @property
+    def token(self) -> str:
+        return self.record.token
+
+    def complete(self, result: Any = None) -> NoReturn:
+        """Raise `Misconfigured`: work that was done before must not be done, let alone completed, again."""
+        del result
+        message = (
+            f"token {self.token} was completed before: return .result where .replayed is true, and do no work"
+        )
+        raise Misconfigured(message, token=self.token)
+
+    async def acomplete(self, result: Any = None) -> NoReturn:
+        """Raise as `complete` does."""
+        self.complete(result)
+
+
+class Memory:
+    """
+    The outcomes of finished work that one environment remembers, the latest used last.
+
+    Each for `REMEMBERED` at most: an operator may have decided otherwise meanwhile. By the wall clock, for
+    a monotonic one stands still while the environment is frozen.
+    """
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[str, tuple[Record, datetime]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, token: str, now: datetime) -> Record | None:
+        with self._lock:
+            found = self._records.get(token)
+            if found is None:
+                return None
+            record, read = found
+            if not read <= now < read + REMEMBERED:  # a clock that was set back knows no age
+                del self._records[token]
+                return None
+            self._records.move_to_end(token)
+            return record
+
+    def put(self, record: Record, size: int, now: datetime) -> None:
+        """Remember *record* where it is complete with a result in the row; keep *size* of them at most."""
+        if size < 1 or record.state is not State.COMPLETE or not isinstance(record.stored, Inline | None):
+            return
+        with self._lock:
+            self._records[record.token] = record, now
+            self._records.move_to_end(record.token)
+            while len(self._records) > size:
+                self._records.popitem(last=False)
+
+
+class Outcomes:
+    """Turns rows into what callers get."""
+
+    def __init__(self, store: Store, clock: Clock, story: Story) -> None:
+        self.memory = Memory()
+        self._store = store
+        self._clock = clock
+        self._story = story
+
+    def replay_or_raise(
+        self, call: Call, record: Record, decision: Decision, *, remembered: bool = False
+    ) -> Replayed:
+        """
+        Return the stored result for REPLAY; raise what every other *decision* means.
+
+        *remembered*: the record is out of `memory`, where it does not become younger by that.
+        """
+        if decision is Decision.REPLAY:
+            return self._replay(call, record, remembered=remembered)
+        raise self.error(call, record, decision)
+
+    def error(self, call: Call, record: Record, decision: Decision, because: str | None = None) -> OnceError:
+        """Return what the caller of a refused *call* is told; *because* says why it is in progress."""
+        now = self._clock.now()
+        at = f"token {call.token}"
+        by = f"attempt {record.attempt} of {record.locked_by}"
+        match decision:
+            case Decision.OTHER_CALLER:
+                kind: Callable[..., OnceError] = OtherCaller
+                message = f"{at} {_OTHER_CALLER}"
+            case Decision.KEY_REUSED:
+                found = difference(record.fields, call.fields)
+                kind = partial(KeyReused, fields=found.named)
+                message = f"{at} stands for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
+            case Decision.RESULT_UNAVAILABLE:
+                kind = ResultUnavailable
+                message = f"{at} is complete, but its result cannot be had; the work is not done again"
+            case Decision.STORED_ERROR if record.error is not None:
+                message = record.error.message
+                named = call.plan.on_error if isinstance(call.plan.on_error, Mapping) else ()
+                kind = partial(stored_error, record.error.kind, named=named)
+            case Decision.HELD:
+                kind = Held
+                message = f"{at} waits for a person: find out whether {by} did its work, then resolve it"
+            case _:
+                kind = InProgress
+                until = stamp(record.expected_completion)
+                message = f"{at} " + (because or f"is in progress: {by} has until {until}; try later")
+        return kind(
+            message,
+            token=call.token,
+            state=record.state.value,
+            locked_by=record.locked_by,
+            created=record.created,
+            expected_completion=record.expected_completion,
+            retry_after=retry_after(record, now) if kind is InProgress else None,
+        )
+
+    def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
+        result = self._result(call, record)
+        if not remembered:
+            self.memory.put(record, call.plan.cache, self._clock.now())
+        self._story.of_record(Happening.REPLAYED, call, record)
+        if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
+            self._story.of_record(
+                Happening.SAME_CONTENT,
+                call,
+                record,
+                reason="equal content in two deliveries: they may be two pieces of work",
+            )
+        return Replayed(result, record)
+
+    def _result(self, call: Call, record: Record) -> Any:
+        text = self._text(call, record)
+        if text is None:
+            raise self.error(call, record, Decision.RESULT_UNAVAILABLE)
+        try:
+            return call.plan.codec.load(text)
+        except ValueError as unreadable:
+            raise self.error(call, record, Decision.RESULT_UNAVAILABLE) from unreadable
+
+    def _text(self, call: Call, record: Record) -> str | None:
+        """Return the JSON of *record*'s result; None where it cannot be had."""
+        try:
+            if isinstance(record.stored, Parts):
+                parts = self._store.chunks(record, call.invocation.deadline)
+                return self._text_of_newer(call, record) if parts is None else unpack_chunks(parts)
+            return unpack(record.stored.data) if isinstance(record.stored, Inline) else "null"
+        except Corrupt:
+            return None
+
+    def _text_of_newer(self, call: Call, record: Record) -> str | None:
+        """Read the row once more where a part is missing: a successor's result may stand there by now."""
+        newer = self._store.read(call.token, call.invocation.deadline)
+        if newer is None or newer.state is not State.COMPLETE or newer.attempt == record.attempt:
+            return None
+        if not isinstance(newer.stored, Parts):
+            return self._text(call, newer)
+        parts = self._store.chunks(newer, call.invocation.deadline)
+        return None if parts is None else unpack_chunks(parts)
+
+
+def retry_after(record: Record, now: datetime) -> float:
+    """Return in how many seconds it makes sense to ask again: when the lease ends, or soon."""
+    return min(max((record.expected_completion - now).total_seconds(), 1.0), SOON)

@@ -1,0 +1,1 @@
+"""Why two events are, or are not, the same unit of work."""

@@ -1,0 +1,296 @@
+"""
+What a handler would make of an event: key, scope, what is hashed, and the token.
+
+Nothing runs and nothing is stored; no table is needed. Each face hands in its own parts, so that what is told
+here is what `Protection` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.canonical import without
+from lambda_once.core.forms import opened, plain
+from lambda_once.core.keys import token
+from lambda_once.core.values import replace, value
+from lambda_once.decorators.identify import Given
+from lambda_once.errors import Misconfigured, OnceError
+from lambda_once.sources import api_gateway, envelopes, event, sqs
+from lambda_once.sources.caller import Origin
+from lambda_once.sources.header_key import NAME
+from lambda_once.sources.json_text import TooDeep, parse
+from lambda_once.sources.source import source_of
+from lambda_once.sources.unit import NOTHING, Malformed, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.core.fields import Printed
+    from lambda_once.core.record import Presented
+    from lambda_once.decorators.batches import Records
+    from lambda_once.decorators.http import HttpProtection
+    from lambda_once.decorators.identify import Protection
+    from lambda_once.sources.caller import Caller
+
+_EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
+
+
+@value(kw_only=True)
+class Ignored:
+    """A path of ``ignore=``, and at how many places of this payload there is something to leave out."""
+
+    path: str
+    places: int
+
+
+@value(kw_only=True)
+class Explanation:
+    """What one unit of work is, as far as could be told; None for what is not there."""
+
+    face: str
+    source: str
+    service: str
+    name: str
+    delivery: str | None = None
+    payload: str
+    """What `key`, `ignore` and `fingerprint` see, in words."""
+    key_from: str | None = None
+    key: object = None
+    """The selected key; None where the key is a hash."""
+    scope_from: str | None = None
+    scope: object = None
+    caller_from: str | None = None
+    """What named the caller of a request, and what of it joins the token; never a name or a credential."""
+    caller_joins: str | None = None
+    presented: Presented | None = None
+    """What a duplicate must present, too; it shows nothing of itself. None: nothing is compared."""
+    hashed: Printed | None = None
+    """What the key or the fingerprint is the hash of."""
+    hashed_for: str | None = None
+    ignored: tuple[Ignored, ...] = ()
+    fingerprint: str | None = None
+    token: str | None = None
+    problem: str | None = None
+    """What would be raised, and why."""
+    unprotected: str | None = None
+    """Why it would run without a token."""
+
+
+def of_messages(records: Records, face: str, messages: list[sqs.Message]) -> list[Explanation]:
+    """Explain the records of an SQS or SNS event."""
+    return [_message(records, face, message) for message in messages]
+
+
+def of_event(protection: Protection, given: object) -> list[Explanation]:
+    """Explain the units of an EventBridge, S3, direct or Step Functions event."""
+    source = source_of(given).value
+    return [
+        explained(protection, "once.event", source, unit, "the whole event", _EVENT_ID)
+        for unit, _ in event.units(given, None)
+    ]
+
+
+def of_request(protection: HttpProtection, face: str, given: Mapping[str, Any]) -> list[Explanation]:
+    """Explain an HTTP request."""
+    kind, method = api_gateway.kind_of(given), api_gateway.method_of(given)
+    bare = protection.of_kind(kind)
+    source = f"{kind.value}: {method}"
+    body = f"the body of the request, {_shape(given.get('body'))}"
+    if not protection.covers(method):
+        reason = f"{method} is not among the methods that are protected"
+        return [_bare(bare, face, source, body, unprotected=reason)]
+    try:
+        found = protection.read(given, kind, None)
+    except OnceError as error:
+        return [_bare(bare, face, source, body, problem=_told(error))]
+    if found is None:
+        reason = f'the request has no {NAME}, and without_key is "run"'
+        return [_bare(bare, face, source, body, unprotected=reason)]
+    body = f"the body of the request, {_named(found.unit.payload)}"
+    of_kind = protection.of_kind(kind, found.keep)
+    shown = explained(of_kind, face, source, found.unit, body, f"the header {NAME}")
+    return [replace(shown, **_caller(found.caller, protection.caller_selector))]
+
+
+def of_call(
+    protection: Protection, bind: Callable[..., tuple[Unit, object]], given: object, *, method: bool
+) -> list[Explanation]:
+    """
+    Explain a call of a function, given as ``{"args": [...], "kwargs": {...}}``, of a method without self.
+
+    Raises `Misconfigured` where that is something else, or does not fit the function's parameters.
+    """
+    wrong = 'a call is written as {"args": [...], "kwargs": {...}}: one of them or both'
+    if not isinstance(given, dict) or not given or given.keys() - {"args", "kwargs"}:
+        raise Misconfigured(wrong)
+    args, kwargs = given.get("args", []), given.get("kwargs", {})
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        raise Misconfigured(wrong)
+    args = [None, *args] if method else args
+    try:
+        unit, _ = bind(tuple(args), kwargs)
+    except TypeError as error:
+        raise Misconfigured(f"the call does not fit {protection.name}: {error}") from None
+    payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
+    arguments = Given(tuple(args), kwargs)
+    return [explained(protection, "once.function", "a call", unit, payload, "", arguments)]
+
+
+def explained(
+    protection: Protection,
+    face: str,
+    source: str,
+    unit: Unit,
+    payload: str,
+    default: str,
+    given: Given | None = None,
+) -> Explanation:
+    """Explain *unit* as `Protection.call` identifies it; *default* is where the source's own key stands."""
+    settings = protection.settings
+    known: dict[str, Any] = {
+        "delivery": unit.delivery,
+        "key_from": _key_from(settings.key, unit, default),
+        "scope_from": _scope_from(settings.scope, unit),
+        "ignored": tuple(
+            Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
+        ),
+    }
+    given = Given((unit.subject,), {}) if given is None else given
+    counts = without(unit.payload, settings.ignore)
+    try:
+        key, explicit = protection.key(unit, counts, given)
+        known["key"] = plain(key) if explicit else None
+        known["hashed"] = protection.counted(unit, counts) if explicit else protection.substance(unit, counts)
+        known["hashed_for"] = "the fingerprint" if explicit else "the key"
+        known["fingerprint"] = known["hashed"].fingerprint if explicit and known["hashed"] else None
+        scope = protection.scope(unit, given)
+        known["scope"] = plain(scope)
+        known["token"] = token(protection.host.service, protection.name, scope, key)
+    except Exception as error:  # noqa: BLE001  (the user's key or scope may raise anything)
+        known["problem"] = _told(error)
+    return _bare(protection, face, source, payload, **known)
+
+
+def _bare(protection: Protection, face: str, source: str, payload: str, **known: Any) -> Explanation:
+    return Explanation(
+        face=face,
+        source=source,
+        service=protection.host.service,
+        name=protection.name,
+        payload=payload,
+        **known,
+    )
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OnceError):
+        return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: its key, scope or model raised"
+
+
+# ---------------------------------------------------------------- words for what was found
+
+
+def _message(records: Records, face: str, message: sqs.Message) -> Explanation:
+    queue = "" if face == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
+    source = f"Amazon {face.removeprefix('once.').upper()}{queue}"
+    unit = message.unit
+    if isinstance(unit, Malformed):
+        return _bare(records.protection, face, source, "none", delivery=unit.id, problem=unit.message)
+    text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
+    payload = f"the {'Message' if face == 'once.sns' else 'body'}, {_layers(str(text))}"
+    default = _EVENT_ID if message.group is None else "MessageGroupId and MessageDeduplicationId"
+    try:
+        unit = records.subjects.of(unit)
+    except OnceError as error:
+        return _bare(records.protection, face, source, payload, delivery=unit.delivery, problem=_told(error))
+    return explained(records.protection, face, source, unit, payload, default)
+
+
+def _layers(text: str, most: int = envelopes.MOST) -> str:
+    """Say which envelopes of *text*, a message, are opened, and what lies in them."""
+    found = parse(text)
+    if most > 0 and envelopes.is_notification(found):
+        return f"an SNS notification, opened: its Message, {_layers(str(found['Message']), most - 1)}"
+    if envelopes.is_eventbridge(found):
+        return f"an EventBridge event, opened: its detail, {_named(found['detail'])}"
+    return "an S3 notification" if envelopes.is_s3(found) else _named(found)
+
+
+def _shape(body: object) -> str:
+    try:
+        return _named(parse(body) if isinstance(body, str) else body)
+    except TooDeep:
+        return "JSON that is nested too deeply"
+
+
+def _named(found: object) -> str:
+    match found:
+        case None:
+            return "nothing"
+        case str():
+            return "a text that is no JSON object"
+        case bytes():
+            return "bytes"
+        case Mapping():
+            return "a JSON object"
+        case list():
+            return "a JSON list"
+        case _:
+            return "a JSON value"
+
+
+def _key_from(selector: object, unit: Unit, default: str) -> str:
+    if selector is None:
+        return default if unit.key is not NOTHING else "no key=: the hash of what counts"
+    return _selector("key", selector)
+
+
+def _scope_from(selector: object, unit: Unit) -> str | None:
+    parts = [] if selector is None else [_selector("scope", selector)]
+    if unit.scope:
+        parts.append("method, path and, where one joins, caller")
+    return "; ".join(parts) or None
+
+
+_NAMED_BY: Final = {
+    Origin.JWT_AUTHORIZER: "the JWT authorizer: the token's iss and sub",
+    Origin.IAM: "IAM: the principal",
+    Origin.LAMBDA_AUTHORIZER: "the Lambda authorizer: its principalId",
+    Origin.CERTIFICATE: "the client certificate: issuer and subject",
+    Origin.LOAD_BALANCER: "x-amzn-oidc-data: iss, sub and signer",
+    Origin.CLAIMS: "the JWT in Authorization, unverified: iss and sub, client_id or azp",
+    Origin.BASIC: "the user name of Basic authorization",
+    Origin.AUTHORIZATION: "Authorization, whole",
+    Origin.API_KEY: "x-api-key, whole",
+    Origin.COOKIES: "the cookies, all of them",
+}
+
+
+def _caller(caller: Caller, selector: object) -> dict[str, Any]:
+    """Say which rule named *caller*, without a word of what it is."""
+    if selector is False:
+        return {"caller_from": "caller=False: it counts for nothing"}
+    words = _NAMED_BY | ({} if selector is None else {Origin.OPTION: _selector("caller", selector)})
+    joins = [words[name.origin] for name in caller.names]
+    return {
+        "caller_from": "; ".join(words[origin] for origin in caller.origins) or "nothing",
+        "caller_joins": f"SHA-256 of {', and '.join(joins)}" if joins else None,
+        "presented": caller.presented,
+    }
+
+
+def _selector(option: str, selector: object) -> str:
+    if isinstance(selector, str):
+        return f'{option}="{selector}"'
+    return f"{option}= the callable {getattr(selector, '__qualname__', type(selector).__qualname__)}"
+
+
+def _places(found: object, way: list[str]) -> int:
+    found = opened(found)
+    if isinstance(found, list | tuple):
+        return sum(_places(each, way) for each in found)
+    if not isinstance(found, Mapping) or way[0] not in found:
+        return 0
+    return 1 if len(way) == 1 else _places(found[way[0]], way[1:])

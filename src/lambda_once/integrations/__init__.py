@@ -1,0 +1,1 @@
+"""Code for other libraries, imported only when it is asked for."""

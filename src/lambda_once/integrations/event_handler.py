@@ -1,0 +1,352 @@
+"""`once.route`: one route of a Powertools Event Handler, protected by a middleware."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lambda_once.core.results import NotSerialisable
+from lambda_once.core.typed import Codec
+from lambda_once.core.values import value
+from lambda_once.decorators.event import dressed
+from lambda_once.decorators.http import STORED_BELOW, HttpProtection, problem_of
+from lambda_once.engine.replay import Replayed
+from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
+from lambda_once.integrations.event_handler_chain import Watch, is_synchronous, watched, watched_async
+from lambda_once.policies import ErrorResponse
+from lambda_once.sources import api_gateway as source
+from lambda_once.sources.response import REPLAYED
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aws_lambda_powertools.event_handler import Response
+
+    from lambda_once.decorators.options import Settings
+    from lambda_once.decorators.runtime import Host
+    from lambda_once.engine.call import Call
+    from lambda_once.engine.invocation import Invocation
+    from lambda_once.explain.explanation import Explanation
+
+_EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
+
+
+class NotStarted(RetryLater):
+    """A middleware behind `once.route` failed before the route function ran: nothing was done."""
+
+
+@value
+class Ended:
+    """What a request came to behind `once.route`."""
+
+    form: dict[str, Any] | None
+    """Its response as JSON can keep it; None: there is none to be kept."""
+    error: BaseException | None = None
+    """What the policy is asked about; None: the work is done."""
+    response: Any = None
+    """What the caller gets where it is not read back from its form."""
+    raised: BaseException | None = None
+    """What the caller gets instead of a response."""
+
+
+class FormCodec(Codec):
+    """Writes the form of what has ended, and reads forms."""
+
+    def __init__(self) -> None:
+        super().__init__(Any)
+
+    def dump(self, value: Any) -> str:
+        if not isinstance(value, Ended):  # of a probe
+            return super().dump(stored(value) if hasattr(value, "status_code") else value)
+        if value.form is None:
+            raise NotSerialisable("the route function has run, and its middlewares made no response of it")
+        return super().dump(value.form)
+
+
+class Route:
+    """
+    Answers a repeated request of one route by the stored response.
+
+    It answers by the Event Handler's own `Response`, so CORS and other middlewares stay around it. The token
+    goes by what the route function itself raised or returned. Before it ran, what fails releases. After it
+    nothing does: the response that comes is stored, whatever its status, and where an exception comes instead
+    duplicates get `ResultUnavailable`.
+    """
+
+    def __init__(self, host: Host, settings: Settings) -> None:
+        _check(settings)
+        self._host = host
+        self._settings = settings
+        self._protection = HttpProtection(host, settings, "route", lambda ended: ended.error, FormCodec())
+
+    def middleware(self, app: Any, next_middleware: Any = None) -> Any:
+        """Handle a request of ``app.resolve``."""
+        _check_call(next_middleware)
+        watch = Watch()
+        with self._host.invocation(app.lambda_context) as invocation:
+            try:
+                chain, call = self._prepared(app, invocation, lambda: watched(next_middleware, watch))
+                if call is None:
+                    return next_middleware(app)
+                outcome = self._host.engine.execute(call, lambda: self._worked(chain, app, watch))
+            except BaseException as error:  # noqa: BLE001  (raised again below)
+                failure = watch.left_by(error)
+            else:
+                return self._answer(outcome)
+        return self._refused(app, failure)
+
+    async def async_middleware(self, app: Any, next_middleware: Any) -> Any:
+        """Handle a request of ``app.resolve_async``."""
+        watch = Watch()
+        with self._host.invocation(app.lambda_context) as invocation:
+            try:
+                chain, call = self._prepared(app, invocation, lambda: watched_async(next_middleware, watch))
+                if call is None:
+                    return await next_middleware(app)
+                outcome = await self._host.engine.execute_async(
+                    call, lambda: self._worked_async(chain, app, watch)
+                )
+            except BaseException as error:  # noqa: BLE001  (raised again below)
+                failure = watch.left_by(error)
+            else:
+                return self._answer(outcome)
+        return self._refused(app, failure)
+
+    def explain(self, event: Any) -> list[Explanation]:
+        """Tell which token *event* would get, and why; nothing runs and nothing is stored."""
+        from lambda_once.explain.explanation import of_request
+
+        return of_request(self._protection, "once.route", event)
+
+    def misused(self, app: Any, message: str) -> NoReturn:
+        """Report *message* and raise it as `Misconfigured`."""
+        error = Misconfigured(message)
+        with self._host.invocation(app.lambda_context) as invocation:
+            kind = source.kind_of(app.current_event.raw_event)
+            self._protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+        raise error
+
+    def _prepared(
+        self, app: Any, invocation: Invocation, chain: Callable[[], Callable[[Any], Any]]
+    ) -> tuple[Callable[[Any], Any], Call | None]:
+        """Return the chain to be run and the call of the request; None: it is not protected."""
+        event = app.current_event.raw_event
+        kind = source.kind_of(event)
+        try:
+            found = chain()
+        except Misconfigured as error:
+            self._protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+            raise
+        if not self._protection.covers(source.method_of(event)):
+            return found, None
+        return found, self._protection.call(event, kind, invocation)
+
+    # ---------------------------------------------------------------- what the request came to
+
+    def _worked(self, chain: Callable[[Any], Any], app: Any, watch: Watch) -> Ended:
+        try:
+            response = chain(app)
+        except BaseException as error:  # noqa: BLE001  (what it means is for the route function to say)
+            watch.left = error
+        else:
+            return self._by_response(watch, response)
+        return self._by_exception(watch, watch.left)
+
+    async def _worked_async(self, chain: Callable[[Any], Awaitable[Any]], app: Any, watch: Watch) -> Ended:
+        try:
+            response = await chain(app)
+        except BaseException as error:  # noqa: BLE001  (as above)
+            watch.left = error
+        else:
+            return self._by_response(watch, response)
+        return self._by_exception(watch, watch.left)
+
+    def _by_response(self, watch: Watch, answered: Any) -> Ended:
+        """Return what *answered*, which came out of the chain, means to the token."""
+        response = as_response(answered)
+        error: BaseException | None
+        if not watch.started:
+            error = self._error_of(response)
+            if error is not None and error.status >= ErrorResponse.SERVER_ERROR:
+                error = NotStarted("a middleware answered with an error before the route function ran")
+        elif watch.error is None:
+            error = None if watch.response is None else self._error_of(watch.response)
+        elif isinstance(watch.error, _service_error()):
+            error = self._error_of(service_response(watch.error))
+        else:
+            error = watch.error
+        return Ended(_form_of(response), error, response=response)
+
+    def _by_exception(self, watch: Watch, left: BaseException) -> Ended:
+        """Return what *left*, which came out of the chain, means; raise what the function itself raised."""
+        response = service_response(left) if isinstance(left, _service_error()) else None
+        form = None if response is None else _form_of(response)
+        if not watch.started:
+            if response is not None and self._error_of(response) is None:
+                return Ended(form)
+            told = f"a middleware raised {type(left).__name__} before the route function ran"
+            return Ended(form, NotStarted(told), raised=left)
+        if watch.error is None:
+            # It has returned, or is still at work in a thread of a middleware's: no other may do its work.
+            error = None if watch.response is None else self._error_of(watch.response)
+            return Ended(None, error, raised=left)
+        if isinstance(watch.error, _service_error()):
+            error = self._error_of(service_response(watch.error))
+            return Ended(form, error, raised=None if error is None and form is not None else left)
+        raise watch.error
+
+    def _error_of(self, response: Any) -> ErrorResponse | None:
+        status = int(response.status_code)
+        if status < STORED_BELOW or status in self._settings.store_status:
+            return None
+        return ErrorResponse(status, response)
+
+    # ---------------------------------------------------------------- what the client gets
+
+    def _refused(self, app: Any, error: BaseException) -> Any:
+        if not isinstance(error, OnceError) or isinstance(error, Misconfigured):
+            raise error
+        if isinstance(error, StoredError) and _is_handled(app, error):
+            raise error
+        from aws_lambda_powertools.event_handler import Response
+
+        problem = problem_of(self._settings, error)
+        return Response(problem.status, None, json.dumps(problem.body()), headers=problem.headers())
+
+    def _answer(self, outcome: Any) -> Any:
+        if isinstance(outcome, Ended):
+            if outcome.raised is not None:
+                raise outcome.raised
+            return outcome.response
+        if not isinstance(outcome, Replayed):
+            return revived(outcome)
+        response = revived(dressed(self._settings, outcome))
+        response.headers[REPLAYED] = "true"
+        return response
+
+
+class AsyncMiddleware:
+    """
+    `Route.async_middleware`: to `inspect` a coroutine function, which the Event Handler asks for.
+
+    Unlike one it is called before it is awaited, and refuses ``app.resolve``, which would never await it.
+    """
+
+    def __init__(self, route: Route) -> None:
+        function = type(route).async_middleware
+        functools.update_wrapper(self, function)
+        self.__self__ = route
+        # inspect.iscoroutinefunction goes by these, in whatever has them all.
+        self.__code__ = function.__code__
+        self.__defaults__ = function.__defaults__
+        self.__kwdefaults__ = function.__kwdefaults__
+        self.__annotations__: dict[str, Any] = {}
+
+    def __call__(self, app: Any, next_middleware: Any = None) -> Awaitable[Any]:
+        _check_call(next_middleware)
+        if is_synchronous(next_middleware):
+            self.__self__.misused(
+                app,
+                "once.route(async_resolver=True) is for app.resolve_async: leave it out under app.resolve",
+            )
+        return self.__self__.async_middleware(app, next_middleware)
+
+
+def _check(settings: Settings) -> None:
+    """Raise `Misconfigured` where ``on_error`` names what never reaches it."""
+    exceptions = sys.modules.get(_EXCEPTIONS)
+    if exceptions is None or not isinstance(settings.on_error, Mapping):
+        return
+    for kind in settings.on_error:
+        if issubclass(kind, exceptions.ServiceError):
+            raise Misconfigured(
+                f"on_error names {kind.__name__}: to once.route an Event Handler's ServiceError is the "
+                "response that it becomes. Name its status in store_status=, or for 5xx name ErrorResponse"
+            )
+
+
+def _check_call(next_middleware: object) -> None:
+    if next_middleware is None:
+        raise Misconfigured(
+            "once.route() is a middleware and no decorator: "
+            'write @app.post("/pay", middlewares=[once.route()])'
+        )
+
+
+def _service_error() -> Any:
+    from aws_lambda_powertools.event_handler.exceptions import ServiceError
+
+    return ServiceError
+
+
+def _is_handled(app: Any, error: StoredError) -> bool:
+    """Tell whether the Event Handler has a handler for the class that the first caller's error had."""
+    manager = getattr(app, "exception_handler_manager", None)
+    look_up = getattr(manager, "lookup_exception_handler", None)
+    return error.original is not None and look_up is not None and look_up(type(error)) is not None
+
+
+def service_response(error: Any) -> Response[Any]:
+    """Return the response that the Event Handler makes of *error*, a ServiceError."""
+    from aws_lambda_powertools.event_handler import Response
+
+    status = int(error.status_code)
+    return Response(status, "application/json", {"statusCode": status, "message": error.msg})
+
+
+def as_response(answered: Any) -> Any:
+    """Return *answered*, which a middleware may have given in short, as the Event Handler would take it."""
+    if hasattr(answered, "status_code"):
+        return answered
+    from aws_lambda_powertools.event_handler import Response
+
+    body, status = answered if isinstance(answered, tuple) and len(answered) == 2 else (answered, 200)  # noqa: PLR2004
+    return Response(status, "application/json", body)
+
+
+def _form_of(response: Any) -> dict[str, Any] | None:
+    """Return *response* as JSON can keep it; None where it is of no kind that can be."""
+    try:
+        return stored(response)
+    except Exception:  # noqa: BLE001  (the work is done: what a middleware made of it changes nothing)
+        return None
+
+
+def stored(response: Response[Any]) -> dict[str, Any]:
+    """Return *response* as JSON can keep it."""
+    form: dict[str, Any] = {
+        "status": int(response.status_code),
+        "headers": dict(response.headers),
+        "body": response.body,
+    }
+    if isinstance(response.body, bytes):
+        form |= {"body": b64encode(response.body).decode(), "base64": True}
+    if response.cookies:
+        form["cookies"] = [str(cookie) for cookie in response.cookies]
+    if response.compress is not None:
+        form["compress"] = response.compress
+    return form
+
+
+def revived(form: dict[str, Any]) -> Response[Any]:
+    """
+    Return the response that `stored` kept; its cookies are the texts that stand in Set-Cookie.
+
+    A probe and an operator write a response as Lambda does, ``{"statusCode": 200, "body": …}``.
+    """
+    from aws_lambda_powertools.event_handler import Response
+
+    body = form.get("body")
+    is_base64 = form.get("base64") or form.get("isBase64Encoded")
+    return Response(
+        form["statusCode"] if "statusCode" in form else form["status"],
+        None,
+        b64decode(body) if is_base64 and isinstance(body, str) else body,
+        headers=dict(form.get("headers") or {}),
+        cookies=form.get("cookies"),
+        compress=form.get("compress"),
+    )

@@ -1,1 +1,0 @@
-"""The shell around the rules: clock, store, decide, call, log, store."""

@@ -1,0 +1,334 @@
+"""
+Who an HTTP request comes from: what of it joins the token, and what a duplicate must present again.
+
+Theory of operation. What runs before the handler is not the handler: a replay is answered before any check
+that the handler makes. So a stored response goes only to the caller that it was made for (guarantee 9). The
+first rule that finds something names the caller:
+
+    1  what the gateway verified       joins the token; nothing is compared
+    2  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
+    3  its cookies                     join where the request is keyed by hash; nothing is compared
+    -  nothing                         joins nothing
+
+A client certificate joins beside each of them: it names an application, not its user. An unverified name
+chooses a token and never unlocks a response; that is why it is hashed together with where it was found, so
+that a forged claim never meets a verified one. Pure: no I/O, no clock, and nothing here is logged.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from lambda_once.core.canonical import NotCanonical, canonical, digest
+from lambda_once.core.record import Presented
+from lambda_once.core.values import value
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.envelopes import at
+from lambda_once.sources.header_key import BadRequest
+
+Values = Mapping[str, tuple[str, ...]]
+"""Every value of each header, by its name in lower case."""
+
+LONGEST_JWT = 8 * 1024
+"""Characters of a JWT that is read; a longer one is opaque. Gateways allow some 10 KB for all headers."""
+
+
+class Origin(Enum):
+    """What named a caller. Its value is hashed with the name: names of two origins are never one caller."""
+
+    JWT_AUTHORIZER = "jwt authorizer"
+    IAM = "iam"
+    LAMBDA_AUTHORIZER = "lambda authorizer"
+    CERTIFICATE = "client certificate"
+    LOAD_BALANCER = "x-amzn-oidc-data"
+    CLAIMS = "jwt claims"
+    BASIC = "basic user"
+    AUTHORIZATION = "authorization"
+    API_KEY = "x-api-key"
+    COOKIES = "cookies"
+    OPTION = "caller="
+
+
+_APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY, Origin.COOKIES})
+"""What names an application or a browser, and not reliably the user behind it."""
+
+
+class Name(NamedTuple):
+    """A name that joins the token, and where it was found."""
+
+    origin: Origin
+    parts: tuple[object, ...]
+
+    def __repr__(self) -> str:
+        """Show the origin alone: a name may be a person's, or a secret."""
+        return f"<a name by {self.origin.value}>"
+
+
+@value
+class Caller:
+    """Who a request comes from, as far as anything names them."""
+
+    origins: tuple[Origin, ...]
+    """All that named them, whether or not it joins the token."""
+    names: tuple[Name, ...]
+    """What joins the token, always as one SHA-256."""
+    presented: Presented | None
+    """What a duplicate must present, too; None: nothing is compared."""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The part of the token's scope that stands for the caller: a SHA-256, or none."""
+        return (digest([[name.origin.value, *name.parts] for name in self.names]),) if self.names else ()
+
+    @property
+    def is_unscoped(self) -> bool:
+        """Whether nothing names the caller, or only an application does."""
+        return _APPLICATION.issuperset(self.origins)
+
+
+NOBODY: Final = Caller((Origin.OPTION,), (), None)
+"""``caller=False``: the caller counts for nothing, as its developer said."""
+
+
+def given(found: object) -> Caller:
+    """Return the caller that ``caller=`` selected. Raises `Misconfigured` for what has no canonical form."""
+    try:
+        canonical(found)
+    except NotCanonical as error:
+        raise Misconfigured(f"caller= returned what cannot be written: {error}") from None
+    return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
+
+
+def caller_of(event: object, headers: Values, *, hashed: bool) -> Caller:
+    """
+    Return who sent *event*, an HTTP request with *headers*, by the rules above.
+
+    *hashed*: the key is a hash of the request. What is opaque joins the token only then: two users who send
+    the same body are two pieces of work, but a refreshed token under one Idempotency-Key must meet its row.
+    Raises `BadRequest` for two different values of Authorization.
+    """
+    credential = _credential(event, headers)
+    beside = _certificate(event, headers)
+    verified = _verified(at(event, "requestContext"))
+    if verified is not None:
+        names = [*beside, verified]
+        # A Lambda authorizer's principal is often a constant, "user". It has seen the JWT: its name is none.
+        if verified.origin is Origin.LAMBDA_AUTHORIZER and credential is not None:
+            names += [credential.name] if credential.name.origin is Origin.CLAIMS else []
+        return _caller(names, names, None)
+    if credential is not None:
+        joins = [*beside, credential.name] if hashed or not credential.opaque else beside
+        return _caller([*beside, credential.name], joins, Presented(credential.whole))
+    cookies = _cookies(event, headers)
+    return _caller([*beside, *cookies], [*beside, *cookies] if hashed else beside, Presented(None))
+
+
+def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
+    return Caller(tuple(name.origin for name in found), tuple(joins), presented)
+
+
+def cookies_of(event: object, headers: Values) -> Mapping[str, str]:
+    """Return the cookies of *event* by name, the first of each; payload 2.0 has them beside the headers."""
+    listed = at(event, "cookies")
+    texts = listed if isinstance(listed, list) else headers.get("cookie", ())
+    found: dict[str, str] = {}
+    for pair in ";".join(map(str, texts)).split(";"):
+        name, _, content = pair.strip().partition("=")
+        if name:
+            found.setdefault(name, content)
+    return found
+
+
+def _cookies(event: object, headers: Values) -> list[Name]:
+    """Return all cookies as one name, but the load balancer's own, which change with every response."""
+    lasting = [each for each in cookies_of(event, headers).items() if not each[0].startswith("AWSALB")]
+    return [Name(Origin.COOKIES, tuple(sorted(lasting)))] if lasting else []
+
+
+# ------------------------------------------------------------------ 1: what the gateway verified
+
+_JWT: Final = (("authorizer", "jwt", "claims"), ("authorizer", "claims"))
+"""HTTP API; REST API with Cognito, and HTTP API under payload 1.0."""
+
+# Of an assumed role that is role *and* session: a retry from another session is somebody else's.
+_PRINCIPALS: Final = (
+    (Origin.LAMBDA_AUTHORIZER, ("authorizer", "principalId")),
+    (Origin.IAM, ("authorizer", "iam", "cognitoIdentity", "identityId")),
+    (Origin.IAM, ("authorizer", "iam", "userArn")),
+    (Origin.LAMBDA_AUTHORIZER, ("authorizer", "lambda", "principalId")),
+    (Origin.IAM, ("identity", "cognitoIdentityId")),
+    (Origin.IAM, ("identity", "userArn")),
+)
+_LATTICE_IAM: Final = "AWS_IAM"
+"""The type of an identity that VPC Lattice has verified; of every other one the principal is not its word."""
+
+
+def _verified(context: object) -> Name | None:
+    """Return the name that the gateway verified; *context* is its own, a client cannot write it."""
+    for claims in _JWT:
+        name = _named_by(at(context, *claims))
+        if name is not None:
+            return Name(Origin.JWT_AUTHORIZER, name)
+    for origin, path in _PRINCIPALS:
+        principal = at(context, *path)
+        if isinstance(principal, str) and principal:
+            return Name(origin, (principal,))
+    identity = at(context, "identity")
+    principal = at(identity, "principal")
+    if at(identity, "type") == _LATTICE_IAM and isinstance(principal, str) and principal:
+        return Name(Origin.IAM, (principal,))
+    return None
+
+
+def _certificate(event: object, headers: Values) -> list[Name]:
+    """Return issuer and subject of the client certificate; not its serial number, which a renewal changes."""
+    context = at(event, "requestContext")
+    if at(context, "elb") is not None:
+        found: list[object] = [
+            next(iter(headers.get(f"x-amzn-mtls-clientcert-{part}", ())), None)
+            for part in ("issuer", "subject")
+        ]
+    else:
+        certificate = at(context, "identity", "clientCert") or at(context, "authentication", "clientCert")
+        found = [at(certificate, "issuerDN"), at(certificate, "subjectDN")]
+    named = any(isinstance(each, str) and each for each in found)
+    return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
+
+
+# ------------------------------------------------------------------ 2: the request's credential
+
+
+class _Credential(NamedTuple):
+    name: Name
+    whole: str
+    """What is compared."""
+    opaque: bool = False
+    """Whether its name is the credential itself."""
+
+    def __repr__(self) -> str:
+        return f"<a credential by {self.name.origin.value}>"
+
+
+# Each request has another value (AWS SigV4 and SigV4a, RFC 5849, RFC 7616, Hawk, HTTP signatures).
+_SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
+
+_ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
+"""Schemes whose credential has no comma: where there is one, the gateway has joined two headers by it."""
+
+
+def _credential(event: object, headers: Values) -> _Credential | None:
+    values = _authorizations(headers)
+    if len(values) > 1:
+        raise BadRequest("The header Authorization was sent with different values: send one.")
+    if at(event, "requestContext", "elb") is not None:
+        found = _of_load_balancer(headers)
+        if found is not None:
+            return found
+    for scheme, text in values:
+        if not _SIGNING.fullmatch(scheme):
+            return _of_authorization(scheme, text)
+    keys = tuple(key for key in headers.get("x-api-key", ()) if key)
+    return _opaque(Origin.API_KEY, *keys) if keys else None
+
+
+def _authorizations(headers: Values) -> frozenset[tuple[str, str]]:
+    """Return scheme, in lower case, and credential of every value of Authorization; equal ones are one."""
+    return frozenset(
+        (scheme, part.strip())
+        for raw in headers.get("authorization", ())
+        for scheme, text in [_split(raw)]
+        for part in _joined(scheme, text)
+        if part.strip()
+    )
+
+
+def _split(raw: str) -> tuple[str, str]:
+    first, _, rest = raw.strip().partition(" ")
+    return (first.lower(), rest.strip()) if rest else ("", first)
+
+
+def _joined(scheme: str, text: str) -> list[str]:
+    """Return the credentials of *text*, which may be several headers in one, each with its scheme."""
+    if scheme not in _ONE_WORD:
+        return [text]
+    parts = [part.strip() for part in text.split(",")]
+    return [part[len(scheme) :] if part.lower().startswith(f"{scheme} ") else part for part in parts]
+
+
+def _of_authorization(scheme: str, text: str) -> _Credential:
+    whole = f"{Origin.AUTHORIZATION.value}\0{scheme}\0{text}"
+    name = _named_by(_claims(text))
+    if name is not None:
+        return _Credential(Name(Origin.CLAIMS, name), whole)
+    user = _user(text) if scheme == "basic" else None
+    if user:
+        return _Credential(Name(Origin.BASIC, (user,)), whole)
+    return _opaque(Origin.AUTHORIZATION, scheme, text)
+
+
+def _opaque(origin: Origin, *parts: str) -> _Credential:
+    return _Credential(Name(origin, parts), "\0".join((origin.value, *parts)), opaque=True)
+
+
+def _of_load_balancer(headers: Values) -> _Credential | None:
+    """
+    Return whom the load balancer's own JWT names; None where none can be read.
+
+    It is signed anew for each request, so its name is what is compared. `x-amzn-oidc-identity` has no
+    signature, and is not read (ELB user guide, "User claims encoding and signature verification").
+    """
+    for raw in headers.get("x-amzn-oidc-data", ()):
+        claims, head = _claims(raw), _claims(raw, of="header")
+        issuer, subject = _text(claims, "iss") or _text(head, "iss"), _text(claims, "sub")
+        if subject is not None:
+            found = Name(Origin.LOAD_BALANCER, (issuer, subject, _text(head, "signer")))
+            return _Credential(found, digest([found.origin.value, *found.parts]))
+    return None
+
+
+def _named_by(claims: object) -> tuple[str | None, str, str] | None:
+    """Return issuer, claim and name of whom *claims* are about: sub, else client_id (RFC 9068), else azp."""
+    for claim in ("sub", "client_id", "azp"):
+        name = _text(claims, claim)
+        if name is not None:
+            return _text(claims, "iss"), claim, name
+    return None
+
+
+def _text(claims: object, name: str) -> str | None:
+    found = at(claims, name)
+    return found if isinstance(found, str) and found else None
+
+
+def _claims(text: str, of: str = "claims") -> object:
+    """Return claims or header of *text*, unverified; None where that is no JWT, encrypted or too long."""
+    parts = text.split(".") if len(text) <= LONGEST_JWT else []
+    if len(parts) != len(("header", "claims", "signature")):
+        return None
+    try:
+        header, claims = (json.loads(_decoded(part)) for part in parts[:2])
+    except (ValueError, RecursionError):  # also of base64 and of UTF-8
+        return None
+    if not (isinstance(header, dict) and isinstance(claims, dict)):
+        return None
+    return claims if of == "claims" else header
+
+
+def _decoded(part: str) -> str:
+    bare = part.rstrip("=")  # load balancers pad, RFC 7515 does not
+    return b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True).decode()
+
+
+def _user(text: str) -> str | None:
+    """Return the user name of RFC 7617; None where there is none."""
+    try:
+        user, colon, _ = b64decode(text, validate=True).partition(b":")
+    except binascii.Error:
+        return None
+    return user.decode("utf-8", "backslashreplace") if colon else None

@@ -1,0 +1,136 @@
+"""Messages inside messages: SNS, EventBridge and S3 envelopes, opened to what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeGuard
+
+from lambda_once.core.values import value
+from lambda_once.sources.json_text import parse
+from lambda_once.sources.unit import NOTHING, itself
+
+# EventBridge → SNS → SQS is the longest chain that AWS builds by itself; the rest is room for topics that
+# are fed from topics. What lies deeper is payload.
+MOST: Final = 4
+
+_MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
+
+
+@value
+class Opened:
+    """A text and what it stands for, all envelopes opened."""
+
+    payload: object
+    substance: Callable[[object], object] = itself
+    key: object = NOTHING
+
+
+def opened(text: str, most: int = MOST) -> Opened:
+    """
+    Open *text*, the body of a message.
+
+    An SNS notification stands for its Message, an EventBridge event for its
+    detail, an S3 notification for itself. Everything else is what `parse`
+    makes of it. Raises `TooDeep`.
+    """
+    value = parse(text)
+    if most > 0 and is_notification(value):
+        return opened(str(value["Message"]), most - 1)
+    if is_eventbridge(value):
+        return Opened(value["detail"], partial(_detail_substance, value), eventbridge_key(value))
+    if is_s3(value):
+        return Opened(value, s3_substance)
+    return Opened(value)
+
+
+def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
+    """
+    Tell whether *value* is what SNS puts around a message.
+
+    Amazon SNS developer guide, "HTTP/HTTPS notification JSON format"; SQS
+    gets the same unless raw message delivery is on.
+    """
+    return (
+        isinstance(value, Mapping)
+        and value.get("Type") == "Notification"
+        and all(isinstance(value.get(name), str) for name in ("MessageId", "TopicArn", "Message"))
+    )
+
+
+def is_eventbridge(value: object) -> TypeGuard[Mapping[str, object]]:
+    """
+    Tell whether *value* is an event as EventBridge delivers it.
+
+    EventBridge gives each an id. Without one it is somebody's own event (an
+    input transformer's, a test's) and counts whole.
+    """
+    return (
+        isinstance(value, Mapping)
+        and "detail" in value
+        and all(isinstance(value.get(name), str) for name in ("id", "source", "detail-type"))
+    )
+
+
+def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Tell whether *value* is an event notification of S3."""
+    match value:
+        case {"Records": [{"eventSource": "aws:s3"}, *_]}:
+            return True
+        case _:
+            return False
+
+
+def eventbridge_substance(event: object) -> object:
+    """
+    Return what an EventBridge event says: source, detail-type, resources and detail.
+
+    Not id and time: an event that is put twice gets others. An event with
+    ignored fields removed is fine.
+    """
+    return _detail_substance(event, at(event, "detail"))
+
+
+def eventbridge_key(event: Mapping[str, object]) -> object:
+    """
+    Return the id of *event* where its content does not tell it from the next, else `NOTHING`.
+
+    A schedule ticks with an empty detail, and AWS' own events ("aws.*") report
+    states that come again in the same words.
+    """
+    detail, source = event["detail"], event["source"]
+    empty = detail is None or (isinstance(detail, str | Mapping | list) and not detail)
+    return event["id"] if empty or str(source).startswith("aws.") else NOTHING
+
+
+def s3_substance(event: object) -> object:
+    """
+    Return, for each record of an S3 event, what happened to which version of which object.
+
+    That is event name, bucket, key, version and sequencer. Where there is no
+    sequencer the id of the request that caused the event stands for it (Amazon S3
+    user guide, "Event message structure"), and where neither is, the record itself.
+    """
+    records = at(event, "Records")
+    return [_s3_record_substance(record) for record in records] if isinstance(records, list) else event
+
+
+def at(value: object, *path: str) -> object:
+    """Return what lies in *value* under *path*; None where nothing does."""
+    for name in path:
+        if not isinstance(value, _MAPPINGS):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _detail_substance(event: object, detail: object) -> object:
+    return {**{name: at(event, name) for name in ("source", "detail-type", "resources")}, "detail": detail}
+
+
+def _s3_record_substance(record: object) -> object:
+    # Notifications of Intelligent-Tiering say "get_object" for "object".
+    thing = at(record, "s3", "object") or at(record, "s3", "get_object")
+    occasion = at(thing, "sequencer") or at(record, "responseElements", "x-amz-request-id") or record
+    bucket = at(record, "s3", "bucket", "name")
+    return [at(record, "eventName"), bucket, at(thing, "key"), at(thing, "versionId"), occasion]

@@ -1,0 +1,158 @@
+"""What an HTTP client is told in place of a response: one table, RFC 9457."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from math import ceil
+from typing import Final
+
+from lambda_once.core.values import value
+from lambda_once.errors import (
+    Held,
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    Misconfigured,
+    OnceError,
+    OtherCaller,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+    StoreUnavailable,
+)
+from lambda_once.sources.header_key import BadRequest
+
+_TYPE: Final = "urn:lambda-once:"
+
+
+@value
+class Problem:
+    """
+    A problem of RFC 9457.
+
+    Its texts are fixed and hold nothing of request, token or result, but the names of fields that the
+    client itself has sent (`KeyReused`).
+    """
+
+    status: int
+    title: str
+    detail: str
+    type: str = "about:blank"
+    retry_after: int | None = None
+    """Whole seconds, at least 1; None: sending it again changes nothing."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the answer."""
+        wait = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        return {"Content-Type": "application/problem+json", **wait}
+
+    def body(self) -> dict[str, object]:
+        """Return the members of the answer's JSON."""
+        return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
+
+
+@value
+class _Row:
+    error: type[OnceError]
+    status: HTTPStatus
+    name: str
+    title: str
+    detail: str
+
+
+# First match wins. 400, 409 and 422 are those of the IETF draft for Idempotency-Key. Held and
+# ResultUnavailable are 409 too, without Retry-After: a conflict with the state of the resource (RFC 9110,
+# 15.5.10). 410 would call the resource gone, and a 5xx would make clients send it again.
+_TABLE: Final = (
+    _Row(
+        StoreUnavailable,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "store-unavailable",
+        "The service cannot tell whether this request was handled before",
+        "Nothing was done. Send the request again, with the same key.",
+    ),
+    _Row(
+        InProgress,
+        HTTPStatus.CONFLICT,
+        "in-progress",
+        "This request is being handled",
+        "An earlier request with the same key has not finished. Send it again later, with the same key.",
+    ),
+    _Row(
+        RetryLater,
+        HTTPStatus.CONFLICT,
+        "retry-later",
+        "This request is not settled yet",
+        "Send it again later, with the same key, to get its outcome.",
+    ),
+    _Row(
+        OtherCaller,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "other-credentials",
+        "The key was used with other credentials",
+        "Nothing was done. Send the request with a key of its own.",
+    ),
+    _Row(
+        KeyReused,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "key-reused",
+        "The key was used for another request",
+        "Nothing was done. Send another request with a key of its own.",
+    ),
+    _Row(
+        KeyMissing,
+        HTTPStatus.BAD_REQUEST,
+        "key-missing",
+        "The request has no usable key",
+        "Nothing was done. Send the request with a key that tells it from every other one.",
+    ),
+    _Row(
+        Held,
+        HTTPStatus.CONFLICT,
+        "held",
+        "This request waits for a person",
+        "It is not known whether an earlier request with this key took effect. Do not send it under another.",
+    ),
+    _Row(
+        ResultUnavailable,
+        HTTPStatus.CONFLICT,
+        "result-unavailable",
+        "This request was carried out, but its response cannot be repeated",
+        "It took effect and will not be carried out again. Look up what it made.",
+    ),
+    _Row(
+        StoredError,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "failed",
+        "This request failed for good",
+        "An earlier request with the same key failed, and sending it again changes nothing.",
+    ),
+    _Row(
+        Misconfigured,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "misconfigured",
+        "The service is not set up correctly",
+        "Nothing was done. The operator finds the reason in the log.",
+    ),
+)
+_UNKNOWN: Final = Problem(
+    HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed", "The operator finds the reason in the log."
+)
+
+
+def problem_for(error: Exception) -> Problem:
+    """
+    Return what the client is told about *error*.
+
+    Of a `BadRequest` that is its own message, of a `KeyReused` a fixed text and the names of the fields that
+    differ; every other text is fixed. What may be sent again carries `Retry-After`: what the error knows,
+    rounded up, else one second.
+    """
+    row = next((row for row in _TABLE if isinstance(error, row.error)), None)
+    if row is None:
+        return _UNKNOWN
+    detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
+    if isinstance(error, KeyReused) and error.fields:
+        detail = f"{detail} What differs: {', '.join(error.fields)}."
+    wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
+    return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)

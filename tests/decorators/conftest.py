@@ -1,0 +1,72 @@
+"""A fresh rig for every test, on every store there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from lambda_once.engine import pipeline
+from lambda_once.testing import create_table
+from tests.decorators.counted import Counted
+from tests.decorators.grounds import Memory, Table
+from tests.decorators.rig import ENGINE, MEMORY, MOTO, Rig
+from tests.kit import tables
+from tests.stores.wire import Wire
+
+
+@pytest.fixture(scope="session")
+def motos_client() -> Any:
+    """A client that moto answers wherever it is on."""
+    return tables.client()
+
+
+@pytest.fixture(scope="session")
+def engines_table(dynamodb_local: str) -> Iterator[Table]:
+    """A table of a real engine, one for all tests: each leaves it empty."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        yield Table(client, name)
+    client.close()
+
+
+@pytest.fixture
+def on_memory() -> Rig:
+    """An empty store in memory."""
+    return Rig(Memory())
+
+
+@pytest.fixture
+def on_moto(motos_client: Any) -> Iterator[Rig]:
+    """An empty table of moto's, for single writes."""
+    with mock_aws():
+        create_table(motos_client, "tokens")
+        yield Rig(Table(motos_client, "tokens"))
+
+
+@pytest.fixture
+def on_engine(engines_table: Table, partiql: None) -> Iterator[Rig]:
+    """An empty table of a real engine, which takes batches."""
+    yield Rig(engines_table.anew())
+    engines_table.clear()
+
+
+@pytest.fixture(params=[MEMORY, MOTO, pytest.param(ENGINE, marks=pytest.mark.engine)])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """An empty table and a clock that stands, on each store in turn."""
+    found: Rig = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def counted(dynamodb_local: str, partiql: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    """A new table at the end of a wire. Quick records are written together, though this machine be slow."""
+    monkeypatch.setattr(pipeline, "LINGER", 0.5)
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client) as name:
+        wire = Wire(dynamodb_local)
+        yield Counted(Rig(Table(wire.client, name)), wire, name)
+        wire.client.close()
+    client.close()

@@ -1,0 +1,140 @@
+"""What the tests of the decorators work with: a `Once` on a clock set by hand and a store that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import Context
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+import pytest
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambda_once import Once
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import Record, State
+from lambda_once.core.writes import Acquire, Finish
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.observability.details import Details
+from lambda_once.stores.contract import Acquired, Finished, Rejected, Store, Unanswered, Unfinished
+from lambda_once.testing import FakeClock, lambda_context
+from tests.decorators.grounds import Ground, Memory
+
+T = TypeVar("T")
+
+MEMORY, MOTO, ENGINE = "on_memory", "on_moto", "on_engine"
+"""The fixtures that `rig` goes through."""
+
+in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)
+"""For tests that no store can change: they need no table, or read none of it."""
+
+
+class FrailStore:
+    """A store that can be out of reach, or lose what an attempt writes at its end (as a crash does)."""
+
+    def __init__(self, sound: Store) -> None:
+        self.sound = sound
+        self.out = False
+        self.loses_ends = False
+        self.acquisitions = 0
+        self.wished: list[str] = []
+        """The tokens, in the order in which they were first wished for."""
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        self.acquisitions += len(wishes)
+        self.wished += [wish.token for wish in wishes if wish.token not in self.wished]
+        if self.out:
+            return [Unanswered("ConnectTimeoutError") for _ in wishes]
+        return self.sound.acquire(wishes, deadline)
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if self.loses_ends:  # and nobody lives to try it again
+            return [Rejected(Misconfigured("the environment died")) for _ in writes]
+        if self.out:
+            return [Unanswered("ConnectTimeoutError") for _ in writes]
+        return self.sound.finish(writes, deadline)
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        if self.out:
+            raise StoreUnavailable("the table is out of reach", token=token)
+        return self.sound.read(token, deadline)
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        return self.sound.chunks(record, deadline)
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        return self.sound.transact(finish, items, deadline)
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        return self.sound.unfinished(state, deadline, before)
+
+
+def elsewhere(function: Callable[..., T], *args: Any) -> T:
+    """Call *function* as another environment does: it is nobody's inner work."""
+    return Context().run(function, *args)
+
+
+@dataclass
+class Rig:
+    """One `Once` on a store and a clock that the test has in hand."""
+
+    ground: Ground = field(default_factory=Memory)
+    clock: FakeClock = field(default_factory=FakeClock)
+    told: list[Details] = field(default_factory=list)
+    store: FrailStore = field(init=False)
+    once: Once = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.stand_on(FrailStore)
+
+    def stand_on(self, kind: Callable[[Store], FrailStore]) -> None:
+        """Let the store fail as *kind* does, from now on."""
+        self.store = kind(self.ground.store)
+        self.once = self.new()
+
+    def new(self, **options: Any) -> Once:
+        """Another `Once` on the same store and clock, with policies of its own."""
+        once = Once(store=self.store, service="shop", hooks=[self.told.append], **options)
+        once._host.clock = self.clock
+        return once
+
+    def context(self, request_id: str = "request-1", seconds: float = 30) -> LambdaContext:
+        """A new invocation that has *seconds* left."""
+        return lambda_context("orders", request_id, int(seconds * 1000))
+
+    @property
+    def slept(self) -> float:
+        """How many seconds somebody has waited."""
+        return sum(self.clock.slept)
+
+    def rows(self) -> list[Record]:
+        """All rows of the table, in the order in which their tokens were first wished for."""
+        return sorted(self.ground.records, key=lambda row: self.store.wished.index(row.token))
+
+    def row(self) -> Record:
+        """The one row of the table."""
+        (row,) = self.rows()
+        return row
+
+    def states(self) -> list[State]:
+        """The state of each row, in the order of `rows`."""
+        return [row.state for row in self.rows()]
+
+    def happenings(self) -> list[str]:
+        """What was told to the hooks."""
+        return [details.happening.value for details in self.told]
+
+    @contextmanager
+    def crash(self) -> Iterator[None]:
+        """What ends in the block does not reach the table: its row stays in progress."""
+        self.store.loses_ends = True
+        try:
+            yield
+        finally:
+            self.store.loses_ends = False

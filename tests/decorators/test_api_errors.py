@@ -1,0 +1,198 @@
+"""What `once.api_gateway` answers where there is no response to give, and what error responses do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lambda_once import HOLD, STORE, ErrorResponse
+from lambda_once.core.record import State
+from tests.decorators.rig import Rig, in_memory
+from tests.decorators.test_api import KEY, Json, Shop, created
+from tests.sources.samples import alb, http, rest
+
+EVENT = rest(headers={KEY: ["k"]})
+
+
+def status(response: Json) -> int:
+    """The status of a problem, once its form is checked."""
+    headers = response.get("headers") or {
+        name: value[0] for name, value in response["multiValueHeaders"].items()
+    }
+    assert headers["Content-Type"] == "application/problem+json"
+    body = json.loads(response["body"])
+    assert body["status"] == response["statusCode"]
+    return int(body["status"])
+
+
+@pytest.mark.parametrize(
+    "event", [EVENT, http(headers={KEY.lower(): "k"}), alb(multi=True, idempotency_key="k")]
+)
+def test_two_at_once_are_a_conflict(rig: Rig, event: Json) -> None:
+    """While the first request is at work the second gets 409 and when to ask again."""
+    answers: list[Json] = []
+
+    @rig.once.api_gateway
+    def handler(event: Json) -> Json:
+        answers.append(handler(event, rig.context("request-2")))
+        return created(1)
+
+    assert handler(event, rig.context()) == created(1)
+    (answer,) = answers
+    assert status(answer) == 409
+    headers = answer.get("headers") or answer["multiValueHeaders"]
+    assert headers["Retry-After"] in ("5", ["5"])
+
+
+def test_another_body_under_one_key_is_422(rig: Rig) -> None:
+    """A key that stands for another payload is refused, and nothing runs."""
+    shop = Shop(rig)
+    shop.ask(EVENT)
+    assert status(shop.ask(rest('{"orderId": 6}', headers={KEY: ["k"]}))) == 422
+    assert shop.runs == 1
+
+
+@in_memory
+@pytest.mark.parametrize("key", ["", '""', "k" * 256, "tab\there", "line\nbreak", "ümlaut", '"half'])
+def test_a_malformed_key_is_400(rig: Rig, key: str) -> None:
+    """A key of 0 or 256 characters, or with control characters, is refused under every without_key."""
+    for without_key in ("hash", "reject", "run"):
+        shop = Shop(rig, without_key=without_key)
+        answer = shop.ask(rest(headers={KEY: [key]}))
+        assert status(answer) == 400
+        assert KEY in json.loads(answer["body"])["detail"]
+        assert shop.runs == 0
+    assert rig.rows() == []
+
+
+def test_a_key_of_255_characters_is_taken(rig: Rig) -> None:
+    """The longest key there may be works, and its duplicate is one."""
+    shop = Shop(rig)
+    event = rest(headers={KEY: ["k" * 255]})
+    shop.ask(event)
+    assert shop.ask(event)["headers"]["Idempotent-Replayed"] == "true"
+
+
+@in_memory
+def test_a_missing_key_can_be_400(rig: Rig) -> None:
+    """without_key="reject" refuses a request without the header."""
+    shop = Shop(rig, without_key="reject")
+    assert status(shop.ask(rest())) == 400
+    assert shop.runs == 0
+
+
+@in_memory
+def test_a_body_that_is_no_base64_is_400(rig: Rig) -> None:
+    """A body that is marked as base64 and is not is the client's fault."""
+    shop = Shop(rig)
+    assert status(shop.ask(rest("%%%", headers={KEY: ["k"]}, isBase64Encoded=True))) == 400
+    assert shop.runs == 0
+
+
+@in_memory
+def test_a_table_out_of_reach_is_503(rig: Rig) -> None:
+    """Without an answer of the table nothing runs, and the client may ask again."""
+    shop = Shop(rig)
+    rig.store.out = True
+    answer = shop.ask(EVENT)
+    assert (status(answer), answer["headers"]["Retry-After"]) == (503, "1")
+    assert shop.runs == 0
+
+
+def test_a_4xx_is_given_back(rig: Rig) -> None:
+    """Nothing was done: the response is the handler's, and the next request runs."""
+    shop = Shop(rig)
+    shop.answer = {"statusCode": 422, "body": "no"}
+    assert shop.ask(EVENT) == {"statusCode": 422, "body": "no"}
+    assert rig.row().state is State.RELEASED
+    shop.answer = None
+    assert shop.ask(EVENT) == created(2)
+
+
+def test_a_4xx_is_given_back_whatever_on_error_says(rig: Rig) -> None:
+    """on_error is asked about 500 and above only."""
+    shop = Shop(rig, on_error=HOLD)
+    shop.answer = {"statusCode": 404}
+    shop.ask(EVENT)
+    assert rig.row().state is State.RELEASED
+
+
+def test_store_status_keeps_a_4xx(rig: Rig) -> None:
+    """A status in store_status is stored like a success."""
+    shop = Shop(rig, store_status={402})
+    shop.answer = {"statusCode": 402, "body": "declined"}
+    shop.ask(EVENT)
+    again = shop.ask(EVENT)
+    assert (again["statusCode"], again["body"], shop.runs) == (402, "declined", 1)
+    assert again["headers"]["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "second", "runs"),
+    [
+        ({}, State.RELEASED, 503, 2),
+        ({"on_error": {ErrorResponse: STORE}}, State.COMPLETE, 503, 1),
+        ({"on_error": {ErrorResponse: HOLD}}, State.HELD, 409, 1),
+    ],
+    ids=["release", "store", "hold"],
+)
+def test_a_5xx_goes_by_on_error(rig: Rig, policy: Any, state: State, second: int, runs: int) -> None:
+    """A response of 500 or above is an ErrorResponse to on_error; the first client gets it as it is."""
+    shop = Shop(rig, **policy)
+    shop.answer = {"statusCode": 503, "body": "busy"}
+    assert shop.ask(EVENT) == {"statusCode": 503, "body": "busy"}
+    assert rig.row().state is state
+    assert shop.ask(EVENT)["statusCode"] == second
+    assert shop.runs == runs
+
+
+@in_memory
+def test_on_error_sees_status_and_response(rig: Rig) -> None:
+    """A callable policy gets the ErrorResponse with its status and the handler's response."""
+    seen: list[Any] = []
+
+    def on_error(error: BaseException) -> Any:
+        seen.append(error)
+        return STORE
+
+    shop = Shop(rig, on_error=on_error)
+    shop.answer = {"statusCode": "502", "body": "bad"}
+    shop.ask(EVENT)
+    assert [(error.status, error.response["body"]) for error in seen][:1] == [(502, "bad")]
+
+
+def test_a_response_that_is_none_is_a_server_error(rig: Rig) -> None:
+    """What a REST API would answer with 502 is not stored as a success."""
+    shop = Shop(rig)
+    shop.answer = {"order": 5}
+    shop.ask(EVENT)
+    assert rig.row().state is State.RELEASED
+
+
+def test_an_exception_reaches_lambda(rig: Rig) -> None:
+    """What the handler raises is raised, and the token goes by on_error."""
+    shop = Shop(rig, on_error={KeyError: STORE})
+    shop.answer = KeyError("gone")
+    with pytest.raises(KeyError):
+        shop.ask(EVENT)
+    answer = shop.ask(EVENT)
+    assert (status(answer), shop.runs) == (500, 1)
+    assert "gone" not in answer["body"]
+
+
+def test_an_unserialisable_response_is_not_made_again(rig: Rig) -> None:
+    """The first client gets the response, the second 409: the work is not done a second time."""
+    shop = Shop(rig)
+    shop.answer = {"statusCode": 200, "body": object()}
+    assert shop.ask(EVENT)["statusCode"] == 200
+    assert (status(shop.ask(EVENT)), shop.runs) == (409, 1)
+
+
+@in_memory
+def test_problem_is_worded_by_the_user(rig: Rig) -> None:
+    """problem= may replace what the client is told."""
+    shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, detail="Send a key."))
+    assert json.loads(shop.ask(rest())["body"])["detail"] == "Send a key."

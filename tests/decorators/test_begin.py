@@ -1,0 +1,212 @@
+"""`once.begin` and `once.run`: the explicit forms."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
+from lambda_once.core.record import State
+from tests.decorators.rig import Rig, in_memory
+
+
+def test_the_block_runs_once(rig: Rig) -> None:
+    """The second block is given the first one's result instead of an attempt."""
+
+    def create(order: int) -> Any:
+        with rig.once.begin(order, name="orders", scope="acme") as attempt:
+            if attempt.replayed:
+                return "replayed", attempt.result
+            return "new", attempt.complete({"order": order})
+
+    assert create(5) == ("new", {"order": 5})
+    assert create(5) == ("replayed", {"order": 5})
+    assert rig.row().token.startswith("shop/orders/acme/")
+
+
+def test_leaving_cleanly_completes_with_none(rig: Rig) -> None:
+    """A block that does not complete is complete all the same, with None."""
+    with rig.once.begin("k", name="n") as first:
+        assert not first.replayed
+    with rig.once.begin("k", name="n") as second:
+        assert (second.replayed, second.result) == (True, None)
+    assert rig.row().state is State.COMPLETE
+
+
+def test_an_exception_leaves_by_on_error(rig: Rig) -> None:
+    """RELEASE lets the next one in; HOLD keeps it out."""
+    with pytest.raises(ValueError, match="x"), rig.once.begin("k"):
+        raise ValueError("x")
+    with pytest.raises(ValueError, match="x"), rig.once.begin("k", on_error=HOLD):
+        raise ValueError("x")
+    with pytest.raises(Held), rig.once.begin("k"):
+        raise AssertionError
+
+
+def test_what_was_completed_stays(rig: Rig) -> None:
+    """An exception after complete() changes nothing, and a second complete() neither."""
+
+    def create() -> None:
+        with rig.once.begin("k", name="n") as attempt:
+            attempt.complete(1)
+            attempt.complete(2)
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        create()
+    with rig.once.begin("k", name="n") as again:
+        assert (again.replayed, again.result) == (True, 1)
+
+
+def test_a_replayed_block_cannot_complete(rig: Rig) -> None:
+    """Who forgets to look at .replayed is told."""
+    with rig.once.begin("k"):
+        pass
+    with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k") as attempt:
+        attempt.complete(1)
+
+
+def test_the_block_is_in_progress_meanwhile(rig: Rig) -> None:
+    """A second block of the key is refused while the first lasts; another scope is let in."""
+    with rig.once.begin("k", scope="acme"):
+        with pytest.raises(InProgress), rig.once.begin("k", scope="acme"):
+            raise AssertionError
+        with rig.once.begin("k", scope="zenith") as other:
+            assert not other.replayed
+
+
+def test_payload_is_what_may_not_differ(rig: Rig) -> None:
+    """With payload= the same key for another payload is refused."""
+    with rig.once.begin("k", payload={"order": 5}):
+        pass
+    with pytest.raises(KeyReused), rig.once.begin("k", payload={"order": 6}):
+        raise AssertionError
+
+
+@in_memory
+@pytest.mark.parametrize("key", [None, "", [], {}])
+def test_an_empty_key_is_missing(rig: Rig, key: object) -> None:
+    """An empty value is no key, in both forms."""
+    with pytest.raises(KeyMissing), rig.once.begin(key):
+        raise AssertionError
+    with pytest.raises(KeyMissing):
+        rig.once.run(key, len, [1])
+
+
+@pytest.mark.parametrize("key", [0, False, "0", 0.5, ("a", 1)])
+def test_a_falsy_key_is_a_key(rig: Rig, key: object) -> None:
+    """0 and False are values."""
+    with rig.once.begin(key) as first:
+        assert not first.replayed
+    with rig.once.begin(key) as second:
+        assert second.replayed
+
+
+def test_an_async_block(rig: Rig) -> None:
+    """`async with` is the same, the table off the loop."""
+
+    async def create() -> Any:
+        async with rig.once.begin("k", name="orders") as attempt:
+            if attempt.replayed:
+                return attempt.result
+            assert rig.once.current() is attempt
+            return attempt.complete("done")
+
+    assert [asyncio.run(create()), asyncio.run(create())] == ["done", "done"]
+    assert len(rig.rows()) == 1
+
+
+def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`acomplete` stores as `complete` does, in another thread; a replayed block cannot."""
+    threads: list[int] = []
+    finish = rig.store.finish
+
+    def noted(*args: Any) -> Any:
+        threads.append(threading.get_ident())
+        return finish(*args)
+
+    monkeypatch.setattr(rig.store, "finish", noted)
+
+    async def create() -> Any:
+        async with rig.once.begin("k", name="orders") as attempt:
+            if attempt.replayed:
+                with pytest.raises(Misconfigured, match=r"\.replayed"):
+                    await attempt.acomplete(1)
+                return attempt.result
+            return await attempt.acomplete({"order": 5})
+
+    assert [asyncio.run(create()), asyncio.run(create())] == [{"order": 5}, {"order": 5}]
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_an_async_block_leaves_by_on_error(rig: Rig) -> None:
+    """An exception inside `async with` releases."""
+
+    async def create() -> None:
+        async with rig.once.begin("k"):
+            raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        asyncio.run(create())
+    assert rig.row().state is State.RELEASED
+
+
+def test_the_default_name_is_the_callers(rig: Rig) -> None:
+    """Two functions that begin under one key do not share its token."""
+
+    def create() -> bool:
+        with rig.once.begin("k") as attempt:
+            return attempt.replayed
+
+    def cancel() -> bool:
+        with rig.once.begin("k") as attempt:
+            return attempt.replayed
+
+    assert [create(), cancel(), create(), cancel()] == [False, False, True, True]
+
+
+def test_run_runs_once(rig: Rig) -> None:
+    """once.run calls the function for a key once, plain or async, and replays its typed result."""
+    seen: list[int] = []
+
+    def create(order: int, *, note: str = "") -> tuple[int, str]:
+        seen.append(order)
+        return order, note
+
+    async def later(order: int) -> int:
+        seen.append(order)
+        return order
+
+    assert rig.once.run("k", create, 5, note="x") == (5, "x")
+    assert rig.once.run("k", create, 5, note="x") == (5, "x")
+    assert asyncio.run(rig.once.run("k", later, 6)) == 6
+    assert asyncio.run(rig.once.run("k", later, 6)) == 6
+    assert seen == [5, 6]
+
+
+def test_run_refuses_other_arguments_under_the_key(rig: Rig) -> None:
+    """The arguments are the payload: the same key with others is KeyReused."""
+    rig.once.run("k", len, [1])
+    with pytest.raises(KeyReused):
+        rig.once.run("k", len, [1, 2])
+
+
+def test_an_invocation_gives_the_remaining_time(rig: Rig) -> None:
+    """Inside once.invocation(context) a block's lease is the remaining time and two seconds."""
+    with rig.once.invocation(rig.context(seconds=7)), rig.once.begin("k") as attempt:
+        assert not attempt.replayed
+    row = rig.row()
+    assert (row.expected_completion - row.created).total_seconds() == 9
+    assert row.locked_by == "orders/request-1"
+
+
+def test_without_an_invocation_the_longest_is_assumed(rig: Rig) -> None:
+    """No context tells the time: 900 s and the margin, and a warning that says so, once."""
+    with rig.once.begin("k"), rig.once.begin("l"):
+        pass
+    row = rig.rows()[0]
+    assert (row.expected_completion - row.created).total_seconds() == 902

@@ -1,0 +1,102 @@
+"""LAMBDA_ONCE_DISABLED: everything runs, nothing is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from lambda_once import Once
+from tests.decorators.rig import Rig, in_memory
+from tests.sources.samples import batch, sqs_record
+
+
+@pytest.fixture(autouse=True)
+def _disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+
+
+def test_everything_runs_and_nothing_is_stored(rig: Rig) -> None:
+    """Duplicates, twins and records without a key run; the table stays empty."""
+    seen: list[str] = []
+
+    @rig.once.sqs(key="id")
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    event = batch(sqs_record({"id": 1}, id_="a"), sqs_record({"id": 1}, id_="b"), sqs_record({}, id_="c"))
+    for _ in range(2):
+        assert handler(event, rig.context()) == {"batchItemFailures": []}
+    assert seen == ["a", "b", "c"] * 2
+    assert rig.rows() == []
+
+
+@in_memory
+def test_failures_are_still_failures(rig: Rig) -> None:
+    """A record that raises goes back to the queue."""
+
+    @rig.once.sqs(raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        raise ValueError
+
+    answer = handler(batch(sqs_record("x", id_="a")), rig.context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "a"}]}
+
+
+def test_the_attempt_still_answers(rig: Rig) -> None:
+    """current() gives keys for the next system that tell orders apart; transact writes the user's items."""
+    keys: list[str] = []
+
+    @rig.once.function
+    def work(order: int) -> Any:
+        attempt = rig.once.current()
+        keys.append(attempt.downstream_key("charge"))
+        attempt.extend(100)
+        return attempt.transact([rig.ground.booking], {"order": order})
+
+    assert work(5) == {"order": 5}
+    work(5)
+    work(6)
+    assert keys[0] == keys[1] != keys[2]
+    assert rig.ground.bookings == 3
+    assert rig.rows() == []
+
+
+@in_memory
+def test_work_without_a_key_has_a_key_of_its_own(rig: Rig) -> None:
+    """Where no key can be had, no two pieces of work share one for the next system."""
+    keys: list[str] = []
+
+    @rig.once.event(key="missing")
+    def handler(event: Any) -> None:
+        keys.append(rig.once.current().downstream_key("charge"))
+
+    handler({"order": 5}, rig.context())
+    handler({"order": 6}, rig.context())
+    assert keys[0] != keys[1]
+
+
+@in_memory
+def test_it_is_told(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning once an environment, and a metric for every call."""
+    work = rig.once.function(len)
+    work([])
+    work([])
+    output = capsys.readouterr().out
+    assert output.count('"message":"once.disabled"') == 1
+    assert output.replace(" ", "").count('"disabled":[1.0]') == 2
+
+
+def test_no_table_is_needed() -> None:
+    """Nothing is looked up: neither a table nor credentials."""
+    assert Once().run("k", len, [1]) == 1
+
+
+@in_memory
+@pytest.mark.parametrize("value", ["false", "0", "", "no"])
+def test_other_values_do_not_disable(rig: Rig, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Only a clear yes switches the protection off."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", value)
+    rig.once.run("k", len, [1])
+    assert len(rig.rows()) == 1

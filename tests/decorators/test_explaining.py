@@ -1,0 +1,418 @@
+"""What a protected handler tells of an event: the token that it would take, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger
+from pydantic import BaseModel
+
+from lambda_once import Misconfigured
+from lambda_once.cli.explained import as_json
+from lambda_once.core.record import Record
+from lambda_once.explain.comparison import Verdict, compared
+from lambda_once.explain.explanation import Explanation
+from tests.decorators.rig import Rig, in_memory
+from tests.decorators.test_api import KEY
+from tests.sources.samples import (
+    alb,
+    batch,
+    eventbridge,
+    fifo_record,
+    http,
+    lattice,
+    lattice_v2,
+    notification,
+    rest,
+    s3_record,
+    sns_event,
+    sqs_record,
+    tick,
+)
+from tests.sources.test_caller import ALICE, BOB, basic, jwt, sent
+
+pytestmark = in_memory
+
+BODY = {"orderId": 5, "amount": 1, "meta": {"try": 1}}
+
+
+class Order(BaseModel):
+    orderId: int  # noqa: N815  (the field's name in the message)
+    amount: int
+
+
+def _explain(handler: Any, event: object) -> list[Explanation]:
+    found: list[Explanation] = handler.__once__.explain(event)
+    return found
+
+
+def _answer(*_: object) -> dict[str, object]:
+    return {"statusCode": 200, "body": "{}"}
+
+
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("sqs", {}, batch(sqs_record(BODY))),
+    ("sqs", {"key": "orderId", "scope": "eventSource", "ignore": ("meta.try",)}, batch(sqs_record(BODY))),
+    ("sqs", {"key": lambda record: record.message_id}, batch(sqs_record("text"))),
+    ("sqs", {"model": Order, "key": lambda order: order.orderId}, batch(sqs_record(BODY))),
+    ("sqs", {}, batch(fifo_record(BODY), fifo_record("other", id_="b", deduplication="d-2"))),
+    ("sqs", {}, batch(sqs_record(notification('{"a": 1}')))),
+    ("sqs", {}, batch(sqs_record(eventbridge({"order": 5})))),
+    ("sqs", {"key": "order", "fingerprint": False}, batch(sqs_record({"order": 5}))),
+    ("sns", {}, sns_event("x")),
+    ("sns", {"key": "a"}, sns_event('{"a": 1}')),
+    ("event", {}, eventbridge({"order": 5})),
+    ("event", {}, tick("1")),
+    ("event", {}, {"Records": [s3_record(), s3_record("other.pdf")]}),
+    ("event", {"key": "id", "fingerprint": "[id, n]"}, {"id": 1, "n": 2}),
+    ("api_gateway", {}, rest(headers={KEY: ["k"]})),
+    ("api_gateway", {}, http()),
+    ("api_gateway", {"key": "orderId", "scope": "headers.host"}, rest(headers={"Host": ["shop"]})),
+    ("api_gateway", {}, alb(multi=True, idempotency_key="k")),
+    ("api_gateway", {}, lattice(headers={KEY: "k", "authorization": "Bearer a"})),
+    ("api_gateway", {}, lattice_v2(type="AWS_IAM", principal="arn:a")),
+    ("api_gateway", {"caller": "cookies.session"}, http(cookies=["session=a"])),
+    ("api_gateway", {}, sent(f"Bearer {jwt(ALICE)}")),
+    ("api_gateway", {}, sent("Bearer opaque")),
+]
+
+
+@pytest.mark.parametrize(("face", "options", "event"), CASES)
+def test_the_token_is_the_one_that_is_taken(
+    rig: Rig, face: str, options: dict[str, Any], event: dict[str, Any]
+) -> None:
+    """Token and fingerprint are those of the rows that the handler then makes, whatever makes them."""
+
+    def work(subject: Any) -> dict[str, object]:
+        return _answer(subject)
+
+    handler = getattr(rig.once, face)(**options)(work)
+    explained = _explain(handler, event)
+    assert rig.rows() == []
+    handler(event, rig.context())
+    assert [(each.token, each.fingerprint) for each in explained] == [_identity(row) for row in rig.rows()]
+    assert {each.problem for each in explained} == {None}
+    assert {each.face for each in explained} == {f"once.{face}"}
+
+
+def _identity(row: Record) -> tuple[str, str | None]:
+    return row.token, row.fingerprint
+
+
+def test_what_is_told_of_a_record(rig: Rig) -> None:
+    """Source, delivery, payload, key, scope, what is hashed and what is left out."""
+
+    @rig.once.sqs(key="orderId", scope="eventSource", ignore=("meta.try", "sentAt"), name="ship")
+    def ship(record: Any) -> None: ...
+
+    (told,) = _explain(ship, batch(sqs_record(BODY, id_="m-1")))
+    assert (told.source, told.delivery) == ("Amazon SQS, standard queue", "m-1")
+    assert told.payload == "the body, a JSON object"
+    assert (told.key, told.key_from) == (5, 'key="orderId"')
+    assert (told.scope, told.scope_from) == ("aws:sqs", 'scope="eventSource"')
+    assert told.hashed is not None
+    assert (told.hashed.text, told.hashed_for) == (
+        '{"amount":1,"meta":{},"orderId":5}',
+        "the fingerprint",
+    )
+    assert [(each.path, each.places) for each in told.ignored] == [("meta.try", 1), ("sentAt", 0)]
+    assert (told.service, told.name) == ("shop", "ship")
+
+
+@pytest.mark.parametrize(
+    ("body", "payload"),
+    [
+        ({"a": 1}, "the body, a JSON object"),
+        ([1], "the body, a JSON list"),
+        ("5", "the body, a JSON value"),
+        ("null", "the body, nothing"),
+        ("text", "the body, a text that is no JSON object"),
+        (
+            notification("x"),
+            "the body, an SNS notification, opened: its Message, a text that is no JSON object",
+        ),
+        (eventbridge({"a": 1}), "the body, an EventBridge event, opened: its detail, a JSON object"),
+        ({"Records": [s3_record()]}, "the body, an S3 notification"),
+    ],
+)
+def test_opened_envelopes_are_told(rig: Rig, body: object, payload: str) -> None:
+    """What the payload is, and which envelopes lay around it."""
+    handler = rig.once.sqs(_answer)
+    (told,) = _explain(handler, batch(sqs_record(body)))
+    assert told.payload == payload
+
+
+def test_what_would_be_refused_is_told_per_record(rig: Rig) -> None:
+    """A bad record says what would be raised; the others are explained all the same."""
+
+    @rig.once.sqs(model=Order, key=lambda order: 1 // order.amount)
+    def ship(order: Order) -> None: ...
+
+    event = batch(
+        sqs_record(BODY, id_="a"),
+        sqs_record("text", id_="b"),
+        sqs_record(BODY | {"amount": 0}),
+        {"messageId": "d"},
+    )
+    good, foreign, raising, malformed = _explain(ship, event)
+    assert good.token is not None
+    assert foreign.problem is not None
+    assert foreign.problem.startswith("BadRecord: the payload is no Order")
+    assert raising.problem is not None
+    assert raising.problem.startswith("Misconfigured: the callable")
+    assert "of key= raised ZeroDivisionError" in raising.problem
+    assert malformed.problem is not None
+    assert "no text for a body" in malformed.problem
+    assert {each.token for each in (foreign, raising, malformed)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "said"),
+    [
+        ({"without_key": "reject"}, http(), "KeyMissing: the request has no Idempotency-Key"),
+        ({}, rest(headers={KEY: [""]}), "BadRequest: The header Idempotency-Key is empty."),
+        ({"key": "payment"}, http(), "KeyMissing: the key is missing"),
+    ],
+)
+def test_a_refused_request_is_told(rig: Rig, options: Any, event: Any, said: str) -> None:
+    """What the client would get as a 400."""
+    handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
+    (told,) = _explain(handler, event)
+    assert told.problem is not None
+    assert told.problem.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "named", "joins", "compared"),
+    [
+        ({}, http(), "nothing", None, True),
+        ({}, sent(f"Bearer {jwt(ALICE)}"), "JWT in Authorization, unverified", "SHA-256 of the JWT", True),
+        ({"key": "orderId"}, sent("Bearer s3cret"), "Authorization, whole", None, True),
+        ({}, sent("Bearer s3cret"), "Authorization, whole", "SHA-256 of Authorization", True),
+        (
+            {},
+            sent(f"Basic {basic('alice', 's3cret')}"),
+            "user name of Basic",
+            "SHA-256 of the user name",
+            True,
+        ),
+        ({}, sent(x_api_key="s3cret"), "x-api-key", "SHA-256 of x-api-key", True),
+        ({}, http(cookies=["session=s3cret"]), "the cookies", "SHA-256 of the cookies", True),
+        ({}, http(authorizer={"lambda": {"principalId": "alice"}}), "Lambda authorizer", "SHA-256 of", False),
+        (
+            {"caller": "cookies.session"},
+            http(cookies=["session=s3cret"]),
+            'caller="cookies',
+            "SHA-256",
+            False,
+        ),
+        (
+            {"caller": lambda event: f"alice {len(event)}"},
+            http(),
+            "caller= the callable",
+            "SHA-256 of caller=",
+            False,
+        ),
+        ({"caller": False}, http(), "caller=False", None, False),
+    ],
+)
+def test_who_named_the_caller_is_told_and_not_whom(
+    rig: Rig, options: Any, event: Any, named: str, joins: str | None, *, compared: bool
+) -> None:
+    """Which rule it was, what of it joins the token, and whether a duplicate must present it again."""
+    handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
+    (told,) = _explain(handler, event)
+    assert named in str(told.caller_from)
+    assert (joins or "None") in str(told.caller_joins)
+    assert (told.presented is not None) is compared
+    shown = f"{told!r} {as_json(told, full=True)}"
+    for secret in ("alice", "s3cret", jwt(ALICE), basic("alice", "s3cret")):
+        assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ("Bearer a", "Bearer a", Verdict.SAME),
+        ("Bearer a", "Bearer b", Verdict.OTHER_CALLER),
+        ("Bearer a", None, Verdict.OTHER_CALLER),
+        (None, "Bearer b", Verdict.SAME),
+        (f"Bearer {jwt(ALICE)}", f"Bearer {jwt(BOB)}", Verdict.OTHER),
+    ],
+)
+def test_two_requests_of_one_key_are_compared_by_caller(
+    rig: Rig, first: str | None, second: str | None, verdict: Verdict
+) -> None:
+    """What the handler would decide, in the words of the verdict."""
+    handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
+    (found,) = compared(_explain(handler, sent(first)), _explain(handler, sent(second)))
+    assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "said"),
+    [
+        ({"without_key": "run"}, http(), 'without_key is "run"'),
+        ({"methods": ["PUT"]}, http(), "POST is not among the methods"),
+    ],
+)
+def test_an_unprotected_request_is_told(rig: Rig, options: Any, event: Any, said: str) -> None:
+    """What runs each time has no token, and is no error."""
+    handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
+    (told,) = _explain(handler, event)
+    assert told.unprotected is not None
+    assert said in told.unprotected
+    assert (told.token, told.problem) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("face", "event"),
+    [("sqs", http()), ("sns", batch()), ("event", http()), ("api_gateway", batch(sqs_record("x")))],
+)
+def test_a_foreign_event_is_misconfigured(rig: Rig, face: str, event: Any) -> None:
+    """An event of another source is refused as by the handler itself."""
+    handler = getattr(rig.once, face)(_answer)
+    if face == "sns":
+        event = batch(sqs_record("x"))
+    with pytest.raises(Misconfigured, match=f"once.{face} was given"):
+        _explain(handler, event)
+
+
+@dataclass
+class Cart:
+    id: int
+    lines: list[int]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_function_is_explained_by_its_arguments(rig: Rig, is_async: bool) -> None:
+    """JSON stands for a dataclass; the token is the one that the call takes."""
+
+    def plain(cart: Cart, note: str = "") -> None: ...
+
+    async def coroutine(cart: Cart, note: str = "") -> None: ...
+
+    once = rig.once.function(key="cart.id", name="place")(coroutine if is_async else plain)
+    (told,) = _explain(once, {"args": [{"id": 5, "lines": [1]}], "kwargs": {"note": "x"}})
+    ran: Any = once(Cart(5, [1]), note="x")
+    if is_async:
+        asyncio.run(ran)
+    assert (told.token, told.fingerprint) == _identity(rig.row())
+    assert told.payload == "the arguments by name: cart, note"
+
+
+def test_a_method_is_explained_without_self(rig: Rig) -> None:
+    """The arguments of a method begin after self."""
+
+    class Till:
+        @rig.once.function(key="order", name="charge")
+        def charge(self, order: int) -> None: ...
+
+    (told,) = _explain(Till.charge, {"args": [5]})
+    Till().charge(5)
+    assert told.token == rig.row().token
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ([5], "a call is written as"),
+        ({}, "a call is written as"),
+        ({"order": 5}, "a call is written as"),
+        ({"args": {"order": 5}}, "a call is written as"),
+        ({"kwargs": [5]}, "a call is written as"),
+        ({"args": [1, 2, 3]}, "the call does not fit charge: too many"),
+        ({"kwargs": {"orders": 1}}, "the call does not fit charge: missing a required"),
+    ],
+)
+def test_a_call_that_is_none_is_misconfigured(rig: Rig, event: Any, said: str) -> None:
+    """What is wrong with the file is said in one line."""
+
+    @rig.once.function(name="charge")
+    def charge(order: int) -> None: ...
+
+    with pytest.raises(Misconfigured, match=said):
+        _explain(charge, event)
+
+
+def test_other_decorators_keep_the_explanation(rig: Rig) -> None:
+    """Under Powertools' decorators the handler is found; protected work inside of it is not taken for it."""
+
+    @rig.once.function(name="inner")
+    def inner(record: Any) -> None: ...
+
+    @rig.once.sqs(name="outer")
+    def outer(record: Any) -> None:
+        inner(record)
+
+    handler = Logger(service="shop").inject_lambda_context(outer)
+    (told,) = _explain(handler, batch(sqs_record(BODY)))
+    assert (told.face, told.name) == ("once.sqs", "outer")
+
+
+def test_two_payloads_are_compared(rig: Rig) -> None:
+    """The verdict is that of the table; what differs is shown, and whether it counts."""
+
+    @rig.once.sqs(key="orderId", ignore=("meta",))
+    def ship(record: Any) -> None: ...
+
+    def verdict(**changes: object) -> tuple[Verdict, list[tuple[str, str | None, str | None, bool]]]:
+        first, second = (_explain(ship, batch(sqs_record(each))) for each in (BODY, BODY | changes))
+        (found,) = compared(first, second)
+        return found.verdict, [(part.name, part.first, part.second, part.counts) for part in found.parts]
+
+    assert verdict(meta={"try": 2}) == (Verdict.SAME, [])
+    assert verdict(amount=2) == (Verdict.REUSED, [("amount", "1", "2", True)])
+    assert verdict(rush=True) == (Verdict.REUSED, [("rush", None, "true", True)])
+    assert verdict(orderId=6, amount=2) == (
+        Verdict.OTHER,
+        [("key", "5", "6", True), ("amount", "1", "2", False), ("orderId", "5", "6", False)],
+    )
+    assert verdict(orderId=None)[0] is Verdict.UNKNOWN
+
+
+def test_hashes_are_compared_by_field(rig: Rig) -> None:
+    """Without a key every field counts; a text is compared as a whole."""
+
+    @rig.once.sqs
+    def ship(record: Any) -> None: ...
+
+    def parts(first: object, second: object) -> list[str]:
+        (found,) = compared(*(_explain(ship, batch(sqs_record(each))) for each in (first, second)))
+        assert found.verdict is Verdict.OTHER
+        return [part.name for part in found.parts]
+
+    assert parts(BODY, BODY | {"amount": 2}) == ["amount"]
+    assert parts("one", "two") == ["the payload"]
+
+
+def test_batches_are_compared_one_by_one(rig: Rig) -> None:
+    """In their order; what has nothing beside it is not known to be the same."""
+
+    @rig.once.sqs
+    def ship(record: Any) -> None: ...
+
+    one, both = batch(sqs_record("a")), batch(sqs_record("a"), sqs_record("b"))
+    found = compared(_explain(ship, one), _explain(ship, both))
+    assert [each.verdict for each in found] == [Verdict.SAME, Verdict.UNKNOWN]
+    assert len({each.verdict.sentence for each in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("ask", "loaded"), [("", False), ("; print(f.__once__.explain({'args': [1]}))", True)]
+)
+def test_a_cold_start_does_not_pay(rig: Rig, ask: str, loaded: object) -> None:
+    """What explains is imported when somebody asks, and not before."""
+    program = (
+        "import sys; from lambda_once import Once; once = Once(); f = once.function(lambda x: x)"
+        f"{ask}; print('lambda_once.explain.explanation' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == str(loaded)
+    assert rig.rows() == []

@@ -1,0 +1,211 @@
+"""What becomes of a token whose attempt never said how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
+from lambda_once.core.record import State
+from lambda_once.observability.details import MANNERS
+from tests.decorators.rig import Rig, in_memory
+
+
+class Crashed:
+    """Protected work whose first attempt crashed, after its lease is over."""
+
+    def __init__(self, rig: Rig, *, wait: float = 1000, **options: Any) -> None:
+        self.rig = rig
+        self.runs: list[int] = []
+
+        @rig.once.function(**options)
+        def work(order: int, *, note: str = "") -> str:
+            self.runs.append(order)
+            return f"run {len(self.runs)}"
+
+        self.work = work
+        with rig.crash():
+            work(5)
+        self.row = rig.row()
+        rig.clock.advance(wait)
+
+
+def test_taken_over_by_default(rig: Rig) -> None:
+    """Without a policy that can hold, the next delivery runs the work again, under a larger fence."""
+    crashed = Crashed(rig)
+    assert crashed.work(5) == "run 2"
+    assert rig.row().fence > crashed.row.fence
+    assert "once.taken_over" in rig.happenings()
+
+
+def test_not_before_the_lease_is_over(rig: Rig) -> None:
+    """While the lease lasts the other attempt may be alive."""
+    crashed = Crashed(rig, wait=900)
+    with pytest.raises(InProgress):
+        crashed.work(5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"on_lapse": "hold"}, {"on_error": HOLD}, {"on_error": {KeyError: HOLD}}, {"on_error": lambda _: HOLD}],
+    ids=["asked for", "HOLD", "mapping", "callable"],
+)
+def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> None:
+    """A lapsed token waits for a person, has no ttl, and stays as it is."""
+    crashed = Crashed(rig, **options)
+    with pytest.raises(Held, match="person"):
+        crashed.work(5)
+    rig.clock.advance(100 * 86_400)
+    with pytest.raises(Held) as raised:
+        crashed.work(5)
+    assert crashed.runs == [5]
+    assert (rig.row(), rig.row().ttl) == (crashed.row, None)
+    assert raised.value.locked_by == crashed.row.locked_by
+
+
+def test_a_callable_policy_may_be_taken_over_explicitly(rig: Rig) -> None:
+    """Beside on_error as a callable, an explicit take_over is believed."""
+    crashed = Crashed(rig, on_error=lambda _: RELEASE, on_lapse="take_over")
+    assert crashed.work(5) == "run 2"
+
+
+@in_memory
+def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
+    """What a person was to look at would run again unseen."""
+    with pytest.raises(Misconfigured, match="take_over"):
+        rig.once.function(on_error=HOLD, on_lapse="take_over")
+    with pytest.raises(Misconfigured, match="take_over"):
+        rig.once.function(on_error={KeyError: HOLD}, on_lapse="take_over")
+
+
+def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
+    """Done(result) completes the token, and everybody gets that result; nothing runs."""
+    crashed = Crashed(rig, on_lapse=lambda *_: Done("from the books"))
+    assert [crashed.work(5), crashed.work(5)] == ["from the books"] * 2
+    assert crashed.runs == [5]
+    row = rig.row()
+    assert (row.state, row.fence) == (State.COMPLETE, crashed.row.fence + 1)
+    assert row.attempt != crashed.row.attempt
+
+
+def test_a_probe_that_knows_it_was_not_done(rig: Rig) -> None:
+    """NOT_DONE lets the work run."""
+    crashed = Crashed(rig, on_lapse=lambda *_: NOT_DONE)
+    assert crashed.work(5) == "run 2"
+
+
+def raising(*_: object) -> object:
+    """A probe that fails."""
+    raise ConnectionError("the books are closed")
+
+
+@pytest.mark.parametrize("probe", [lambda *_: UNKNOWN, lambda *_: None, raising])
+def test_a_probe_that_cannot_tell(rig: Rig, probe: Callable[..., object]) -> None:
+    """UNKNOWN, no answer at all and an exception hold, and leave the row unchanged."""
+    crashed = Crashed(rig, on_lapse=probe)
+    with pytest.raises(Held):
+        crashed.work(5)
+    assert crashed.runs == [5]
+    assert rig.row() == crashed.row
+    failed = [MANNERS[told.happening].level for told in rig.told if told.error == "ConnectionError"]
+    assert failed == ([logging.ERROR] if probe is raising else [])
+
+
+def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:
+    """It is told whose work lapsed, and of what, however the arguments were passed."""
+    seen: list[Any] = []
+
+    def probe(lapsed: Lapsed, order: int) -> object:
+        seen.append((lapsed.attempt, lapsed.fence, lapsed.locked_by, order))
+        return UNKNOWN
+
+    crashed = Crashed(rig, on_lapse=probe)
+    with pytest.raises(Held):
+        crashed.work(5)
+    with pytest.raises(Held):
+        crashed.work(order=5)
+    row = crashed.row
+    assert seen == [(row.attempt, row.fence, row.locked_by, 5)] * 2
+
+
+def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:
+    """It is the one that the lapsed attempt gave to the next system, and that its successor will give."""
+    handed_on: list[str] = []
+
+    def probe(lapsed: Lapsed) -> object:
+        handed_on.append(lapsed.downstream_key("charge"))
+        return NOT_DONE
+
+    @rig.once.function(key="'order-5'", on_lapse=probe)
+    def work() -> None:
+        handed_on.append(rig.once.current().downstream_key("charge"))
+
+    with rig.crash():
+        work()
+    rig.clock.advance(3_600)
+    work()
+    assert len(handed_on) == 3
+    assert len(set(handed_on)) == 1
+
+
+def test_a_probe_is_not_asked_about_the_living(rig: Rig) -> None:
+    """While the lease lasts nobody asks."""
+    crashed = Crashed(rig, wait=900, on_lapse=raising)
+    with pytest.raises(InProgress):
+        crashed.work(5)
+    assert "once.probe_failed" not in rig.happenings()
+
+
+def test_of_two_askers_one_runs(rig: Rig) -> None:
+    """Two that were both told NOT_DONE about one attempt: the second finds the first at work."""
+    inner: list[Any] = []
+
+    def probe(*_: object) -> object:
+        if not inner:
+            inner.append("asked")
+            inner.append(crashed.work(5))
+        return NOT_DONE
+
+    crashed = Crashed(rig, on_lapse=probe)
+    assert crashed.work(5) == "run 2"
+    assert inner == ["asked", "run 2"]
+    assert crashed.runs == [5, 5]
+
+
+def test_an_async_probe_is_awaited(rig: Rig) -> None:
+    """A probe may be a coroutine function, under plain and under async work."""
+
+    async def probe(lapsed: Lapsed, order: int) -> object:
+        await asyncio.to_thread(int)
+        return Done(f"order {order}")
+
+    crashed = Crashed(rig, on_lapse=probe)
+    assert crashed.work(5) == "order 5"
+
+    @rig.once.function(on_lapse=probe)
+    async def later(order: int) -> str:
+        return "ran"
+
+    with rig.crash():
+        asyncio.run(later(6))
+    rig.clock.advance(1000)
+    assert asyncio.run(later(6)) == "order 6"
+
+
+def test_a_changed_policy_takes_the_ttl_off(rig: Rig) -> None:
+    """A row from before the deploy that brought hold must not expire while a person looks."""
+
+    def work(order: int) -> None:
+        assert order == 5
+
+    with rig.crash():
+        rig.once.function(work)(5)
+    assert rig.row().ttl is not None
+    rig.clock.advance(1000)
+    with pytest.raises(Held):
+        rig.once.function(on_lapse="hold")(work)(5)
+    assert rig.row().ttl is None

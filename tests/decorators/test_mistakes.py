@@ -1,0 +1,404 @@
+"""Mistakes of first use: each is found as early as it can be, by a message that names it and the way out."""
+
+# ruff: noqa: ARG005, D103  (signatures are what is tested here)
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.parser import event_parser
+from pydantic import BaseModel
+
+from lambda_once import Lapsed, MemoryStore, Misconfigured, Once
+from tests.decorators.rig import Rig, in_memory
+from tests.sources.samples import batch, sqs_record
+
+once = Once(store=MemoryStore(), service="shop")
+HANDLERS = ("sqs", "sns", "event", "api_gateway")
+DECORATORS = (*HANDLERS, "function")
+NOTHING: dict[str, Any] = {}
+
+
+def refused(words: str, mistake: Callable[[], object]) -> None:
+    """Check that *mistake* is `Misconfigured`, in *words*."""
+    with pytest.raises(Misconfigured) as caught:
+        mistake()
+    assert words in str(caught.value)
+
+
+# -- what Once is made of
+
+
+def table() -> Any:
+    return boto3.resource("dynamodb", region_name="eu-central-1").Table("tokens")
+
+
+PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
+    (lambda: {"store": MemoryStore}, "store=MemoryStore is a class: pass an instance"),
+    (lambda: {"store": {}}, "store= is a dict without acquire, finish"),
+    (
+        lambda: {"client": boto3.resource("dynamodb", region_name="eu-central-1")},
+        "client= is a boto3 resource",
+    ),
+    (lambda: {"client": table()}, "client= is a boto3 resource"),
+    (lambda: {"client": boto3.client("sqs", region_name="eu-central-1")}, "client= is a SQS, not a DynamoDB"),
+    (lambda: {"client": boto3.client}, "client= is a function, not a DynamoDB client"),
+    (lambda: {"table": table()}, "table= must be a name, a str, not a dynamodb.Table"),
+    (lambda: {"service": 5}, "service= must be a name, a str"),
+    (lambda: {"metrics": Metrics}, "metrics=Metrics is a class"),
+    (lambda: {"logger": Logger}, "logger=Logger is a class"),
+    (lambda: {"tracer": Tracer}, "tracer=Tracer is a class"),
+    (lambda: {"hooks": print}, "hooks= must be a list of functions: hooks=[print]"),
+    (lambda: {"hooks": ["print"]}, "which is not a function of one Details"),
+    (lambda: {"hooks": [lambda: None]}, "must accept one argument, the Details"),
+    (lambda: {"hooks": [asynchronous]}, "hook asynchronous is async"),
+    (lambda: {"tabel": "tokens"}, "no option tabel here (did you mean table?)"),
+    (lambda: {"cache": True}, "cache=True: give a whole number"),
+    (lambda: {"on_error": lambda: None}, "it must accept one argument, the exception"),
+]
+
+
+async def asynchronous(_: object) -> None: ...
+
+
+@pytest.mark.parametrize(("options", "words"), PARTS, ids=[words for _, words in PARTS])
+def test_parts_of_once(options: Callable[[], dict[str, Any]], words: str) -> None:
+    """What cannot be meant is refused when `Once` is made, not by the first request."""
+    refused(words, lambda: Once(**options()))
+
+
+def test_an_unknown_option_is_answered_with_all_there_are() -> None:
+    """The options of `Once` are its parts and its policies."""
+    wrong: dict[str, Any] = {"tabel": "tokens"}
+    refused(
+        "cache, client, hooks, keep, lease, logger, metrics, on_error, on_in_progress, on_lapse, "
+        "on_store_outage, service, store, table, tracer",
+        lambda: Once(**wrong),
+    )
+
+
+@pytest.mark.parametrize("hook", [print, list[object]().append, lambda *details: None])
+def test_a_hook_may_be_anything_callable(hook: Any) -> None:
+    """Built-in functions and methods count as functions of one argument."""
+    Once(store=MemoryStore(), hooks=[hook])
+
+
+# -- what is decorated
+
+
+class Shop:
+    def charge(self, record: Any) -> None: ...
+
+    @classmethod
+    def refund(cls, record: Any) -> None: ...
+
+    @staticmethod
+    def ship(record: Any) -> None: ...
+
+
+def decorated(event: Any) -> None: ...
+
+
+def yields(event: Any) -> Iterator[int]:
+    yield 1
+
+
+async def yields_async(event: Any) -> AsyncIterator[int]:
+    yield 1
+
+
+OF_ALL: list[tuple[Any, str]] = [
+    (Shop.__dict__["refund"], "put @classmethod above @once."),
+    (Shop.__dict__["ship"], "put @staticmethod above @once."),
+    ("id", "(key='id')"),
+    (5, "takes its options by name, such as once."),
+    (Shop, "Shop is a class"),
+    (yields, "yields is a generator function"),
+    (yields_async, "yields_async is a generator function"),
+    (functools.partial(decorated), "has no name of its own: pass name="),
+]
+OF_HANDLERS: list[tuple[Any, str]] = [
+    (Shop.charge, "Shop.charge is a method, and Lambda passes no self"),
+    (lambda: None, "must accept the event or record"),
+    (lambda *, record: None, "must accept the event or record"),
+    (lambda event, context, table: None, "has the parameter table, which nothing is passed for"),
+    (lambda event, *, table: None, "has the parameter table, which nothing is passed for"),
+    (lambda event, *, context: None, "make context its second positional parameter"),
+    (lambda event, table=None, context=None: None, "make context its second positional parameter"),
+]
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+@pytest.mark.parametrize(("function", "words"), OF_ALL, ids=[words for _, words in OF_ALL])
+def test_what_is_decorated(decorator: str, function: Any, words: str) -> None:
+    """What cannot be protected is refused when it is decorated, bare or with options."""
+    refused(words, lambda: getattr(once, decorator)(function))
+    if callable(function):
+        refused(words, lambda: getattr(once, decorator)(cache=0)(function))
+
+
+@pytest.mark.parametrize("decorator", HANDLERS)
+@pytest.mark.parametrize(("function", "words"), OF_HANDLERS, ids=[words for _, words in OF_HANDLERS])
+def test_what_a_handler_takes(decorator: str, function: Any, words: str) -> None:
+    """Handlers are functions of one event or record, and perhaps the context."""
+    refused(words, lambda: getattr(once, decorator)(function))
+
+
+@pytest.mark.parametrize("outer", DECORATORS)
+@pytest.mark.parametrize("inner", DECORATORS)
+def test_decorated_twice(outer: str, inner: str) -> None:
+    """Two decorators of one function are refused, whichever they are."""
+    handler = getattr(once, inner)(decorated)
+    refused(
+        "decorated is protected already: remove one of its decorators", lambda: getattr(once, outer)(handler)
+    )
+
+
+def test_decorated_twice_with_powertools_between() -> None:
+    """A wrapper between the two hides nothing."""
+    logger = Logger(service="stacked")
+    handler = logger.inject_lambda_context(once.event(decorated))
+    refused("is protected already", lambda: once.sqs(handler))
+
+
+@in_memory
+def test_run_takes_a_protected_function(rig: Rig) -> None:
+    """`run` protects by a key of its own what is protected by another."""
+
+    @rig.once.function(key="order")
+    def charge(order: int) -> int:
+        return order
+
+    assert rig.once.run("request-1", charge, 5) == 5
+
+
+# -- the second parameter of a handler
+
+CONTEXT = object()
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("handler", "given"),
+    [
+        (lambda event, context: context, True),
+        (lambda event, anything: anything, True),
+        (lambda event, context=None: context, True),
+        (lambda event, lambda_context=None: lambda_context, True),
+        (lambda event, client=None: client, False),
+        (lambda event, client=None, *, region=None: client, False),
+        (lambda *args: args[1], True),
+    ],
+)
+def test_who_gets_the_context(rig: Rig, handler: Any, given: Any) -> None:
+    """A second positional parameter gets the context unless it has a default and another name."""
+    seen: list[Any] = []
+
+    def kept(value: Any) -> str:
+        seen.append(value)
+        return "done"
+
+    @functools.wraps(handler)
+    def work(*args: Any) -> str:
+        return kept(handler(*args))
+
+    context = rig.context()
+    assert rig.once.event(name="work")(work)({"id": 5}, context) == "done"
+    assert (seen == [context]) is given
+
+
+@in_memory
+def test_record_handler_of_powertools(rig: Rig) -> None:
+    """A handler of once.sqs takes batches: as record_handler it is refused by name, and nothing runs."""
+    runs: list[Any] = []
+
+    @rig.once.sqs
+    def charge(record: Any) -> None:
+        runs.append(record)
+
+    processor = BatchProcessor(event_type=EventType.SQS)
+    with pytest.raises(BatchProcessingError, match="charge is a Lambda handler by its decorator"):
+        process_partial_response(
+            batch(sqs_record("x")), record_handler=charge, processor=processor, context=rig.context()
+        )
+    assert runs == []
+
+
+# -- callables among the options
+
+
+def of_order(order: int, lines: int = 1, *, note: str = "") -> int:
+    return order
+
+
+class Cart:
+    def buy(self, order: int) -> int:
+        return order
+
+
+OF_ONE: list[tuple[dict[str, Any], str]] = [
+    ({"key": lambda event, context: 1}, "must accept the"),
+    ({"key": lambda: 1}, "must accept the"),
+    ({"scope": lambda event, context: 1}, "must accept the"),
+    ({"key": asynchronous}, "key=asynchronous is async"),
+    ({"on_lapse": lambda: None}, "must accept a Lapsed, then the"),
+    ({"on_lapse": lambda lapsed: None}, "must accept a Lapsed, then the"),
+    ({"on_lapse": lambda lapsed, event, context: None}, "must accept a Lapsed, then the"),
+    ({"on_error": lambda error, event: None}, "it must accept one argument, the exception"),
+]
+OF_CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"key": lambda: 1}, "must accept the arguments of of_order"),
+    ({"key": lambda order, lines, note, more: 1}, "must accept the arguments of of_order"),
+    ({"key": lambda order, lines, *, memo: 1}, "must accept the arguments of of_order"),
+    ({"scope": lambda: 1}, "must accept the arguments of of_order"),
+    ({"on_lapse": lambda lapsed: None}, "must accept a Lapsed, then the arguments of of_order"),
+    ({"key": "ordr"}, "of_order has no argument ordr; its arguments are order, lines, note"),
+    ({"key": "[order, memo.id]"}, "of_order has no argument memo; its"),
+    ({"scope": "tenant"}, "scope='tenant': of_order has no argument tenant"),
+    ({"key": "order", "fingerprint": "memo"}, "fingerprint='memo': of_order has no argument memo"),
+    ({"key": "powertools_json(body).id"}, "of_order has no argument body"),
+]
+SOUND_OF_CALLS: list[dict[str, Any]] = [
+    {"key": lambda order, **others: order},
+    {"key": lambda *args, **kwargs: 1},
+    {"key": lambda order: order},
+    {"key": lambda order, lines, note="": order},
+    {"key": "order || ordr"},
+    {"key": "[order, note]"},
+    {"key": "@"},
+    {"on_lapse": lambda lapsed, order, lines: None},
+    {"on_lapse": lambda lapsed, *args: None},
+]
+
+
+@pytest.mark.parametrize("decorator", HANDLERS)
+@pytest.mark.parametrize(("options", "words"), OF_ONE)
+def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: str) -> None:
+    """A callable that cannot take the event or record is refused when the handler is decorated."""
+    refused(words, lambda: getattr(once, decorator)(**options)(decorated))
+
+
+@pytest.mark.parametrize(("options", "words"), OF_CALLS)
+def test_callables_and_names_of_functions(options: dict[str, Any], words: str) -> None:
+    """A callable that cannot take the arguments, and an expression that asks for another, are refused."""
+    refused(words, lambda: once.function(**options)(of_order))
+
+
+@pytest.mark.parametrize("options", SOUND_OF_CALLS)
+def test_sound_callables_of_functions(options: dict[str, Any]) -> None:
+    """What some call of the function would fit is taken."""
+    once.function(**options)(of_order)
+
+
+def test_the_object_of_a_method_is_no_argument() -> None:
+    """Expressions do not see self; callables get it."""
+    once.function(key=lambda self, order: order)(Cart.buy)
+    once.function(key="order")(Cart.buy)
+    refused("its arguments are order", lambda: once.function(key="self.name")(Cart.buy))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"on_replay": lambda result: result}, "it must accept two arguments"),
+        ({"on_replay": asynchronous}, "an async one would not be awaited"),
+        ({"problem": lambda: None}, "it must accept one argument, the Problem"),
+    ],
+)
+def test_callables_of_answers(options: dict[str, Any], words: str) -> None:
+    """Those that dress what a duplicate gets are checked alike."""
+    refused(words, lambda: once.api_gateway(**options))
+
+
+def test_an_async_probe_is_taken() -> None:
+    """It is awaited."""
+
+    async def probe(lapsed: Lapsed, event: Any) -> object: ...
+
+    once.event(on_lapse=probe)(decorated)
+
+
+# -- used in another way than it is meant
+
+
+@pytest.mark.parametrize("name", ["token", "result", "replayed", "complete", "downstream_key"])
+def test_begin_without_with(name: str) -> None:
+    """What the attempt has, the context manager has not: it names the statement that is missing."""
+    refused("`with once.begin(...) as attempt:`", lambda: getattr(once.begin("k"), name))
+
+
+def test_begin_has_no_other_attribute() -> None:
+    """What nobody has is an AttributeError, as everywhere."""
+    assert not hasattr(once.begin("k"), "tokn")
+
+
+class Payment(BaseModel):
+    paymentId: str  # noqa: N815
+
+
+@in_memory
+def test_event_parser_outside_with_a_key(rig: Rig) -> None:
+    """The model is the event then, and key= sees its fields."""
+    runs: list[Payment] = []
+
+    @event_parser(model=Payment)
+    @rig.once.event(key="paymentId")
+    def handler(payment: Payment, context: Any) -> str:
+        runs.append(payment)
+        return payment.paymentId
+
+    plain: Any = handler
+    assert (
+        plain({"paymentId": "p-1"}, rig.context()) == plain({"paymentId": "p-1"}, rig.context("r-2")) == "p-1"
+    )
+    assert runs == [Payment(paymentId="p-1")]
+    assert rig.row().token.endswith("/p-1")
+
+
+# -- the environment
+
+
+@in_memory
+@pytest.mark.parametrize("word", ["ture", "disabled", "2", "None"])
+def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """LAMBDA_ONCE_DISABLED with a typing error runs nothing, protected or not."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", word)
+    runs: list[int] = []
+    refused("set it to true (nothing is protected) or false", lambda: rig.once.run("k", runs.append, 1))
+    assert runs == []
+
+
+def test_a_missing_service_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a service all tokens begin alike: a warning, once for each Once."""
+    monkeypatch.delenv("POWERTOOLS_SERVICE_NAME", raising=False)
+    nameless = Once(store=MemoryStore(), logger=logging.getLogger("nameless"))
+    for key in ("a", "b"):
+        nameless.run(key, len, [])
+    (line,) = [line for line in caplog.records if line.message == "once.no_service"]
+    assert "POWERTOOLS_SERVICE_NAME" in line.__dict__["reason"]
+
+
+@pytest.mark.parametrize("service", ["argument", "environment"])
+def test_a_named_service_is_not_warned_of(
+    service: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Either way of naming it will do."""
+    if service == "environment":
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
+    named = Once(
+        store=MemoryStore(),
+        service="shop" if service == "argument" else None,
+        logger=logging.getLogger("named"),
+    )
+    named.run("a", len, [])
+    assert "once.no_service" not in [line.message for line in caplog.records]

@@ -1,0 +1,163 @@
+"""Options that cannot be meant are refused when they are given, each with a clear word."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once import Misconfigured, Once
+from tests.decorators.rig import Rig
+from tests.sources.samples import rest
+
+FACES = ("sqs", "sns", "event", "api_gateway", "function", "route")
+
+
+async def coroutine_function(_: object) -> object:
+    """Where a plain callable is wanted, this is none."""
+    return _
+
+
+EVERYWHERE: list[tuple[dict[str, Any], str]] = [
+    ({"keep": 60}, "timedelta"),
+    ({"keep": timedelta(0)}, "positive timedelta"),
+    ({"lease": timedelta(seconds=-1)}, "positive timedelta"),
+    ({"on_in_progress": "poll"}, "conflict, wait"),
+    ({"on_store_outage": "ignore"}, "fail, run"),
+    ({"on_lapse": "retry"}, "take_over"),
+    ({"on_error": "hold"}, "RELEASE, STORE, HOLD"),
+    ({"on_error": ValueError}, "RELEASE, STORE, HOLD"),
+    ({"on_error": None}, "RELEASE, STORE, HOLD"),
+    ({"on_error": coroutine_function}, "RELEASE, STORE, HOLD"),
+    ({"on_error": {ValueError: "store"}}, "RELEASE, STORE, HOLD"),
+    ({"on_error": {"ValueError": None}}, "RELEASE, STORE, HOLD"),
+    ({"cache": -1}, "0 or more"),
+    ({"cache": 0.5}, "whole number"),
+]
+PER_DECORATOR: list[tuple[dict[str, Any], str]] = [
+    ({"name": ""}, "not empty"),
+    ({"key": 5}, "JMESPath expression or a callable"),
+    ({"key": "order["}, "order\\["),
+    ({"key": "no_such(order)"}, "no_such"),
+    ({"scope": 5}, "JMESPath expression or a callable"),
+    ({"scope": "a b"}, "position 2"),
+    ({"fingerprint": True}, "False for none"),
+    ({"fingerprint": "a b"}, "position 2"),
+    ({"ignore": "sentDate"}, "list of dotted paths"),
+    ({"ignore": (5,)}, "list of dotted paths"),
+    ({"kee": timedelta(1)}, "there is no option kee"),
+]
+OF_API: list[tuple[dict[str, Any], str]] = [
+    ({"methods": "POST"}, "a set or a list"),
+    ({"store_status": 402}, "a set or a list"),
+    ({"without_key": "ignore"}, "hash, reject, run"),
+    ({"problem": "sorry"}, "callable"),
+    ({"on_replay": "sorry"}, "callable"),
+    ({"concurrency": 2}, "no option concurrency"),
+]
+
+
+def refused(face: Any, options: dict[str, Any], words: str) -> None:
+    """Check that *face* refuses *options* at once, in *words*."""
+    with pytest.raises(Misconfigured, match=words):
+        face(**options)
+
+
+@pytest.mark.parametrize(("options", "words"), EVERYWHERE)
+def test_policies_are_checked(options: dict[str, Any], words: str) -> None:
+    """`Once` and every decorator refuse a policy that cannot be meant."""
+    once = Once(table="tokens")
+    refused(Once, options, words)
+    for face in FACES:
+        refused(getattr(once, face), options, words)
+
+
+@pytest.mark.parametrize(("options", "words"), PER_DECORATOR)
+def test_keying_is_checked(options: dict[str, Any], words: str) -> None:
+    """Every decorator refuses a key, scope, fingerprint or name that cannot be meant; so does `Once` all."""
+    once = Once(table="tokens")
+    for face in FACES:
+        refused(getattr(once, face), options, words)
+    refused(Once, options, "there is no option")
+
+
+@pytest.mark.parametrize(("options", "words"), OF_API)
+def test_api_options_are_checked(options: dict[str, Any], words: str) -> None:
+    """The HTTP decorators refuse what would leave requests unprotected without a word."""
+    once = Once(table="tokens")
+    for face in (once.api_gateway, once.route):
+        refused(face, options, words)
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, 1.5])
+def test_concurrency_is_checked(concurrency: Any) -> None:
+    """Records run at least one at a time."""
+    refused(Once(table="tokens").sqs, {"concurrency": concurrency}, "1 or more")
+
+
+def test_what_the_caller_changes_later_does_not_count() -> None:
+    """Options are copied: a list or a mapping that is changed afterwards changes no decorator."""
+    rig = Rig()
+    methods = {"GET"}
+    runs: list[int] = []
+
+    @rig.once.api_gateway(methods=methods)
+    def handler(event: dict[str, Any]) -> dict[str, Any]:
+        runs.append(1)
+        return {"statusCode": 200}
+
+    methods.clear()
+    for _ in range(2):
+        handler(rest(httpMethod="GET"), rig.context())
+    assert runs == [1]
+
+
+def test_a_hook_is_plain() -> None:
+    """A coroutine function would never be awaited."""
+    hook: Any = coroutine_function
+    with pytest.raises(Misconfigured, match="hook"):
+        Once(table="tokens", hooks=[hook])
+
+
+def test_no_table_is_named() -> None:
+    """Without a table nothing runs, and the error names the three ways out."""
+    once = Once()
+    with pytest.raises(Misconfigured, match=re.escape("LAMBDA_ONCE_TABLE")):
+        once.run("k", len, [1])
+
+
+@pytest.mark.parametrize("shards", ["0", "101", "-1", "x", "two", "", "1.5"])
+def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> None:
+    """LAMBDA_ONCE_STATUS_SHARDS that is no number from 1 to 100 is refused, and told as it was given."""
+    monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", shards)
+    with pytest.raises(
+        Misconfigured, match=f"LAMBDA_ONCE_STATUS_SHARDS is '?{re.escape(shards)}'?: .* 1 to 100"
+    ):
+        Once(table="tokens").run("k", len, [1])
+
+
+def test_what_tells_no_parameters_is_refused() -> None:
+    """A builtin without a signature cannot have its arguments counted."""
+    with pytest.raises(Misconfigured, match="wrap it in a def"):
+        Once(table="tokens").run("k", int)
+
+
+def test_the_table_may_be_named_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is looked up when `Once` is made or a function is decorated."""
+    once = Once()
+    work = once.function(len)
+    monkeypatch.setenv("LAMBDA_ONCE_TABLE", "tokens")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(Misconfigured, match="AWS_DEFAULT_REGION"):
+        work([])
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda *, record: record])
+def test_a_handler_takes_something(function: Any) -> None:
+    """A function without a positional argument cannot be given its record."""
+    once = Once(table="tokens")
+    for face in (once.sqs, once.sns, once.event, once.api_gateway):
+        with pytest.raises(Misconfigured, match="must accept the event"):
+            face(function)

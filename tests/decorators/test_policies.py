@@ -1,0 +1,354 @@
+"""What an exception does to its token, and what there is for a busy token and a table out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once import (
+    HOLD,
+    RELEASE,
+    STORE,
+    Held,
+    InProgress,
+    KeyReused,
+    RetryLater,
+    StoredError,
+    StoreUnavailable,
+)
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.writes import Acquire
+from lambda_once.policies import OnError
+from lambda_once.stores.contract import Acquired
+from tests.decorators.rig import FrailStore, Rig, elsewhere, in_memory
+
+
+class Refused(Exception):
+    pass
+
+
+class CardRefused(Refused):
+    pass
+
+
+BY_CLASS: OnError = {Refused: STORE, CardRefused: HOLD, SystemExit: STORE}
+
+
+def failing(rig: Rig, error: BaseException, **options: Any) -> Callable[[int], None]:
+    """Protected work that raises *error* every time."""
+
+    @rig.once.function(**options)
+    def work(order: int) -> None:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("on_error", "error", "state"),
+    [
+        (RELEASE, Refused(), State.RELEASED),
+        (STORE, Refused(), State.COMPLETE),
+        (HOLD, Refused(), State.HELD),
+        (BY_CLASS, Refused(), State.COMPLETE),
+        (BY_CLASS, CardRefused(), State.HELD),  # the nearest class of its MRO
+        (BY_CLASS, ValueError(), State.RELEASED),  # unmatched
+        (lambda error: STORE if error.args else RELEASE, Refused("final"), State.COMPLETE),
+        (lambda error: STORE if error.args else RELEASE, Refused(), State.RELEASED),
+        (STORE, RetryLater("soon"), State.RELEASED),  # never stored
+        (HOLD, InProgress("soon"), State.RELEASED),
+    ],
+)
+def test_an_exception_by_policy(rig: Rig, on_error: OnError, error: Exception, state: State) -> None:
+    """The exception reaches the caller as it is, and its token goes by the policy."""
+    with pytest.raises(type(error)) as raised:
+        failing(rig, error, on_error=on_error)(5)
+    assert raised.value is error
+    assert rig.row().state is state
+
+
+@pytest.mark.parametrize(
+    ("on_error", "duplicate"), [(STORE, StoredError), (HOLD, Held), ({Refused: STORE}, StoredError)]
+)
+def test_what_a_duplicate_of_a_failure_gets(rig: Rig, on_error: Any, duplicate: type[Exception]) -> None:
+    """A stored failure is given to duplicates by its name; a held one tells them that a person must look."""
+    work = failing(rig, Refused("final"), on_error=on_error)
+    with pytest.raises(Refused):
+        work(5)
+    with pytest.raises(duplicate) as raised:
+        work(5)
+    assert rig.store.acquisitions == 2
+    assert getattr(raised.value, "token", None) == rig.row().token
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    ("options", "state"),
+    [
+        ({}, State.RELEASED),
+        ({"on_error": STORE}, State.RELEASED),
+        ({"on_lapse": "hold"}, State.HELD),
+        ({"on_lapse": lambda *_: None}, State.HELD),
+        ({"on_error": {BaseException: STORE}}, State.COMPLETE),
+    ],
+    ids=["released", "STORE is for exceptions", "hold", "probe", "mapping"],
+)
+def test_an_exit_says_nothing_about_the_work(
+    rig: Rig, error: BaseException, options: Any, state: State
+) -> None:
+    """SystemExit and KeyboardInterrupt leave no token in progress: held where lapsed work would be."""
+    with pytest.raises(type(error)):
+        failing(rig, error, **options)(5)
+    assert rig.row().state is state
+
+
+@pytest.mark.parametrize("answer", [None, "store", ZeroDivisionError("broken")])
+def test_a_policy_that_breaks_holds(rig: Rig, answer: Any) -> None:
+    """on_error that raises or answers no policy: the caller gets the work's exception, the token is held."""
+
+    def on_error(_: BaseException) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with pytest.raises(Refused):
+        failing(rig, Refused(), on_error=on_error)(5)
+    assert rig.row().state is State.HELD
+    assert "once.policy_failed" in rig.happenings()
+
+
+def test_a_decorators_mapping_replaces_that_of_once(rig: Rig) -> None:
+    """They are not merged."""
+    rig.once = rig.new(on_error={Refused: STORE})
+    with pytest.raises(Refused):
+        failing(rig, Refused(), on_error={KeyError: HOLD})(5)
+    assert rig.row().state is State.RELEASED
+
+
+@in_memory
+def test_a_table_out_of_reach_runs_nothing(rig: Rig) -> None:
+    """Nothing runs unprotected; the error says that it may be delivered again."""
+    rig.store.out = True
+    runs: list[int] = []
+    with pytest.raises(StoreUnavailable, match="deliver it again"):
+        rig.once.function(runs.append, name="work")(5)  # type: ignore[call-overload]
+    assert runs == []
+
+
+def test_an_acquisition_without_an_answer_is_released(rig: Rig) -> None:
+    """One that was written although its answer was lost does not block the next delivery."""
+
+    class Deaf(FrailStore):
+        def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+            super().acquire(wishes, deadline)
+            self.out = True
+            answers = super().acquire(wishes, deadline)
+            self.out = False
+            return answers
+
+    rig.stand_on(Deaf)
+    with pytest.raises(StoreUnavailable):
+        failing(rig, AssertionError())(5)
+    assert rig.row().state is State.RELEASED
+
+
+@in_memory
+def test_on_store_outage_run_runs(rig: Rig) -> None:
+    """The user may say that unprotected is better than not at all; that is told loudly."""
+    rig.store.out = True
+    runs: list[int] = []
+
+    @rig.once.function(on_store_outage="run")
+    def work(order: int) -> int:
+        runs.append(order)
+        return len(runs)
+
+    assert [work(5), work(5)] == [1, 2]
+    assert "once.store_unavailable" in rig.happenings()
+
+
+def test_waiting_gets_the_others_outcome(rig: Rig) -> None:
+    """Under on_in_progress="wait" a second caller gets the first one's result, and runs nothing."""
+    once = rig.new(on_in_progress="wait")
+    results: list[Any] = []
+
+    def work(order: int) -> str:
+        return f"order {order}"
+
+    second = once.function(work)
+
+    @rig.once.function(name=f"{__name__}.{work.__qualname__}")
+    def first(order: int) -> str:
+        attempt = rig.once.current()
+        rig.clock.while_asleep(lambda _: attempt.complete("of the first"))
+        results.append(elsewhere(second, order))
+        return "ignored"
+
+    assert first(5) == "of the first"
+    assert results == ["of the first"]
+
+
+def test_waiting_ends_with_the_time(rig: Rig) -> None:
+    """A wait that outlasts the invocation is in progress, not a run."""
+    rig.once = rig.new(on_in_progress="wait")
+
+    def another(order: int) -> None:
+        with rig.once.invocation(rig.context("request-2", seconds=5)), pytest.raises(InProgress):
+            work(order)
+
+    @rig.once.function
+    def work(order: int) -> None:
+        elsewhere(another, order)
+
+    with rig.once.invocation(rig.context(seconds=30)):
+        work(5)
+    assert 4.5 < rig.slept < 4.8  # the last of an invocation is not for waiting
+
+
+@in_memory
+def test_a_very_long_wait_keeps_polling(rig: Rig) -> None:
+    """An invocation of an hour and a half can wait all of it, where wait_for= says so."""
+    rig.once = rig.new(on_in_progress="wait", wait_for=timedelta(hours=2))
+
+    def another(order: int) -> None:
+        with rig.once.invocation(rig.context("request-2", seconds=5400)), pytest.raises(InProgress):
+            work(order)
+
+    @rig.once.function
+    def work(order: int) -> None:
+        elsewhere(another, order)
+
+    with rig.once.invocation(rig.context(seconds=6000)):
+        work(5)
+    assert rig.slept > 5300
+
+
+def test_a_cached_outcome_costs_nothing(rig: Rig) -> None:
+    """With cache= a duplicate asks the table nothing; the last of the used ones are kept."""
+
+    @rig.once.function(cache=2, key="order")
+    def work(order: int, note: str = "") -> int:
+        return order
+
+    def asked(order: int) -> int:
+        before = rig.store.acquisitions
+        assert work(order) == order
+        return rig.store.acquisitions - before
+
+    assert [asked(order) for order in (1, 1, 2, 1, 3, 1, 2)] == [1, 0, 1, 0, 1, 0, 1]
+    with pytest.raises(KeyReused):
+        work(2, note="amended")
+
+
+def test_a_cached_outcome_expires(rig: Rig) -> None:
+    """What the table would not replay any more the cache does not either."""
+    runs: list[int] = []
+
+    @rig.once.function(cache=2, keep=timedelta(minutes=1))
+    def work(order: int) -> int:
+        runs.append(order)
+        return 0
+
+    work(5)
+    rig.clock.advance(61)
+    work(5)
+    assert runs == [5, 5]
+
+
+def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
+    """Cancelled while its token is being acquired, the work does not start and the token is released."""
+
+    async def scenario() -> None:
+        task: asyncio.Task[None]
+
+        class Slow(FrailStore):
+            def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+                loop.call_soon_threadsafe(task.cancel)
+                asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), loop).result()
+                return super().acquire(wishes, deadline)
+
+        loop = asyncio.get_running_loop()
+        rig.stand_on(Slow)
+
+        @rig.once.function
+        async def work(order: int) -> None:
+            raise AssertionError
+
+        task = asyncio.ensure_future(work(5))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert rig.row().state is State.RELEASED
+
+
+@in_memory
+def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
+    """Where the acquisition is refused meanwhile, the caller still sees that it was cancelled."""
+
+    async def scenario() -> None:
+        task: asyncio.Task[None]
+
+        class Out(FrailStore):
+            def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+                loop.call_soon_threadsafe(task.cancel)
+                asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), loop).result()
+                return super().acquire(wishes, deadline)
+
+        loop = asyncio.get_running_loop()
+        rig.stand_on(Out)
+        rig.store.out = True
+
+        @rig.once.function
+        async def work(order: int) -> None:
+            raise AssertionError
+
+        task = asyncio.ensure_future(work(5))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("on_lapse", "state"), [("take_over", State.RELEASED), ("hold", State.HELD)])
+def test_cancelled_work_is_settled(rig: Rig, on_lapse: Any, state: State) -> None:
+    """A cancellation during the work settles its token before it goes on."""
+
+    @rig.once.function(on_lapse=on_lapse)
+    async def work(order: int) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        task = asyncio.ensure_future(work(5))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    started = asyncio.Event()
+    asyncio.run(scenario())
+    assert rig.row().state is state
+
+
+def test_work_that_is_done_is_completed_though_cancelled(rig: Rig) -> None:
+    """A cancellation while the completion is being written does not undo it."""
+
+    @rig.once.function
+    async def work(order: int) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        task.get_loop().call_soon(task.cancel)
+        return order
+
+    async def scenario() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.ensure_future(work(5))
+
+    asyncio.run(scenario())
+    assert rig.row().state is State.COMPLETE

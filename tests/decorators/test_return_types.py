@@ -1,0 +1,138 @@
+"""The return annotation restores types, whatever else the signature says."""
+
+# ruff: noqa: D103  (annotations are what is tested here)
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lambda_once import MemoryStore, Misconfigured, Once
+from tests.decorators.rig import Rig, in_memory
+
+if TYPE_CHECKING:
+    from nowhere import Context, Hidden  # type: ignore[import-not-found]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    id: str
+    total: Decimal
+
+
+RECEIPT = Receipt("r-1", Decimal("9.90"))
+
+
+@in_memory
+def test_a_parameter_that_only_type_checkers_know(rig: Rig) -> None:
+    """It changes nothing: both calls give the annotated type."""
+
+    @rig.once.event(key="id")
+    def handler(event: dict[str, Any], context: Context) -> Receipt:
+        return RECEIPT
+
+    @rig.once.function(key="n")
+    def money(n: int, ctx: Context | None = None) -> Decimal:
+        return Decimal("9.90")
+
+    for _ in range(2):
+        assert handler({"id": 1}, rig.context()) == RECEIPT
+        assert money(1) == Decimal("9.90")
+        assert isinstance(money(1), Decimal)
+
+
+def unresolvable() -> Hidden:
+    raise NotImplementedError
+
+
+def nested() -> list[Hidden] | None:
+    raise NotImplementedError
+
+
+async def asynchronous(event: Any) -> Hidden:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("function", [unresolvable, nested, asynchronous])
+def test_an_annotation_that_cannot_be_resolved(function: Any) -> None:
+    """It is refused when decorated, never dropped; ``returns=`` says what is meant."""
+    once = Once(store=MemoryStore())
+    with pytest.raises(
+        Misconfigured, match=rf"return annotation of {function.__name__}, .*Hidden is not defined"
+    ):
+        once.function(function)
+    once.function(returns=Receipt)(function)
+    once.function(returns=Any)(function)
+
+
+def test_an_event_handlers_annotation_is_checked() -> None:
+    """Handlers of events restore types, too."""
+    with pytest.raises(Misconfigured, match="cannot be resolved"):
+        Once(store=MemoryStore()).event(asynchronous)
+
+
+@in_memory
+@pytest.mark.parametrize("returns", ["Receipt", "Receipt | None", list["Receipt"] | Receipt])
+def test_returns_may_be_text(rig: Rig, returns: Any) -> None:
+    """Text and forward references are read where the function is defined."""
+
+    @rig.once.function(returns=returns)
+    def buy(n: int) -> Any:
+        return RECEIPT
+
+    assert buy(1) == buy(1) == RECEIPT
+
+
+@pytest.mark.parametrize("returns", ["Hidden", list["Hidden"], "Receipt |"])
+def test_returns_that_cannot_be_resolved(returns: Any) -> None:
+    """It is refused when decorated, and by `begin`."""
+    once = Once(store=MemoryStore())
+    with pytest.raises(Misconfigured, match=r"returns=, .*, cannot be resolved"):
+        once.function(returns=returns)(len)
+    with pytest.raises(Misconfigured, match=r"returns=, .*, cannot be resolved"):
+        once.begin("k", returns=returns)
+
+
+@in_memory
+def test_begin_resolves_where_it_is_called(rig: Rig) -> None:
+    """``returns=`` of `begin` may be text, too."""
+    for _ in range(2):
+        with rig.once.begin("k", returns="Receipt") as attempt:
+            assert (attempt.result if attempt.replayed else attempt.complete(RECEIPT)) == RECEIPT
+
+
+@in_memory
+def test_a_class_of_the_enclosing_function(rig: Rig) -> None:
+    """A name that the function uses of its surroundings is known."""
+
+    @dataclass
+    class Local:
+        total: Decimal
+
+    @rig.once.function
+    def buy(n: int) -> Local:
+        return Local(Decimal(n))
+
+    assert buy(1) == buy(1) == Local(Decimal(1))
+
+
+@in_memory
+def test_what_wraps_a_function_keeps_its_type(rig: Rig) -> None:
+    """The annotation is read in the module of the wrapped function."""
+
+    def wrapper(function: Any) -> Any:
+        wraps = functools.wraps(function)
+        namespace: dict[str, Any] = {"function": function}
+        exec("def inner(*args, **kwargs): return function(*args, **kwargs)", namespace)
+        return wraps(namespace["inner"])
+
+    @rig.once.function
+    @wrapper
+    def buy(n: int) -> Receipt:
+        return RECEIPT
+
+    assert buy(1) == buy(1) == RECEIPT

@@ -1,0 +1,572 @@
+"""`once.route` protects the route function: what middlewares and validation behind it do releases nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.event_handler import (
+    ALBResolver,
+    APIGatewayHttpResolver,
+    APIGatewayRestResolver,
+    Response,
+)
+from aws_lambda_powertools.event_handler.exceptions import BadRequestError, InternalServerError, NotFoundError
+from pydantic import BaseModel
+
+from lambda_once import HOLD, STORE, Done, ErrorResponse, Misconfigured
+from lambda_once.core.record import State
+from lambda_once.integrations import event_handler as face
+from tests.decorators.rig import Rig, in_memory
+from tests.decorators.test_api import KEY
+from tests.sources.samples import alb, http, rest
+
+pytestmark = in_memory
+
+Json = dict[str, Any]
+HTTP = http(headers={KEY.lower(): "k"})
+RESOLVERS = [
+    pytest.param(APIGatewayHttpResolver, HTTP, id="v2"),
+    pytest.param(APIGatewayRestResolver, rest(headers={KEY: ["k"]}), id="v1"),
+    pytest.param(ALBResolver, alb(idempotency_key="k"), id="alb"),
+]
+UNAVAILABLE = "urn:lambda-once:result-unavailable"
+
+
+class Receipt(BaseModel):
+    """What the route promises to return."""
+
+    order: str
+    total: int
+
+
+class Broken(Exception):
+    """What a middleware raises."""
+
+
+class Shop:
+    """An Event Handler with one protected route and middlewares behind once.route."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        work: Callable[[], Any],
+        *behind: Callable[..., Any],
+        resolver: Any = APIGatewayHttpResolver,
+        event: Json = HTTP,
+        is_async: bool = False,
+        validates: bool = False,
+        **options: Any,
+    ) -> None:
+        self.rig = rig
+        self.runs = 0
+        self.event = event
+        self.is_async = is_async
+        self.app = resolver(enable_validation=validates)
+        middlewares = [rig.once.route(async_resolver=is_async, **options), *behind]
+
+        def pay(order_id: str) -> Receipt:
+            self.runs += 1
+            found: Receipt = work()
+            return found
+
+        async def pay_async(order_id: str) -> Receipt:
+            return pay(order_id)
+
+        self.app.post("/orders/<order_id>/pay", middlewares=middlewares)(pay_async if is_async else pay)
+
+    def ask(self) -> Any:
+        """Send the request: the status, and the problem's type or the body. What was raised, by its class."""
+        context = self.rig.context(f"request-{self.runs}")
+        try:
+            if self.is_async:
+                answer = asyncio.run(self.app.resolve_async(self.event, context))
+            else:
+                answer = self.app.resolve(self.event, context)
+        except BaseException as error:  # noqa: BLE001  (a KeyboardInterrupt, too)
+            return type(error)
+        body = json.loads(answer["body"])
+        return answer["statusCode"], body.get("type", body)
+
+
+def good() -> Json:
+    """What the route promises."""
+    return {"order": "5", "total": 1}
+
+
+def wrong() -> Json:
+    """What does not fit the route's annotation: a column was NULL today."""
+    return {"order": "5"}
+
+
+def raises() -> Any:
+    """Work that fails."""
+    raise ValueError("no answer")
+
+
+def after(answer: Any) -> Callable[..., Any]:
+    """Make a middleware that answers or raises *answer* once the route function is over."""
+
+    def middleware(app: Any, next_middleware: Any) -> Any:
+        next_middleware(app)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return middleware
+
+
+def instead(answer: Any) -> Callable[..., Any]:
+    """Make a middleware that answers or raises *answer* before the route function runs."""
+
+    def middleware(_app: Any, _next: Any) -> Any:
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return middleware
+
+
+def rescues(answer: Any) -> Callable[..., Any]:
+    """Make a middleware that turns what is raised into *answer*."""
+
+    def middleware(app: Any, next_middleware: Any) -> Any:
+        try:
+            return next_middleware(app)
+        except Exception as error:
+            if isinstance(answer, BaseException):
+                raise answer from error
+            return answer
+
+    return middleware
+
+
+def says(status: int) -> Response[Json]:
+    """A response of a middleware's."""
+    return Response(status, "application/json", {"by": "a middleware"})
+
+
+BY = {"by": "a middleware"}
+both = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+
+
+@both
+@pytest.mark.parametrize(("resolver", "event"), RESOLVERS)
+def test_response_validation_releases_nothing(rig: Rig, resolver: Any, event: Json, is_async: bool) -> None:
+    """The work is done when its response does not fit: the client gets 422, duplicates 409, one charge."""
+    shop = Shop(rig, wrong, resolver=resolver, event=event, is_async=is_async, validates=True)
+    status, _ = shop.ask()
+    assert status == 422
+    assert [shop.ask(), shop.ask()] == [(409, UNAVAILABLE)] * 2
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+@both
+@pytest.mark.parametrize(("resolver", "event"), RESOLVERS)
+def test_a_valid_response_is_replayed(rig: Rig, resolver: Any, event: Json, is_async: bool) -> None:
+    """With validation on, what fits is stored and replayed as it was serialised."""
+    shop = Shop(rig, good, resolver=resolver, event=event, is_async=is_async, validates=True)
+    assert [shop.ask(), shop.ask()] == [(200, good())] * 2
+    assert shop.runs == 1
+
+
+def test_it_is_the_watch_that_keeps_the_token(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: without the rebuilt chain a failed validation releases the token, and it is charged twice."""
+    monkeypatch.setattr(face, "watched", lambda chain, _watch: chain)
+    shop = Shop(rig, wrong, validates=True)
+    assert [shop.ask()[0], shop.ask()[0]] == [422, 422]
+    assert shop.runs == 2
+
+
+@both
+@pytest.mark.parametrize("policy", [None, HOLD, STORE], ids=["released", "held", "stored"])
+@pytest.mark.parametrize("error", [Broken("after"), BadRequestError("after")])
+def test_what_a_middleware_raises_afterwards_releases_nothing(
+    rig: Rig,
+    error: BaseException,
+    policy: Any,
+    is_async: bool,
+) -> None:
+    """The first client gets it as it is; duplicates learn that the work is done, whatever on_error says."""
+    options = {} if policy is None else {"on_error": policy}
+    shop = Shop(rig, good, after(error), is_async=is_async, **options)
+    first = shop.ask()
+    assert first is Broken or first[0] == 400
+    assert shop.ask() == (409, UNAVAILABLE)
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+def test_an_interrupt_afterwards_releases_nothing(rig: Rig) -> None:
+    """A KeyboardInterrupt in a middleware passes, and the work that was done stays done."""
+    shop = Shop(rig, good, after(KeyboardInterrupt()))
+    assert shop.ask() is KeyboardInterrupt
+    assert shop.ask() == (409, UNAVAILABLE)
+    assert shop.runs == 1
+
+
+@both
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_what_a_middleware_answers_afterwards_is_stored(rig: Rig, status: int, is_async: bool) -> None:
+    """The response that reaches once.route is the outcome, whatever its status."""
+    shop = Shop(rig, good, after(says(status)), is_async=is_async, on_error=HOLD)
+    assert [shop.ask(), shop.ask()] == [(status, BY)] * 2
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+def test_a_short_answer_of_a_middleware_is_stored(rig: Rig) -> None:
+    """What the Event Handler takes for a response is one here: a dict, or a body and a status."""
+    shop = Shop(rig, good, after((BY, 202)))
+    assert [shop.ask(), shop.ask()] == [(202, BY)] * 2
+    assert shop.runs == 1
+
+
+@both
+@pytest.mark.parametrize("answer", [Broken("before"), InternalServerError("before"), says(500), says(401)])
+def test_what_fails_before_the_function_releases(rig: Rig, answer: Any, is_async: bool) -> None:
+    """Nothing was done: the token is given back, even where on_error holds what the work raises."""
+    shop = Shop(rig, good, instead(answer), is_async=is_async, on_error=HOLD)
+    first = shop.ask()
+    assert first is Broken or first[0] in (401, 500)
+    assert rig.row().state is State.RELEASED
+    assert shop.runs == 0
+
+
+def test_a_middleware_may_answer_in_place_of_the_function(rig: Rig) -> None:
+    """A success of a middleware's is stored, and so is what store_status names."""
+    shop = Shop(rig, good, instead(says(402)), store_status={402})
+    assert [shop.ask(), shop.ask()] == [(402, BY)] * 2
+    assert (shop.runs, rig.row().state) == (0, State.COMPLETE)
+
+
+@both
+@pytest.mark.parametrize(
+    ("policy", "state", "second"),
+    [
+        ({}, State.RELEASED, (500, BY)),
+        ({ValueError: HOLD}, State.HELD, (409, "urn:lambda-once:held")),
+        ({ValueError: STORE}, State.COMPLETE, (500, BY)),
+    ],
+)
+def test_the_functions_own_error_decides(
+    rig: Rig,
+    policy: Any,
+    state: State,
+    second: Any,
+    is_async: bool,
+) -> None:
+    """A middleware that makes a response of the error changes what the client gets, not what it does."""
+    shop = Shop(rig, raises, rescues(says(500)), is_async=is_async, on_error=policy)
+    assert shop.ask() == (500, BY)
+    assert rig.row().state is state
+    assert shop.ask() == second
+    assert shop.runs == (2 if state is State.RELEASED else 1)
+
+
+@both
+@pytest.mark.parametrize(("policy", "state"), [({}, State.RELEASED), ({ValueError: HOLD}, State.HELD)])
+def test_another_error_in_its_place_does_not_decide(
+    rig: Rig,
+    policy: Any,
+    state: State,
+    is_async: bool,
+) -> None:
+    """The client gets the error that came out; the token goes by the function's own."""
+    shop = Shop(rig, raises, rescues(Broken("instead")), is_async=is_async, on_error={Broken: STORE} | policy)
+    assert shop.ask() is Broken
+    assert rig.row().state is state
+
+
+@both
+def test_a_4xx_of_the_function_releases(rig: Rig, is_async: bool) -> None:
+    """Although a middleware made a success of it: nothing was done under this key."""
+
+    def missing() -> Any:
+        raise NotFoundError("no such order")
+
+    shop = Shop(rig, missing, rescues(says(200)), is_async=is_async)
+    assert shop.ask() == (200, BY)
+    assert rig.row().state is State.RELEASED
+
+
+@both
+@pytest.mark.parametrize("answer", [(good(), 503), Response(503, "application/json", good())])
+def test_a_5xx_of_the_function_goes_by_on_error(rig: Rig, answer: Any, is_async: bool) -> None:
+    """A returned 5xx is an ErrorResponse to on_error, whatever a middleware answers in its place."""
+    shop = Shop(rig, lambda: answer, after(says(200)), is_async=is_async, on_error={ErrorResponse: HOLD})
+    assert shop.ask() == (200, BY)
+    assert rig.row().state is State.HELD
+
+
+def test_a_function_that_ran_twice(rig: Rig) -> None:
+    """A middleware that tries again: what the function has done once stays done."""
+    answers = [ValueError("first"), good(), ValueError("third")]
+
+    def work() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def insists(app: Any, next_middleware: Any) -> Any:
+        for _ in range(3):
+            try:
+                next_middleware(app)
+            except ValueError:
+                continue
+        return next_middleware(app)  # fails: there are no more answers
+
+    shop = Shop(rig, work, insists, on_error=HOLD)
+    assert shop.ask() is IndexError
+    assert shop.ask() == (409, UNAVAILABLE)
+    assert rig.row().state is State.COMPLETE
+
+
+@both
+def test_the_chain_that_powertools_keeps_is_not_changed(rig: Rig, is_async: bool) -> None:
+    """Every request has a chain of its own: one that is refused or replayed leaves nothing behind."""
+    shop = Shop(rig, good, after(says(200)), is_async=is_async, validates=True)
+    (route,) = shop.app._dynamic_routes
+    function = route.func
+    assert [shop.ask(), shop.ask()] == [(200, BY)] * 2
+    frame = route._middleware_stack
+    while hasattr(frame, "next_middleware"):
+        frame = frame.next_middleware
+    assert frame is function
+    assert route.func is function
+
+
+@both
+def test_the_attempt_is_at_hand_in_the_function(rig: Rig, is_async: bool) -> None:
+    """once.current() is the attempt, behind plain middlewares of an async chain as well."""
+    keys: list[str] = []
+
+    def work() -> Json:
+        keys.append(rig.once.current().downstream_key())
+        return good()
+
+    Shop(rig, work, rescues(None), is_async=is_async, validates=True).ask()
+    assert [len(key) for key in keys] == [64]
+
+
+@both
+def test_a_route_within_a_route(rig: Rig, is_async: bool) -> None:
+    """Two of them in one chain, by names of their own, are two tokens of one run."""
+    inner = rig.once.route(name="inner", async_resolver=is_async)
+    shop = Shop(rig, good, inner, after(says(201)), is_async=is_async, name="outer")
+    assert [shop.ask(), shop.ask()] == [(201, BY)] * 2
+    assert (shop.runs, rig.states()) == (1, [State.COMPLETE] * 2)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_function_that_is_still_at_work(rig: Rig, fails: bool) -> None:
+    """A middleware that gives up waiting for it in a thread: nobody else may do its work."""
+    started, go = threading.Event(), threading.Event()
+    threads = []
+
+    def work() -> Json:
+        started.set()
+        go.wait(10)
+        return good()
+
+    def gives_up(app: Any, next_middleware: Any) -> Any:
+        threads.append(threading.Thread(target=next_middleware, args=[app]))
+        threads[-1].start()
+        started.wait(10)
+        if fails:
+            raise Broken
+        return says(504)
+
+    shop = Shop(rig, work, gives_up)
+    first = shop.ask()
+    go.set()
+    threads[0].join()
+    assert (first, shop.ask()) == ((Broken, (409, UNAVAILABLE)) if fails else ((504, BY), (504, BY)))
+    assert (shop.runs, rig.row().state) == (1, State.COMPLETE)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [{"statusCode": 201, "body": json.dumps(BY), "headers": {"X": "1"}}, {"statusCode": 201}, says(201)],
+)
+def test_a_probe_answers_with_a_response(rig: Rig, done: Any) -> None:
+    """As Lambda writes it, as `lambda-once resolve --result` asks for it, or an Event Handler's own."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route(on_lapse=lambda *_: Done(done))])
+    def pay(order_id: str) -> Json:
+        return good()
+
+    with rig.crash():
+        app.resolve(HTTP, rig.context())
+    rig.clock.advance(100)
+    for _ in range(2):
+        answer = app.resolve(HTTP, rig.context("request-2"))
+        assert answer["statusCode"] == 201
+        assert answer.get("body") in (json.dumps(BY), json.dumps(BY, separators=(",", ":")), None, "")
+
+
+# -- chains that are not what once.route is for
+
+
+def test_a_coroutine_function_under_resolve(rig: Rig) -> None:
+    """app.resolve awaits nothing: Misconfigured before anything runs, and nothing is stored."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
+    async def pay(order_id: str) -> Json:
+        pytest.fail("it ran")
+
+    for _ in range(2):
+        with pytest.raises(Misconfigured, match=r"pay is a coroutine function.*resolve_async"):
+            app.resolve(HTTP, rig.context())
+    assert rig.rows() == []
+    assert rig.happenings() == ["once.misconfigured"] * 2
+
+
+def test_a_function_that_returns_an_awaitable_under_resolve(rig: Rig) -> None:
+    """Work that has not begun is not done: Misconfigured, and the token is given back."""
+
+    async def later() -> Json:
+        pytest.fail("it ran")
+
+    shop = Shop(rig, later)
+    assert shop.ask() is Misconfigured
+    assert rig.row().state is State.RELEASED
+
+
+def test_an_async_route_under_resolve(rig: Rig) -> None:
+    """async_resolver=True is for resolve_async: Misconfigured by name, no coroutine left over."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route(async_resolver=True)])
+    async def pay(order_id: str) -> Json:
+        pytest.fail("it ran")
+
+    with pytest.raises(Misconfigured, match=r"async_resolver=True\) is for app.resolve_async"):
+        app.resolve(HTTP, rig.context())
+    assert rig.rows() == []
+    assert rig.happenings() == ["once.misconfigured"]
+
+
+def test_a_plain_route_under_resolve_async(rig: Rig) -> None:
+    """The chain of resolve_async is hidden from a plain middleware: refused, with what to write."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route()])
+    async def pay(order_id: str) -> Json:
+        pytest.fail("it ran")
+
+    with pytest.raises(Misconfigured, match="async_resolver=True"):
+        asyncio.run(app.resolve_async(HTTP, rig.context()))
+    assert rig.rows() == []
+
+
+def test_a_chain_of_unknown_frames(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the function cannot be found nothing is guessed, and nothing runs."""
+    from aws_lambda_powertools.event_handler import api_gateway
+
+    class Frame(api_gateway.MiddlewareFrame):
+        """A frame of another version."""
+
+    shop = Shop(rig, good)
+    monkeypatch.setattr(api_gateway, "MiddlewareFrame", Frame)
+    shop.ask()  # Powertools builds and keeps the chain of the other version
+    monkeypatch.undo()
+    shop.event = http(headers={KEY.lower(): "another"})
+    assert shop.ask() is Misconfigured
+    assert shop.runs == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_middleware_used_as_a_decorator(rig: Rig, is_async: bool) -> None:
+    """@once.route() on a function says where it belongs."""
+
+    def pay(order_id: str) -> Json:
+        return {}
+
+    with pytest.raises(
+        Misconfigured, match=r"no decorator: write @app.post\(.*middlewares=\[once.route\(\)\]"
+    ):
+        rig.once.route(async_resolver=is_async)(pay)
+    with pytest.raises(Misconfigured, match=r"middlewares=\[once.route\(\)\]"):
+        rig.once.route(pay)  # type: ignore[arg-type]  # the mistake
+
+
+def test_a_bare_route(rig: Rig) -> None:
+    """middlewares=[once.route] is Misconfigured by name at its first request."""
+    app = APIGatewayHttpResolver()
+
+    @app.post("/orders/<order_id>/pay", middlewares=[rig.once.route])
+    def pay(order_id: str) -> Json:
+        pytest.fail("it ran")
+
+    with pytest.raises(Misconfigured, match=r"middlewares=\[once.route\(\)\]"):
+        app.resolve(HTTP, rig.context())
+
+
+@pytest.mark.parametrize("policy", [STORE, HOLD])
+def test_service_errors_have_no_policy(rig: Rig, policy: Any) -> None:
+    """on_error={BadRequestError: …} would be ignored: refused when decorated, with what to write."""
+    with pytest.raises(Misconfigured, match=r"on_error names BadRequestError.*store_status="):
+        rig.once.route(on_error={BadRequestError: policy})
+
+
+# -- stored errors and exception handlers
+
+
+class OutOfStock(Exception):
+    """What the route raises."""
+
+
+class Sold(OutOfStock):
+    """A class with a constructor of its own."""
+
+    def __init__(self, item: str) -> None:
+        super().__init__(item)
+
+
+@both
+@pytest.mark.parametrize("named", [OutOfStock, Exception])
+def test_an_exception_handler_answers_duplicates_too(rig: Rig, named: Any, is_async: bool) -> None:
+    """STORE and app.exception_handler: the first client and every duplicate get the handler's answer."""
+
+    def work() -> Any:
+        raise OutOfStock("tea")
+
+    shop = Shop(rig, work, is_async=is_async, on_error={OutOfStock: STORE})
+
+    @shop.app.exception_handler(named)  # type: ignore[untyped-decorator]
+    def sold_out(error: Exception) -> Response[Json]:
+        return Response(409, "application/json", {"why": f"out of {error}"})
+
+    assert [shop.ask(), shop.ask(), shop.ask()] == [(409, {"why": "out of tea"})] * 3
+    assert shop.runs == 1
+
+
+def test_without_a_handler_duplicates_get_the_problem(rig: Rig) -> None:
+    """As before: the exception reaches Lambda the first time, duplicates get the 500 problem."""
+
+    def work() -> Any:
+        raise OutOfStock("tea")
+
+    shop = Shop(rig, work, on_error={OutOfStock: STORE})
+    assert [shop.ask(), shop.ask()] == [OutOfStock, (500, "urn:lambda-once:failed")]
+
+
+def test_an_error_with_a_constructor_is_not_made_again(rig: Rig) -> None:
+    """Its handler would read what is not there: duplicates get the 500 problem."""
+
+    def work() -> Any:
+        raise Sold("tea")
+
+    shop = Shop(rig, work, on_error={OutOfStock: STORE})
+
+    @shop.app.exception_handler(OutOfStock)  # type: ignore[untyped-decorator]
+    def sold_out(error: Exception) -> Response[Json]:
+        return Response(409, "application/json", {"why": str(error)})
+
+    assert [shop.ask(), shop.ask()] == [(409, {"why": "tea"}), (500, "urn:lambda-once:failed")]

@@ -1,0 +1,301 @@
+"""`once.sqs` on a standard queue, row by row of what becomes of a record."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from lambda_once import STORE, RetryLater
+from lambda_once.core.record import State
+from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.sources.samples import batch, fifo_record, sqs_record
+
+ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
+
+
+class Declined(Exception):
+    pass
+
+
+def failed(*ids: str) -> dict[str, Any]:
+    """The answer that returns *ids* to the queue."""
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
+
+
+def test_each_record_is_worked_once(rig: Rig) -> None:
+    """Two records are worked; their redelivery succeeds and does nothing."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord, context: object) -> None:
+        seen.append(record.message_id)
+
+    event = batch(sqs_record({"n": 1}, id_="a"), sqs_record({"n": 2}, id_="b"))
+    assert handler(event, rig.context()) == ALL_WELL
+    assert handler(event, rig.context("request-2")) == ALL_WELL
+    assert seen == ["a", "b"]
+    assert rig.states() == [State.COMPLETE, State.COMPLETE]
+
+
+def test_the_context_may_be_left_out(rig: Rig) -> None:
+    """A function of the record alone is a handler too, and its context may be missing at the call."""
+    seen: list[str] = []
+
+    @rig.once.sqs()
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+
+    plain: Any = handler
+    assert plain(batch(sqs_record("x", id_="a"))) == ALL_WELL
+    assert seen == ["x"]
+
+
+def test_twins_share_the_outcome(rig: Rig) -> None:
+    """Two records of one body are one piece of work, and both succeed."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    assert handler(batch(sqs_record("x", id_="a"), sqs_record("x", id_="b")), rig.context()) == ALL_WELL
+    assert seen == ["a"]
+
+
+def test_twins_share_the_failure(rig: Rig) -> None:
+    """Where the first of two twins fails, both go back, and the other record is worked."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+        if record.body == "x":
+            raise Declined
+
+    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"), sqs_record("x", id_="c"))
+    assert handler(event, rig.context()) == failed("a", "c")
+    assert seen == ["a", "b"]
+    assert rig.states() == [State.RELEASED, State.COMPLETE]
+
+
+def test_one_key_with_two_payloads_in_a_batch_is_no_twin(rig: Rig) -> None:
+    """The amended order 1 goes back to the queue; it is not taken for a duplicate of the new order 1."""
+    seen: list[Any] = []
+
+    @rig.once.sqs(key="id")
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.json_body["what"])
+
+    event = batch(
+        sqs_record({"id": 1, "what": "new"}, id_="a"), sqs_record({"id": 1, "what": "amended"}, id_="b")
+    )
+    assert handler(event, rig.context()) == failed("b")
+    assert seen == ["new"]
+    assert "once.key_reused" in rig.happenings()
+
+
+def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
+    """A record that another attempt is at work on is returned, even where it is the whole batch."""
+    answers: list[Any] = []
+    event = batch(sqs_record("x", id_="a"))
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        answers.append(handler(event, rig.context("request-2")))
+
+    assert handler(event, rig.context()) == ALL_WELL
+    assert answers == [failed("a")]
+
+
+def test_a_batch_that_failed_whole_raises(rig: Rig) -> None:
+    """Where every record failed the batch raises Powertools' error, and the causes are in it."""
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        raise Declined(record.body)
+
+    with pytest.raises(BatchProcessingError) as raised:
+        handler(batch(sqs_record("x", id_="a"), sqs_record("y", id_="b")), rig.context())
+    assert [kind for kind, _, _ in raised.value.child_exceptions] == [Declined, Declined]
+
+
+def test_a_batch_that_failed_whole_may_answer(rig: Rig) -> None:
+    """With raise_on_entire_batch_failure=False the ids are returned."""
+
+    @rig.once.sqs(raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        raise Declined
+
+    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
+    assert handler(event, rig.context()) == failed("a", "b")
+
+
+@in_memory
+def test_an_empty_batch_is_success(rig: Rig) -> None:
+    """A batch without records has no failures."""
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        raise AssertionError
+
+    assert handler(batch(), rig.context()) == ALL_WELL
+
+
+def test_when_time_runs_out_the_rest_goes_back(rig: Rig) -> None:
+    """What has no time to start is returned with its token released, and runs at its next delivery."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+        rig.clock.advance(10)
+
+    records = [sqs_record(body, id_=body) for body in ("a", "b", "c", "d")]
+    assert handler(batch(*records), rig.context(seconds=20)) == failed("c", "d")
+    assert seen == ["a", "b"]
+    assert rig.states() == [State.COMPLETE, State.COMPLETE, State.RELEASED, State.RELEASED]
+    assert handler(batch(*records), rig.context("request-2", seconds=60)) == ALL_WELL
+    assert seen == ["a", "b", "c", "d"]
+
+
+def test_a_lease_is_renewed_before_a_late_start(rig: Rig) -> None:
+    """A record that waited for its predecessors starts under a lease of its full length."""
+    leases: list[float] = []
+
+    @rig.once.sqs(lease=timedelta(seconds=12))
+    def handler(record: SQSRecord) -> None:
+        leases.append((rig.once.current().lease - rig.clock.now()).total_seconds())
+        rig.clock.advance(11)
+
+    assert handler(batch(sqs_record("a"), sqs_record("b")), rig.context(seconds=60)) == ALL_WELL
+    assert leases == [12.0, 12.0]
+
+
+def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> None:
+    """Where another attempt took the token over meanwhile, the record is a duplicate of that attempt."""
+    seen: list[str] = []
+    second = sqs_record("b", id_="b")
+
+    @rig.once.sqs(lease=timedelta(seconds=12))
+    def handler(record: SQSRecord) -> None:
+        seen.append(f"{record.body} by {rig.once._host.engine.clock.now():%S}")
+        if record.body == "a":
+            rig.clock.advance(13)
+            handler(batch(second), rig.context("request-2"))
+
+    event = batch(sqs_record("a", id_="a"), second)
+    assert handler(event, rig.context(seconds=60)) == ALL_WELL
+    assert seen == ["a by 00", "b by 13"]
+
+
+def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
+    """Under on_in_progress="wait" the won records run first, and waiting ends with the time there is."""
+    worked: list[tuple[str, float]] = []
+    waited: list[Any] = []
+    x, y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
+
+    @rig.once.sqs(on_in_progress="wait")
+    def handler(record: SQSRecord) -> None:
+        worked.append((record.body, rig.slept))
+        if record.body == "x":
+            waited.append(elsewhere(handler, batch(x, y), rig.context("request-2", seconds=5)))
+
+    assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
+    assert waited == [failed("a")]
+    assert worked == [("x", 0.0), ("y", 0.0)]
+    assert rig.slept > 4
+
+
+def test_a_retry_later_of_the_work_releases(rig: Rig) -> None:
+    """RetryLater leaving the work gives the token back, whatever on_error says."""
+    seen: list[str] = []
+
+    @rig.once.sqs(on_error=STORE, raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+        raise RetryLater("not yet")
+
+    event = batch(sqs_record("x", id_="a"))
+    handler(event, rig.context())
+    assert handler(event, rig.context("request-2")) == failed("a")
+    assert seen == ["x", "x"]
+
+
+def test_scope_keeps_tenants_apart(rig: Rig) -> None:
+    """Equal bodies of two tenants are two pieces of work; a record without the scope is a bad one."""
+    seen: list[str] = []
+
+    @rig.once.sqs(scope="messageAttributes.tenant.stringValue")
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    other = {"tenant": {"stringValue": "zenith", "dataType": "String"}}
+    event = batch(
+        sqs_record("x", id_="a"),
+        sqs_record("x", id_="b", messageAttributes=other),
+        sqs_record("x", id_="c", messageAttributes={}),
+    )
+    assert handler(event, rig.context()) == failed("c")
+    assert seen == ["a", "b"]
+
+
+def test_ignored_fields_do_not_count(rig: Rig) -> None:
+    """Fields named by ignore= bear neither on the hash nor on the fingerprint."""
+    seen: list[str] = []
+
+    @rig.once.sqs(ignore=("sentDate", "meta.retryCount"))
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    first = sqs_record({"n": 1, "sentDate": "monday", "meta": {"retryCount": 0, "by": "x"}}, id_="a")
+    again = sqs_record({"n": 1, "sentDate": "tuesday", "meta": {"retryCount": 1, "by": "x"}}, id_="b")
+    other = sqs_record({"n": 1, "sentDate": "tuesday", "meta": {"retryCount": 1, "by": "y"}}, id_="c")
+    assert handler(batch(first, again, other), rig.context()) == ALL_WELL
+    assert seen == ["a", "c"]
+
+
+def test_equal_content_in_two_deliveries_is_told(rig: Rig) -> None:
+    """A replay to another messageId is reported as a coincidence, with both ids; a redelivery is not."""
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None: ...
+
+    handler(batch(sqs_record("x", id_="a")), rig.context())
+    handler(batch(sqs_record("x", id_="a")), rig.context("request-2"))
+    assert "once.same_content" not in rig.happenings()
+    handler(batch(sqs_record("x", id_="b")), rig.context("request-3"))
+    (told,) = [details for details in rig.told if details.happening == "once.same_content"]
+    assert (told.delivery, told.other_delivery) == ("b", "a")
+
+
+def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
+    """SystemExit leaves the handler, and no token stays in progress behind it."""
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        raise SystemExit(1)
+
+    with pytest.raises(SystemExit):
+        handler(batch(sqs_record("a"), sqs_record("b")), rig.context())
+    assert rig.states() == [State.RELEASED, State.RELEASED]
+
+
+def test_fifo_records_are_no_strangers(rig: Rig) -> None:
+    """A FIFO record is known by its deduplication id; equal bodies under two ids are two pieces of work."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    event = batch(
+        fifo_record("x", deduplication="d-1", id_="a"),
+        fifo_record("x", deduplication="d-2", id_="b"),
+        fifo_record("x", deduplication="d-1", id_="c"),
+    )
+    assert handler(event, rig.context()) == ALL_WELL
+    assert seen == ["a", "b"]

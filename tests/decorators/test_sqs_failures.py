@@ -1,0 +1,175 @@
+"""`once.sqs`: records that cannot be worked, models, and work that failed for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from pydantic import BaseModel, Field
+
+from lambda_once import HOLD, STORE, Misconfigured
+from lambda_once.core.record import State
+from tests.decorators.rig import Rig, in_memory
+from tests.decorators.test_sqs import ALL_WELL, Declined, failed
+from tests.sources.samples import batch, notification, rest, sns_event, sqs_record
+
+
+class Order(BaseModel):
+    id: int = Field(alias="orderId")
+    lines: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        sqs_record({"n": 1}, id_="bad"),  # no key
+        sqs_record("not json", id_="bad"),
+        sqs_record({"id": None}, id_="bad"),
+        sqs_record({"id": ""}, id_="bad"),
+        sqs_record("[" * 100_000, id_="bad"),
+        {**sqs_record({}, id_="bad"), "body": None},
+    ],
+    ids=["key missing", "no JSON", "null key", "empty key", "too deep", "no body"],
+)
+def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
+    """One record without a key is returned, with a log line; the others are worked."""
+    seen: list[str] = []
+
+    @rig.once.sqs(key="id")
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
+    assert handler(event, rig.context()) == failed("bad")
+    assert seen == ["a", "c"]
+    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
+    assert told.delivery == "bad"
+    assert told.reason
+
+
+def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
+    """A record without messageId cannot be returned alone: the good one is worked, and the whole returned."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    nameless = {name: value for name, value in sqs_record("x").items() if name != "messageId"}
+    assert handler(batch(nameless, sqs_record("y", id_="b")), rig.context()) == failed("")
+    assert seen == ["b"]
+    assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
+    assert seen == ["b"]
+
+
+def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
+    """Whatever a callable key raises fails that record, and no other."""
+    seen: list[str] = []
+
+    def key(record: SQSRecord) -> object:
+        if record.body == "x":
+            raise ZeroDivisionError
+        return record.body
+
+    @rig.once.sqs(key=key)
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+
+    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
+    assert handler(event, rig.context()) == failed("a")
+    assert seen == ["y"]
+
+
+def test_held_work_goes_back(rig: Rig) -> None:
+    """HOLD is a failure, first and redelivered: the message reaches the dead-letter queue, a person looks."""
+    seen: list[str] = []
+
+    @rig.once.sqs(on_error={Declined: HOLD}, raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+        raise Declined
+
+    event = batch(sqs_record("x", id_="a"))
+    assert handler(event, rig.context()) == failed("a")
+    assert handler(event, rig.context("request-2")) == failed("a")
+    assert seen == ["x"]
+    assert rig.row().state is State.HELD
+
+
+def test_stored_failures_are_settled(rig: Rig) -> None:
+    """STORE is success, first and redelivered: nobody needs to look."""
+    seen: list[str] = []
+
+    @rig.once.sqs(on_error=STORE)
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+        raise Declined
+
+    event = batch(sqs_record("x", id_="a"))
+    assert handler(event, rig.context()) == ALL_WELL
+    assert handler(event, rig.context("request-2")) == ALL_WELL
+    assert seen == ["x"]
+
+
+def test_an_unserialisable_result_is_success(rig: Rig) -> None:
+    """Work whose result cannot be kept is done: the record succeeds, and so does its redelivery."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> object:
+        seen.append(record.body)
+        return object()
+
+    event = batch(sqs_record("x", id_="a"))
+    assert handler(event, rig.context()) == ALL_WELL
+    assert handler(event, rig.context("request-2")) == ALL_WELL
+    assert seen == ["x"]
+    assert "once.result_unavailable" in rig.happenings()
+
+
+def test_a_model_is_what_the_function_gets(rig: Rig) -> None:
+    """With model= the function gets the payload as that type; what does not fit fails alone, unquoted."""
+    seen: list[Order] = []
+
+    @rig.once.sqs(model=Order, key=lambda order: order.id)
+    def handler(order: Order) -> None:
+        seen.append(order)
+
+    good = sqs_record({"orderId": 5, "lines": ["tea"]}, id_="a")
+    bad = sqs_record({"orderId": "secret"}, id_="b")
+    assert handler(batch(good, bad), rig.context()) == failed("b")
+    assert seen == [Order(orderId=5, lines=("tea",))]
+    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
+    assert told.reason is not None
+    assert "orderId (int_parsing)" in told.reason
+    assert "secret" not in told.reason
+
+
+def test_a_model_sees_through_envelopes(rig: Rig) -> None:
+    """What SNS put around the order is opened before the model is made."""
+    seen: list[int] = []
+
+    @rig.once.sqs(model=Order)
+    def handler(order: Order) -> None:
+        seen.append(order.id)
+
+    enclosed = notification('{"orderId": 5}')
+    resent = notification('{"orderId": 5}', id_="another")
+    handler(batch(sqs_record(enclosed, id_="a")), rig.context())
+    assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
+    assert seen == [5]
+
+
+@in_memory
+@pytest.mark.parametrize("event", [{}, {"records": []}, rest(), sns_event("x"), None])
+def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
+    """Nothing runs for an event that is no batch of SQS."""
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        raise AssertionError
+
+    with pytest.raises(Misconfigured, match=r"once\.sqs was given"):
+        handler(event, rig.context())
+    assert rig.rows() == []

@@ -1,0 +1,125 @@
+"""Ends and beginnings that a slow or silent table disturbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambda_once import RetryLater, StoreUnavailable
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.writes import Acquire, Extend, Finish
+from lambda_once.engine import finish as settlement
+from lambda_once.engine.acquire import Admissions
+from lambda_once.observability.details import Happening
+from lambda_once.stores.contract import Acquired, Finished, Unanswered
+from lambda_once.testing import FakeClock
+from tests.decorators.rig import FrailStore, Rig
+
+
+class Silent(FrailStore):
+    """Its transactions are written, and nobody hears of it."""
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        super().transact(finish, items, deadline)
+        return Unanswered("ReadTimeoutError")
+
+
+def _a_transaction_nobody_hears_of(rig: Rig) -> None:
+    rig.stand_on(Silent)
+
+    @rig.once.function
+    def work(order: int) -> Any:
+        return rig.once.current().transact([], result="paid")
+
+    with pytest.raises(StoreUnavailable):
+        work(5)
+    assert rig.row().state is State.COMPLETE
+    assert Happening.FENCED not in [told.happening for told in rig.told]
+    assert rig.told[-1].happening is Happening.COMPLETED
+    assert work(5) == "paid"
+
+
+def test_an_unheard_transaction_fences_nobody() -> None:
+    """What stands under the attempt's own id is told as it is: started and settled balance."""
+    _a_transaction_nobody_hears_of(Rig())
+
+
+def test_twin_that_takes_its_own_row_for_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at whose row it is, the operator is told of a fenced attempt."""
+    monkeypatch.setattr(settlement, "_ENDS", {})
+    with pytest.raises(AssertionError):
+        _a_transaction_nobody_hears_of(Rig())
+
+
+class Slow(FrailStore):
+    """Acquiring eats the lease, so that it has to be extended before anything starts."""
+
+    clock: FakeClock
+    extension_takes = 0.0
+    """Seconds until the answer to an extension comes."""
+    extension_is_lost = False
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        answers = super().acquire(wishes, deadline)
+        self.clock.advance(29)
+        return answers
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if not isinstance(writes[0].change, Extend):
+            return super().finish(writes, deadline)
+        if self.extension_is_lost:
+            return [Unanswered("ReadTimeoutError")]
+        answers = super().finish(writes, deadline)
+        self.clock.advance(self.extension_takes)
+        return answers
+
+
+def slow(rig: Rig) -> Slow:
+    """Put *rig* on a slow store, and return the store."""
+    rig.stand_on(Slow)
+    assert isinstance(rig.store, Slow)
+    rig.store.clock = rig.clock
+    return rig.store
+
+
+def _begins_too_late(rig: Rig, error: type[RetryLater]) -> None:
+    @rig.once.event(key="order", lease=timedelta(seconds=30))
+    def handler(event: dict[str, Any], context: object) -> None:
+        raise AssertionError
+
+    with pytest.raises(error):
+        handler({"order": "5"}, rig.context(seconds=900))
+    assert rig.row().state is State.RELEASED
+    happened = [told.happening for told in rig.told]
+    assert (Happening.ACQUIRED in happened, Happening.RELEASED in happened) == (True, True)
+    assert Happening.FENCED not in happened
+
+
+def test_an_extension_that_eats_the_lease_starts_nothing() -> None:
+    """Its answer came when the new lease, too, was all but over: the token is given back."""
+    rig = Rig()
+    slow(rig).extension_takes = 29
+    _begins_too_late(rig, RetryLater)
+
+
+def test_twin_that_starts_on_any_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a second look at the lease, work starts on one that is all but over."""
+    rig = Rig()
+    slow(rig).extension_takes = 29
+    looks = iter((False, True))
+    monkeypatch.setattr(Admissions, "may_start", lambda *_: next(looks))
+    with pytest.raises(AssertionError):
+        _begins_too_late(rig, RetryLater)
+
+
+def test_an_extension_without_an_answer_gives_the_token_back() -> None:
+    """Nothing started: nobody waits for its lease, and under hold no person is called."""
+    rig = Rig()
+    slow(rig).extension_is_lost = True
+    _begins_too_late(rig, StoreUnavailable)

@@ -1,0 +1,298 @@
+"""The group commit of a batch: what is written together, what may start meanwhile, and who is told."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+import pytest
+
+from lambda_once import STORE, Fenced
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.writes import Finish
+from lambda_once.engine import pipeline as module
+from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
+from lambda_once.stores.contract import Finished, Store, Unanswered
+from tests.decorators.rig import FrailStore, Rig
+
+PATIENCE = 10
+"""Seconds after which somebody who should have come by now is missed."""
+LEASE = timedelta(seconds=30)
+
+where: contextvars.ContextVar[str] = contextvars.ContextVar("where", default="nowhere")
+
+
+class Gated(FrailStore):
+    """Every write says which keys it has, and stays on its way until it is let through."""
+
+    def __init__(self, sound: Store) -> None:
+        super().__init__(sound)
+        self.on_their_way: queue.Queue[list[str]] = queue.Queue()
+        self.gate = threading.Semaphore(0)
+        self.throttles = 0
+        """How many of the next writes the table does not take."""
+        self.breaks = False
+        self.sent_from: list[str] = []
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        self.sent_from.append(where.get())
+        self.on_their_way.put([write.token.rpartition("/")[2] for write in writes])
+        assert self.gate.acquire(timeout=PATIENCE), "nobody let it through"
+        if self.breaks:
+            raise ZeroDivisionError
+        if self.throttles:
+            self.throttles -= 1
+            return [Unanswered("ThrottlingException")] * len(writes)
+        return super().finish(writes, deadline)
+
+
+class Line:
+    """A pipeline with a gate at its end, and work whose endings go into it."""
+
+    def __init__(self, expected: int = 100) -> None:
+        self.rig = Rig()
+        self.rig.stand_on(Gated)
+        assert isinstance(self.rig.store, Gated)
+        self.store = self.rig.store
+        self.told: dict[str, BaseException | None] = {}
+        self.settlement = self.rig.once._host.engine.settlement
+        deadline = Deadline(self.rig.clock, self.rig.clock.now() + timedelta(seconds=60))
+        self.pipeline = Pipeline(self.settlement, deadline, expected)
+
+    def begin(self, key: str) -> Attempt:
+        """Start work under *key*."""
+        begin = self.rig.once.begin(key, name="charge", lease=LEASE, on_error=STORE)
+        attempt = contextvars.copy_context().run(begin.__enter__)
+        assert isinstance(attempt, Attempt)
+        return attempt
+
+    def end(self, *keys: str) -> None:
+        """Let work under each of *keys* begin and be done."""
+        for key in keys:
+            self.submit(key, self.begin(key))
+
+    def submit(self, key: str, attempt: Attempt) -> None:
+        ending = self.settlement.of_return(attempt, key)
+        self.pipeline.submit(ending, lambda error: self.told.update({key: error}))
+
+    def on_its_way(self) -> list[str]:
+        """The keys of the write that is on its way; waits for one."""
+        return self.store.on_their_way.get(timeout=PATIENCE)
+
+    def let_through(self, many: int = 1) -> None:
+        self.store.gate.release(many)
+
+    def close(self) -> None:
+        self.let_through(1_000)
+        self.pipeline.close()
+
+    def states(self) -> set[State]:
+        return set(self.rig.states())
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """A pipeline that does not linger: its first write is of one ending."""
+    monkeypatch.setattr(module, "LINGER", 0)
+    line = Line()
+    yield line
+    line.close()
+
+
+# ------------------------------------------------------------------ what is written together
+
+
+def test_what_ended_meanwhile_goes_out_in_the_next_write(line: Line) -> None:
+    """While one write is on its way endings gather, and all of them go together."""
+    line.end("a")
+    assert line.on_its_way() == ["a"]
+    line.end("b", "c", "d")
+    line.let_through()
+    assert line.on_its_way() == ["b", "c", "d"]
+    line.end("e")
+    line.let_through()
+    assert line.on_its_way() == ["e"]
+    line.close()
+    assert line.states() == {State.COMPLETE}
+
+
+def test_a_write_takes_no_more_than_a_call_does(line: Line) -> None:
+    """The 26th ending is the first of another write."""
+    keys = [f"{n:02}" for n in range(MOST + 1)]
+    line.end("a")
+    line.on_its_way()
+    line.end(*keys)
+    line.let_through(2)
+    assert line.on_its_way() == keys[:MOST]
+    assert line.on_its_way() == keys[MOST:]
+
+
+def test_the_first_write_waits_for_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that are expected in the time it lingers are one write; it goes as soon as the last is there."""
+    monkeypatch.setattr(module, "LINGER", PATIENCE * 100)
+    line = Line(expected=3)
+    line.end("a", "b", "c")
+    assert line.on_its_way() == ["a", "b", "c"]
+    line.close()
+
+
+def test_the_first_write_does_not_wait_for_those_who_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the batch it goes with what there is."""
+    monkeypatch.setattr(module, "LINGER", PATIENCE * 100)
+    line = Line(expected=3)
+    line.end("a", "b")
+    line.close()
+    assert line.on_its_way() == ["a", "b"]
+    assert line.told == {"a": None, "b": None}
+
+
+# ------------------------------------------------------------------ what may start meanwhile
+
+
+def test_nothing_starts_while_a_completion_is_older_than_a_second(line: Line) -> None:
+    """To the millisecond, and again once it is written."""
+    assert line.pipeline.is_ready
+    line.end("a")
+    line.on_its_way()
+    line.rig.clock.advance(OLDEST)
+    assert line.pipeline.is_ready
+    line.rig.clock.advance(0.001)
+    assert not line.pipeline.is_ready
+    line.let_through()
+    line.pipeline.wait_until_ready()
+    assert line.pipeline.is_ready
+
+
+def test_an_ending_that_waits_for_its_write_grows_old_too(line: Line) -> None:
+    """Its age counts from its own end, through the write before it."""
+    line.end("a")
+    line.on_its_way()
+    line.rig.clock.advance(0.5)
+    line.end("b")
+    line.rig.clock.advance(0.5)
+    line.let_through()
+    assert line.on_its_way() == ["b"]
+    assert line.pipeline.is_ready
+    line.rig.clock.advance(0.501)
+    assert not line.pipeline.is_ready
+
+
+def test_nothing_starts_while_a_completion_is_tried_again(line: Line) -> None:
+    """However young it is; a write that went through at once holds nobody up."""
+    line.store.throttles = 1
+    line.end("a")
+    line.on_its_way()
+    assert line.pipeline.is_ready
+    line.let_through()
+    assert line.on_its_way() == ["a"]
+    assert sum(line.rig.clock.slept) < OLDEST
+    assert not line.pipeline.is_ready
+    line.end("b")
+    line.let_through()
+    assert line.on_its_way() == ["b"]
+    assert line.pipeline.is_ready
+
+
+def test_who_waits_is_let_in_when_it_is_written(line: Line) -> None:
+    """A record that asks meanwhile starts after the write, and not before."""
+    order: list[str] = []
+    asking = threading.Event()
+
+    def record() -> None:
+        asking.set()
+        line.pipeline.wait_until_ready()
+        order.append("started")
+
+    line.end("a")
+    line.on_its_way()
+    line.rig.clock.advance(OLDEST + 1)
+    thread = threading.Thread(target=record)
+    thread.start()
+    assert asking.wait(PATIENCE)
+    order.append("let through")
+    line.let_through()
+    thread.join(PATIENCE)
+    assert order == ["let through", "started"]
+
+
+# ------------------------------------------------------------------ who is told
+
+
+def test_all_is_written_and_told_when_it_is_closed(line: Line) -> None:
+    """What was on its way and what was waiting: nothing is left in progress behind the batch."""
+    line.end("a")
+    line.on_its_way()
+    line.end("b", "c")
+    line.close()
+    assert line.told == {"a": None, "b": None, "c": None}
+    assert line.states() == {State.COMPLETE}
+    assert line.rig.happenings().count("once.completed") == 3
+
+
+def test_a_batch_without_endings_writes_nothing() -> None:
+    """Ten duplicates cost no thread."""
+    line = Line()
+    before = threading.active_count()
+    line.pipeline.wait_until_ready()
+    assert threading.active_count() == before
+    line.pipeline.close()
+    assert line.store.on_their_way.empty()
+
+
+def _taken_over(line: Line, key: str) -> Attempt:
+    """An attempt lapses while it is at work, and another one takes its token; returned is the sleeper."""
+    sleeper = line.begin(key)
+    line.rig.clock.advance(LEASE.total_seconds() + 1)
+    line.begin(key)
+    return sleeper
+
+
+def test_who_was_fenced_is_told_so_and_nobody_else_is(line: Line) -> None:
+    """One that lost its token to an attempt at work gets what its caller would get."""
+    sleeper = _taken_over(line, "b")
+    line.end("a")
+    line.on_its_way()
+    line.submit("b", sleeper)
+    line.end("c")
+    line.close()
+    assert isinstance(line.told["b"], Fenced)
+    assert (line.told["a"], line.told["c"]) == (None, None)
+    assert line.rig.states() == [State.IN_PROGRESS, State.COMPLETE, State.COMPLETE]
+
+
+def test_what_cannot_be_written_is_no_failure_of_the_work(line: Line) -> None:
+    """The work is done: its token is left to lapse, and that is told loudly."""
+    line.store.loses_ends = True
+    line.end("a", "b")
+    line.close()
+    assert line.told == {"a": None, "b": None}
+    assert line.rig.happenings().count("once.completion_failed") == 2
+
+
+def test_a_store_that_breaks_is_one_that_has_not_answered(line: Line) -> None:
+    """Nobody waits for ever, and what comes after it is written."""
+    line.store.breaks = True
+    line.end("a")
+    line.on_its_way()
+    line.end("b")
+    line.let_through()
+    assert line.on_its_way() == ["b"]
+    line.store.breaks = False
+    line.close()
+    assert line.told == {"a": None, "b": None}
+    assert line.rig.happenings().count("once.completion_failed") == 1
+    assert sorted(row.state.value for row in line.rig.rows()) == ["complete", "inProgress"]
+
+
+def test_writes_are_sent_from_the_invocations_context(line: Line) -> None:
+    """Log keys and the like that the batch has set are set where its endings are told."""
+    token = where.set("in the invocation")
+    line.end("a")
+    line.on_its_way()
+    where.reset(token)
+    assert line.store.sent_from == ["in the invocation"]

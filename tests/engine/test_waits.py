@@ -1,0 +1,121 @@
+"""Waiting for another attempt: how long, where, and for whom not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from lambda_once import InProgress
+from lambda_once.core.record import State
+from tests.decorators.rig import Rig, elsewhere
+from tests.decorators.test_sqs import failed
+from tests.sources.samples import batch, fifo_record
+
+
+def test_waiting_is_bounded_by_wait_for() -> None:
+    """Thirty seconds where nothing else is said, whatever time remains."""
+    rig = Rig()
+    first = rig.once.begin("k", name="n", lease=timedelta(hours=1))
+    elsewhere(first.__enter__)
+    for options, bound in (({}, 30.0), ({"wait_for": timedelta(seconds=7)}, 7.0)):
+        before = rig.slept
+        again = rig.new(on_in_progress="wait", **options).begin("k", name="n")
+        with pytest.raises(InProgress):
+            elsewhere(again.__enter__)
+        assert rig.slept - before == pytest.approx(bound, abs=0.01)
+
+
+def _all_of_twelve_are_answered(rig: Rig) -> None:
+    rig.once = rig.new(on_in_progress="wait")
+    names: set[str] = set()
+
+    @rig.once.function(key="k")
+    async def work(k: str) -> int:
+        names.update(thread.name for thread in threading.enumerate())
+        await asyncio.to_thread(int)
+        return 1
+
+    async def gathered() -> list[int]:
+        async with asyncio.timeout(20):
+            return await asyncio.gather(*[work(k="a") for _ in range(12)])
+
+    assert asyncio.run(gathered()) == [1] * 12
+
+
+def test_who_waits_takes_no_thread_from_the_holder() -> None:
+    """Twelve at once, more than the executor has threads: all get the one outcome."""
+    _all_of_twelve_are_answered(Rig())
+
+
+@pytest.mark.parametrize("policy", ["conflict", "wait"])
+def test_nobody_waits_for_its_own_call_stack(policy: Any) -> None:
+    """A nested begin, of another `Once` even, is told so at once."""
+    rig = Rig()
+    other = rig.new(on_in_progress=policy)
+    with rig.once.begin("k", name="n"), pytest.raises(InProgress, match="nested begin"):
+        other.begin("k", name="n").__enter__()
+    assert rig.slept == 0
+
+
+def test_nothing_waits_on_the_thread_of_a_running_loop() -> None:
+    """A plain call there would stop the loop that it waits for."""
+    rig = Rig()
+    elsewhere(rig.once.begin("k", name="n").__enter__)
+
+    async def on_the_loop() -> None:
+        with pytest.raises(InProgress):
+            rig.new(on_in_progress="wait").begin("k", name="n").__enter__()
+
+    asyncio.run(on_the_loop())
+    assert rig.slept == 0
+
+
+def test_a_cached_outcome_lives_five_minutes() -> None:
+    """An operator's decision is seen by then, however often the entry was used meanwhile."""
+    rig = Rig()
+    work = rig.once.function(cache=10)(lambda order: order)
+    asked = [rig.store.acquisitions]
+    for seconds in (0, 299, 1, 0):
+        rig.clock.advance(seconds)
+        work(5)
+        asked.append(rig.store.acquisitions)
+    assert asked == [0, 1, 1, 2, 2]
+
+
+def test_a_folded_twin_ends_its_own_group() -> None:
+    """Two groups share the record that failed: what follows in either goes back."""
+    rig, worked = Rig(), list[str]()
+
+    @rig.once.sqs(key=lambda record: record.body)
+    def handler(record: SQSRecord) -> None:
+        worked.append(record.body)
+        if record.body == "X":
+            raise ValueError
+
+    event = batch(
+        *(
+            fifo_record(body, group=group, deduplication=id_, id_=id_)
+            for id_, body, group in (("1", "X", "A"), ("2", "X", "B"), ("3", "Y", "B"), ("4", "Z", "C"))
+        )
+    )
+    assert handler(event, rig.context()) == failed("1", "2", "3")
+    assert worked == ["X", "Z"]
+    assert set(rig.states()) == {State.RELEASED, State.COMPLETE}
+
+
+@pytest.mark.parametrize("remaining", [None, 5000, lambda: None, lambda: True])
+def test_a_context_that_cannot_say_what_remains(remaining: Any) -> None:
+    """It counts as none: nothing fails for it."""
+
+    class Context:
+        get_remaining_time_in_millis = staticmethod(remaining) if callable(remaining) else remaining
+
+    rig = Rig()
+    handler: Any = rig.once.event(lambda event: event)
+    assert handler({"order": 5}, Context()) == {"order": 5}
+    assert "once.no_lambda_context" in rig.happenings() or rig.row().state is State.COMPLETE

@@ -1,0 +1,248 @@
+"""What an attempt has ended with stands, whatever the work, its caller or its batch do then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from pydantic import BaseModel
+
+from lambda_once import RetryLater
+from lambda_once.core.clock import Deadline
+from lambda_once.core.record import State
+from lambda_once.core.results import Unavailable
+from lambda_once.core.writes import Acquire, Extend, Finish, Release
+from lambda_once.engine.pipeline import Pipeline
+from lambda_once.observability.details import Happening
+from lambda_once.stores.contract import Acquired, Finished, Store
+from tests.decorators.counted import records
+from tests.decorators.rig import FrailStore, Rig, elsewhere
+from tests.decorators.test_sqs import failed
+from tests.decorators.test_sqs_fifo import message
+from tests.sources.samples import batch, http
+from tests.stores.strict import SINGLE, Ground, throttled
+
+PATIENCE = 10
+"""Seconds after which somebody who should have come by now is missed."""
+
+
+class Counting(FrailStore):
+    """Keeps what is asked of it, call by call."""
+
+    def __init__(self, sound: Store) -> None:
+        super().__init__(sound)
+        self.acquired: list[int] = []
+        """How many wishes each call had."""
+        self.finished: list[Finish] = []
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        self.acquired.append(len(wishes))
+        return super().acquire(wishes, deadline)
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        self.finished += writes
+        return super().finish(writes, deadline)
+
+
+class Invoice(BaseModel):
+    number: int
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """A rig whose store counts."""
+    rig = Rig()
+    rig.stand_on(Counting)
+    return rig
+
+
+def counting(rig: Rig) -> Counting:
+    """Return the store of *rig*."""
+    assert isinstance(rig.store, Counting)
+    return rig.store
+
+
+# ------------------------------------------------------------------ the work is done
+
+
+def test_a_result_that_is_not_of_its_annotation_is_done_work(rig: Rig) -> None:
+    """It can be written and would not be read: its caller gets it, and nobody does the work again."""
+    unfit = Invoice.model_construct(number="five")
+
+    @rig.once.function
+    def work(order: int) -> Invoice:
+        return unfit
+
+    assert work(5) is unfit
+    assert rig.row().state is State.COMPLETE
+    assert rig.row().stored == Unavailable()
+
+
+def test_the_first_completion_stands(rig: Rig) -> None:
+    """A second one writes nothing, and answers what every duplicate gets; so does the return."""
+
+    @rig.once.function
+    def work(order: int) -> Any:
+        attempt = rig.once.current()
+        assert [attempt.complete("first"), attempt.complete("second")] == ["first", "first"]
+        return "third"
+
+    assert [work(5), work(5)] == ["first", "first"]
+    assert len(counting(rig).finished) == 1
+
+
+@pytest.mark.parametrize("ends", ["complete", "transact"])
+def test_what_is_settled_needs_no_lease(rig: Rig, ends: str) -> None:
+    """An extension comes too late to matter: nothing is written, and nobody is fenced by his own end."""
+
+    @rig.once.function(lease=timedelta(seconds=30))
+    def work(order: int) -> Any:
+        attempt = rig.once.current()
+        _ = attempt.complete(1) if ends == "complete" else attempt.transact([], 1)
+        attempt.extend(1_000)
+
+    work(5)
+    assert rig.row().state is State.COMPLETE
+    assert not any(isinstance(write.change, Extend) for write in counting(rig).finished)
+
+
+# ------------------------------------------------------------------ what never started
+
+
+def test_the_unstarted_are_released_past_the_deadline(partiql: None) -> None:
+    """A throttled release is sent again, though no time remains: else the next delivery is in progress."""
+    ground = Ground()
+    rig = Rig(ground)
+
+    def work(event: dict[str, int]) -> None:
+        raise AssertionError
+
+    ground.client.fates[SINGLE] = [lambda arguments, forward: forward(arguments), throttled]
+    with pytest.raises(RetryLater, match="too little time"):
+        rig.once.event(work)({"order": 5}, rig.context(seconds=0))
+    assert rig.row().state is State.RELEASED
+    assert ground.client.sent == [SINGLE] * 3
+
+
+def test_released_tokens_are_acquired_together(partiql: None) -> None:
+    """The next delivery of a failed batch asks twice, whatever its size."""
+    rig = Rig(Ground())
+    rig.stand_on(Counting)
+
+    @rig.once.sqs(key=lambda record: record.body, raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        raise ValueError
+
+    for again in ("request-1", "request-2"):
+        handler(records("a", "b", "c"), rig.context(again))
+    assert counting(rig).acquired == [3, 3, 3]
+    assert rig.states() == [State.RELEASED] * 3
+
+
+# ------------------------------------------------------------------ one batch
+
+
+class Following(FrailStore):
+    """The first release stays on its way until somebody waits for it, or asks for a token without."""
+
+    def __init__(self, sound: Store) -> None:
+        super().__init__(sound)
+        self.somebody = threading.Event()
+        self.releases = 0
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        answers = super().acquire(wishes, deadline)
+        if self.acquisitions > 1:
+            self.somebody.set()
+        return answers
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if isinstance(writes[0].change, Release) and not self.releases:
+            self.releases += 1
+            assert self.somebody.wait(PATIENCE)
+        return super().finish(writes, deadline)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_another_payload_waits_for_the_first_ones_end(
+    monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    """The first one fails and is released: so the second, under the same token, is worked."""
+    rig, worked = Rig(), list[str]()
+    rig.stand_on(Following)
+    store = rig.store
+    assert isinstance(store, Following)
+    real = Pipeline.wait_until_written
+
+    def waits(pipeline: Pipeline) -> bool:
+        store.somebody.set()
+        return real(pipeline)
+
+    monkeypatch.setattr(Pipeline, "wait_until_written", waits)
+
+    def work(record: SQSRecord) -> None:
+        worked.append(record.body)
+        if record.body == "a":
+            raise ValueError
+
+    @rig.once.sqs(key=lambda _: "k", concurrency=1)
+    async def in_turn(record: SQSRecord) -> None:
+        work(record)
+
+    handler: Any = in_turn if is_async else rig.once.sqs(key=lambda _: "k")(work)
+    assert handler(records("a", "b"), rig.context()) == failed("a")
+    assert worked == ["a", "b"]
+
+
+class Overtaken(FrailStore):
+    """The completion of token "…a1" gets there when the next record is at work."""
+
+    at_work = threading.Event()
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if not self.loses_ends and any(write.token.endswith("a1") for write in writes):
+            assert self.at_work.wait(PATIENCE)
+        return super().finish(writes, deadline)
+
+
+def test_a_group_ends_with_a_completion_that_was_refused(rig: Rig) -> None:
+    """The next of the group had begun: it goes back all the same, for the order is that of the queue."""
+    rig.stand_on(Overtaken)
+    Overtaken.at_work.clear()
+    worked: list[str] = []
+
+    @rig.once.sqs(key=lambda record: record.body, lease=timedelta(seconds=30))
+    def handler(record: SQSRecord) -> None:
+        worked.append(record.body)
+        if worked == ["a1"]:
+            rig.clock.advance(31)
+            with rig.crash():
+                elsewhere(handler, batch(message("a1", "a")), rig.context("request-2"))
+        if record.body == "a2":
+            Overtaken.at_work.set()
+
+    event = batch(message("a1", "a"), message("a2", "a"), message("b1", "b"))
+    assert handler(event, rig.context(seconds=600)) == failed("a1", "a2")
+    assert worked == ["a1", "a1", "a2", "b1"]
+
+
+# ------------------------------------------------------------------ a request
+
+
+def test_a_clients_retry_is_no_second_delivery(rig: Rig) -> None:
+    """Each try is a request of its own: under one Idempotency-Key nothing coincides."""
+
+    @rig.once.api_gateway
+    def handler(event: dict[str, Any]) -> dict[str, Any]:
+        return {"statusCode": 201}
+
+    for request in ("request-1", "request-2"):
+        event = http(headers={"idempotency-key": "k"})
+        event["requestContext"]["requestId"] = request
+        handler(event, rig.context(request))
+    assert rig.happenings().count(Happening.REPLAYED.value) == 1
+    assert Happening.SAME_CONTENT.value not in rig.happenings()

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+import re
+from copy import deepcopy
+from pathlib import Path
+
+import jmespath
+import pytest
+from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
+
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.api_gateway import Kind, Request, kind_of, method_of, request_of, unit
+from lambda_once.sources.header_key import BadRequest, header_key
+from lambda_once.sources.unit import NOTHING
+from tests.sources import samples
+from tests.sources.samples import Json
+from tests.sources.services import ASKING
+
+ROOT = Path(__file__).parents[2]
+URL = "abc123.lambda-url.eu-central-1.on.aws"
+
+EVENTS: dict[Kind, Json] = {
+    Kind.REST: samples.rest(),
+    Kind.HTTP: samples.http(),
+    Kind.FUNCTION_URL: samples.http(domain=URL),
+    Kind.ALB: samples.alb(),
+    Kind.ALB_MULTI: samples.alb(multi=True),
+    Kind.LATTICE: samples.lattice(),
+    Kind.LATTICE_V2: samples.lattice_v2(),
+}
+
+
+def _hashed(event: Json) -> object:
+    found = unit(event, "r-1")
+    return found.scope, found.substance(found.payload)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_each_kind_is_known(kind: Kind) -> None:
+    """Every kind of request is told by its event, and read the same."""
+    event = EVENTS[kind]
+    request = request_of(event)
+    assert kind_of(event) is request.kind is kind
+    assert (request.method, request.path, request.body) == ("POST", "/orders/5/pay", {"orderId": 5})
+    assert request.headers["content-type"] == ("application/json",)
+    assert method_of(event) == "POST"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_request_is_a_unit(kind: Kind) -> None:
+    """Payload is the parsed body, subject the event as it came, scope method and path."""
+    event = EVENTS[kind]
+    found = unit(event, "r-1")
+    assert found.payload == {"orderId": 5}
+    assert found.subject is event
+    assert found.scope == ("POST", "/orders/5/pay")
+    assert found.key is NOTHING
+    assert found.delivery == event.get("requestContext", {}).get("requestId", "r-1")
+
+
+def test_a_retry_is_the_same_work() -> None:
+    """Request id and time enter nothing that is hashed."""
+    again = deepcopy(samples.rest())
+    again["requestContext"] |= {"requestId": "other", "requestTimeEpoch": 1763633999999}
+    assert _hashed(again) == _hashed(samples.rest())
+
+
+def test_what_is_asked_for_counts() -> None:
+    """Another path, method, query or body is other work."""
+    first = _hashed(samples.rest())
+    assert first != _hashed(samples.rest(path="/orders/6/pay"))
+    assert first != _hashed(samples.rest(httpMethod="PUT"))
+    assert first != _hashed(samples.rest('{"orderId": 6}'))
+    assert first != _hashed(samples.rest(queryStringParameters={"a": "1"}))
+
+
+def test_the_path_has_no_stage() -> None:
+    """The path of v1 is the one without the stage, the same on every endpoint."""
+    event = samples.rest()
+    assert event["requestContext"]["path"] == "/prod/orders/5/pay"
+    assert request_of(event).path == "/orders/5/pay"
+
+
+def test_a_request_without_path_has_an_empty_one() -> None:
+    """A path that is missing is empty, never an error."""
+    assert request_of(samples.rest(path=None)).path == ""
+
+
+@pytest.mark.parametrize(
+    ("event", "query"),
+    [
+        (samples.rest(), {}),
+        (samples.rest(queryStringParameters={"a": "2"}), {"a": ["2"]}),
+        (
+            samples.rest(
+                queryStringParameters={"a": "2", "b": "3"},
+                multiValueQueryStringParameters={"a": ["1", "2"], "c": None},
+            ),
+            {"a": ["1", "2"], "b": ["3"]},
+        ),
+        (samples.http(rawQueryString="a=1&a=2&b="), {"a": ["1", "2"], "b": [""]}),
+        (samples.http(rawQueryString="a=1%2C2", queryStringParameters={"a": "1,2"}), {"a": ["1,2"]}),
+        (samples.alb(), {"a": ["1"]}),
+        (samples.alb(multi=True), {"a": ["1"]}),
+        (samples.lattice(), {"a": ["1", "2"]}),
+        (samples.lattice(raw_path="/orders", query_string_parameters={"a": "2"}), {"a": ["2"]}),
+        (samples.lattice(raw_path="/orders", query_string_parameters=None), {}),
+        (samples.lattice_v2(), {"a": ["1", "2"]}),
+    ],
+)
+def test_every_value_of_the_query_is_kept(event: Json, query: object) -> None:
+    """Parameters that come twice keep both values, and a comma inside one stays inside."""
+    assert request_of(event).query == query
+
+
+@pytest.mark.parametrize(
+    ("body", "encoded", "expected"),
+    [
+        (None, False, None),
+        ("", False, ""),
+        ("a=1&b=2", False, "a=1&b=2"),
+        ("[1]", False, [1]),
+        ("\ud800", False, "\ud800"),
+        ("9" * 5000, False, "9" * 5000),
+        (samples.base64_of(b'{"orderId": 5}'), True, {"orderId": 5}),
+        (samples.base64_of("Grüße".encode()), True, "Grüße"),
+        (samples.base64_of(b"\xff\xd8\xff"), True, b"\xff\xd8\xff"),
+        ("", True, ""),
+    ],
+)
+def test_bodies_are_decoded(body: str | None, encoded: bool, expected: object) -> None:
+    """A body is JSON where it parses, else text, else bytes; base64 is undone first."""
+    assert request_of(samples.rest(body, isBase64Encoded=encoded)).body == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "encoded", "what"),
+    [
+        ("[" * 200_000, False, "nested too deeply"),
+        (samples.base64_of(b"[" * 200_000), True, "nested too deeply"),
+        ("secret!", True, "marked as base64"),
+        ("c2VjcmV0", None, None),
+        ("ü", True, "marked as base64"),
+        ("abc", True, "marked as base64"),
+    ],
+)
+def test_a_body_that_cannot_be_decoded_is_refused(body: str, encoded: object, what: str | None) -> None:
+    """A body that cannot be read is a bad request, and is not repeated in the message."""
+    event = samples.rest(body, isBase64Encoded=encoded)
+    if what is None:
+        assert request_of(event).body == body
+        return
+    with pytest.raises(BadRequest, match=what) as raised:
+        unit(event, "r-1")
+    assert body not in str(raised.value)
+
+
+def test_bodies_of_lattice_are_decoded() -> None:
+    """Version 1 spells it is_base64_encoded."""
+    event = samples.lattice(samples.base64_of(b'{"orderId": 5}'), is_base64_encoded=True)
+    assert request_of(event).body == {"orderId": 5}
+
+
+def test_every_value_of_a_header_of_lattice_is_read() -> None:
+    """Version 2 has a list for each header: its texts are the values, not the list's own text."""
+    headers = request_of(samples.lattice_v2(headers={"Idempotency-Key": ["k"], "x-a": ["1", "2"]})).headers
+    assert headers["idempotency-key"] == ("k",)
+    assert headers["x-a"] == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "callers"),
+    [("vpc-lattice-order", Kind.LATTICE, 0), ("vpc-lattice-v2-order", Kind.LATTICE_V2, 1)],
+)
+def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, callers: int) -> None:
+    """As the files of events/ have them, and as Powertools' own data classes read them."""
+    event = json.loads((ROOT / "events" / f"{name}.json").read_text())
+    request = request_of(event)
+    theirs = {Kind.LATTICE: VPCLatticeEvent, Kind.LATTICE_V2: VPCLatticeEventV2}[kind](event)
+    assert request.kind is kind
+    assert (request.method, request.path, request.body) == (theirs.method, theirs.path, theirs.json_body)
+    assert header_key(request) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
+    assert len(unit(event, "r-1").scope[2:]) == callers
+
+
+def test_the_caller_is_part_of_the_scope() -> None:
+    """Who sent the request, as the gateway says, is in the scope as a SHA-256; nobody is nothing."""
+    (caller,) = unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
+    assert re.fullmatch("[0-9a-f]{64}", str(caller))
+    assert unit(samples.http(), "r-1").scope[2:] == ()
+
+
+@pytest.mark.parametrize("name", ["X-Tenant", "x-tenant", "X-TENANT"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        samples.rest(headers={"X-Tenant": ["acme"]}),
+        samples.http(headers={"x-tenant": "acme"}),
+        samples.alb(x_tenant="acme"),
+        samples.alb(multi=True, x_tenant="acme"),
+        samples.lattice(headers={"x-tenant": "acme"}),
+    ],
+)
+def test_headers_are_selected_in_any_case(event: Json, name: str) -> None:
+    """A scope by header finds it in any case, whatever the gateway made of it."""
+    before = deepcopy(event)
+    envelope = unit(event, "r-1").envelope
+    assert jmespath.search(f'headers."{name}"', envelope) == "acme"
+    assert event == before
+
+
+def test_multi_value_headers_are_selected_too() -> None:
+    """The multi-value headers are found in any case; the rest of the envelope is the event."""
+    envelope = unit(samples.rest(headers={"X-Tenant": ["a", "b"]}), "r-1").envelope
+    assert jmespath.search('multiValueHeaders."x-TENANT"[0]', envelope) == "a"
+    assert jmespath.search('headers."x-TENANT"', envelope) == "b"
+    assert jmespath.search("requestContext.stage", envelope) == "prod"
+    assert jmespath.search('headers."X-Other"', envelope) is None
+
+
+def test_header_values_are_found_in_any_case() -> None:
+    """A header is found in any case, and one that is missing is a KeyError."""
+    headers = request_of(samples.rest(headers={"X-Tenant": ["a"]})).headers
+    assert headers["X-TENANT"] == headers.get("x-tenant") == ("a",)
+    assert "X-tenant" in headers
+    assert "X-Other" not in headers
+    with pytest.raises(KeyError):
+        headers["X-Other"]
+
+
+@pytest.mark.parametrize("headers", [None, {}, {"X-A": None}])
+def test_headers_may_be_missing(headers: object) -> None:
+    """Test events and consoles leave headers out."""
+    request: Request = request_of(samples.rest() | {"headers": headers, "multiValueHeaders": None})
+    assert dict(request.headers) == {}
+
+
+@pytest.mark.parametrize(
+    ("event", "advice"),
+    [
+        (samples.batch(samples.sqs_record({})), r"Use once\.sqs"),
+        (samples.eventbridge({"a": 1}), r"Use once\.event"),
+        ({"httpMethod": "POST"}, r"Use once\.event"),
+        ({}, r"Use once\.event"),
+        (ASKING["websocket"], "an event of a WebSocket API. .*with key="),
+        *((event, r"a Lambda authorizer. Nothing ran") for event in samples.AUTHORIZERS.values()),
+    ],
+)
+def test_an_event_that_is_no_request_is_refused(event: Json, advice: str) -> None:
+    """An event of another source is refused, and the right decorator named."""
+    with pytest.raises(Misconfigured, match=advice):
+        unit(event, "r-1")

@@ -1,0 +1,489 @@
+"""Who a request comes from: each row of the rules, and what may never come out of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lambda_once.core.record import Presented
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.api_gateway import request_of
+from lambda_once.sources.caller import LONGEST_JWT, NOBODY, Caller, Origin, caller_of, cookies_of, given
+from lambda_once.sources.header_key import BadRequest
+from tests.sources.samples import Json, alb, base64_of, http, lattice, lattice_v2, rest
+
+ARN = "arn:aws:sts::123456789012:assumed-role/shop/session"
+URL = "abc123.lambda-url.eu-central-1.on.aws"
+
+
+def jwt(claims: object, header: object = None, signature: str = "c2ln") -> str:
+    """A JWT as an issuer writes it: base64url without padding."""
+    parts = ({"alg": "RS256"} if header is None else header, claims)
+    texts = (json.dumps(part).encode() for part in parts)
+    encoded = (base64_of(text).rstrip("=").replace("+", "-").replace("/", "_") for text in texts)
+    return ".".join([*encoded, signature])
+
+
+ALICE = {"iss": "https://id.example", "sub": "alice"}
+BOB = {"iss": "https://id.example", "sub": "bob"}
+
+
+def basic(user: str, password: str) -> str:
+    """The credential of RFC 7617."""
+    return base64_of(f"{user}:{password}".encode())
+
+
+def sent(authorization: str | None = None, **headers: str) -> Json:
+    """A request through an HTTP API without an authorizer."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return http(headers=named if authorization is None else {"authorization": authorization, **named})
+
+
+def of(event: Json, *, hashed: bool = False) -> Caller:
+    """Who sent *event*."""
+    return caller_of(event, request_of(event).headers, hashed=hashed)
+
+
+def rest_by(
+    authorizer: object = None, headers: dict[str, list[str]] | None = None, **identity: object
+) -> Json:
+    """A request through a REST API."""
+    event = rest(headers=headers)
+    event["requestContext"] |= {"authorizer": authorizer}
+    event["requestContext"]["identity"] |= identity
+    return event
+
+
+BEARER = {"authorization": f"Bearer {jwt(ALICE)}"}
+JWT, IAM, LAMBDA = Origin.JWT_AUTHORIZER, Origin.IAM, Origin.LAMBDA_AUTHORIZER
+CERTIFICATE, CLAIMS = Origin.CERTIFICATE, Origin.CLAIMS
+HTTP_CERTIFICATE = {"clientCert": {"issuerDN": "CN=ca", "subjectDN": "CN=shop", "serialNumber": "1"}}
+
+
+def with_certificate(event: Json, serial: str = "1") -> Json:
+    """The same request, over mutual TLS at an HTTP API."""
+    certificate = HTTP_CERTIFICATE["clientCert"] | {"serialNumber": serial}
+    event["requestContext"] |= {"authentication": {"clientCert": certificate}}
+    return event
+
+
+# ------------------------------------------------------------------ rule 1
+
+VERIFIED: list[tuple[str, Json, list[Origin]]] = [
+    ("HTTP API, JWT", http(authorizer={"jwt": {"claims": ALICE}}), [JWT]),
+    ("HTTP API, JWT of a machine", http(authorizer={"jwt": {"claims": {"client_id": "app"}}}), [JWT]),
+    ("HTTP API, IAM", http(authorizer={"iam": {"userArn": ARN, "cognitoIdentity": None}}), [IAM]),
+    ("HTTP API, identity pool", http(authorizer={"iam": {"cognitoIdentity": {"identityId": "c"}}}), [IAM]),
+    ("HTTP API, Lambda", http(authorizer={"lambda": {"principalId": "u"}}), [LAMBDA]),
+    ("Function URL, IAM", http(domain=URL, authorizer={"iam": {"userArn": ARN}}), [IAM]),
+    ("REST API, Cognito", rest_by({"claims": ALICE}), [JWT]),
+    ("REST API, Lambda", rest_by({"principalId": "u", "claims": None}), [LAMBDA]),
+    ("REST API, IAM", rest_by(userArn=ARN), [IAM]),
+    ("REST API, identity pool", rest_by(cognitoIdentityId="eu-central-1:c"), [IAM]),
+    ("VPC Lattice 2, IAM", lattice_v2(type="AWS_IAM", principal=ARN, sessionName="s"), [IAM]),
+    (
+        "JWT authorizer: the header it came from counts once",
+        http(headers=BEARER, authorizer={"jwt": {"claims": ALICE}}),
+        [JWT],
+    ),
+    (
+        "JWT authorizer and an API key",
+        http(headers={"x-api-key": "k"}, authorizer={"jwt": {"claims": ALICE}}),
+        [JWT],
+    ),
+    (
+        "Lambda authorizer and a JWT",
+        http(headers=BEARER, authorizer={"lambda": {"principalId": "user"}}),
+        [LAMBDA, CLAIMS],
+    ),
+    (
+        "Lambda authorizer and an opaque token",
+        http(headers={"authorization": "Bearer opaque"}, authorizer={"lambda": {"principalId": "user"}}),
+        [LAMBDA],
+    ),
+    (
+        "certificate and JWT authorizer",
+        with_certificate(http(authorizer={"jwt": {"claims": ALICE}})),
+        [CERTIFICATE, JWT],
+    ),
+]
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize(
+    ("event", "origins"), [row[1:] for row in VERIFIED], ids=[row[0] for row in VERIFIED]
+)
+def test_what_the_gateway_verified_joins(event: Json, origins: list[Origin], *, hashed: bool) -> None:
+    """Rule 1: the principal joins the token and nothing is compared: a refreshed token changes nothing."""
+    caller = of(event, hashed=hashed)
+    assert [name.origin for name in caller.names] == origins == list(caller.origins)
+    assert caller.presented is None
+    assert not caller.is_unscoped
+
+
+def test_a_constant_principal_does_not_join_two_users() -> None:
+    """Many authorizers answer "user" for everyone: the name in the JWT that they saw keeps them apart."""
+    by = [
+        of(
+            http(
+                headers={"authorization": f"Bearer {jwt(who)}"},
+                authorizer={"lambda": {"principalId": "user"}},
+            )
+        )
+        for who in (ALICE, BOB)
+    ]
+    assert by[0].scope != by[1].scope
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        rest_by({"principalId": ""}),
+        rest_by({"principalId": 5}),
+        rest_by({"principalId": None, "claims": {"email": "a@b.example"}}),
+        http(authorizer={"lambda": {"tenant": "acme"}}),
+        http(authorizer={"lambda": None}),
+        lattice(),
+        lattice_v2(),
+        lattice_v2(type="NONE", principal=ARN),
+        lattice_v2(principal=ARN),
+        lattice_v2(type="AWS_IAM", principal=""),
+        rest(headers={"x-amzn-oidc-identity": ["forged"]}),
+        rest(headers={"x-amzn-oidc-data": [jwt(ALICE)]}),
+        rest(headers={"x-amzn-mtls-clientcert-subject": ["CN=forged"]}),
+        alb(x_amzn_oidc_identity="alice"),
+        alb(multi=True, x_amzn_oidc_identity="alice"),
+    ],
+)
+@pytest.mark.parametrize("hashed", [True, False])
+def test_what_nobody_verified_is_no_principal(event: Json, *, hashed: bool) -> None:
+    """Empty principals, contexts without one, and headers that anybody may send name nobody."""
+    assert of(event, hashed=hashed) == Caller((), (), Presented(None))
+    assert of(event).is_unscoped
+
+
+# ------------------------------------------------------------------ client certificates
+
+MTLS: dict[str, Any] = {"x_amzn_mtls_clientcert_issuer": "CN=ca", "x_amzn_mtls_clientcert_subject": "CN=shop"}
+CERTIFIED: list[tuple[str, Json]] = [
+    ("HTTP API", with_certificate(http())),
+    ("REST API", rest_by(clientCert=HTTP_CERTIFICATE["clientCert"])),
+    ("load balancer", alb(**MTLS)),
+    ("load balancer, multi-value", alb(multi=True, **MTLS)),
+]
+
+
+@pytest.mark.parametrize("event", [row[1] for row in CERTIFIED], ids=[row[0] for row in CERTIFIED])
+def test_a_certificate_joins_and_names_an_application(event: Json) -> None:
+    """Issuer and subject, the same from every gateway; rule 2 tells the users behind it apart, or nothing."""
+    caller = of(event)
+    assert caller.scope == of(CERTIFIED[0][1]).scope
+    assert caller.is_unscoped
+    assert caller.presented == Presented(None)
+
+
+def test_rule_2_applies_beside_a_certificate() -> None:
+    """Two users of one application are two callers, and each credential is compared."""
+    alice, bob = (
+        of(with_certificate(http(headers={"authorization": f"Bearer {jwt(who)}"}))) for who in (ALICE, BOB)
+    )
+    assert alice.origins == (CERTIFICATE, CLAIMS)
+    assert alice.scope != bob.scope
+    assert None not in (alice.presented, bob.presented)
+    assert not alice.is_unscoped
+
+
+def test_a_renewed_certificate_is_the_same_caller() -> None:
+    """Its serial number changes, its subject does not."""
+    assert of(with_certificate(http(), "1")) == of(with_certificate(http(), "2"))
+
+
+# ------------------------------------------------------------------ rule 2
+
+LONG = jwt(ALICE | {"groups": "g" * LONGEST_JWT})
+NAMED: list[tuple[str, str, Origin]] = [
+    ("JWT", f"Bearer {jwt(ALICE)}", CLAIMS),
+    ("JWT, scheme in another case", f"bEARER {jwt(ALICE)}", CLAIMS),
+    ("JWT under DPoP", f"DPoP {jwt(ALICE)}", CLAIMS),
+    ("JWT under a scheme of one's own", f"Token {jwt(ALICE)}", CLAIMS),
+    ("JWT without a scheme", jwt(ALICE), CLAIMS),
+    ("JWT that is not signed", f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}", CLAIMS),
+    ("JWT with client_id", f"Bearer {jwt({'iss': 'i', 'client_id': 'app'})}", CLAIMS),
+    ("JWT with azp", f"Bearer {jwt({'iss': 'i', 'azp': 'app'})}", CLAIMS),
+    ("JWT without iss", f"Bearer {jwt({'sub': 'alice'})}", CLAIMS),
+    ("Basic", f"Basic {basic('alice', 'secret')}", Origin.BASIC),
+    ("Basic in another case", f"BASIC {basic('alice', 'secret')}", Origin.BASIC),
+]
+OPAQUE: list[tuple[str, str]] = [
+    ("Bearer", "Bearer 2YotnFZFEjr1zCsicMWpAA"),
+    ("a scheme of one's own", 'Token token="abc", option="1"'),
+    ("no scheme", "2YotnFZFEjr1zCsicMWpAA"),
+    ("JWE", "Bearer a.b.c.d.e"),
+    ("JWT without a name", f"Bearer {jwt({'iss': 'i'})}"),
+    ("JWT with names that are no text", f"Bearer {jwt({'sub': 5, 'client_id': None, 'azp': ''})}"),
+    ("JWT of a list", f"Bearer {jwt(['alice'])}"),
+    ("JWT with a broken header", f"Bearer {jwt(ALICE, ['alg'])}"),
+    ("JWT over 8 KB", f"Bearer {LONG}"),
+    ("three parts that are no base64", "Bearer a!.b!.c"),
+    ("three parts that are no JSON", f"Bearer {base64_of(b'abc')}.{base64_of(b'def')}.x"),
+    ("three parts that are no UTF-8", f"Bearer {base64_of(bytes([255]))}.{base64_of(bytes([255]))}.x"),
+    ("nested 4,000 deep", f"Bearer {jwt({}).split('.')[0]}.{base64_of(b'[' * 4000)}.x"),
+    ("Basic without a colon", f"Basic {base64_of(b'alice')}"),
+    ("Basic without a user", f"Basic {basic('', 'secret')}"),
+    ("Basic that is no base64", "Basic !!!"),
+]
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize(("text", "origin"), [row[1:] for row in NAMED], ids=[row[0] for row in NAMED])
+def test_the_stable_name_of_a_credential_joins(text: str, origin: Origin, *, hashed: bool) -> None:
+    """Rule 2: the name joins the token under every kind of key, and the whole credential is compared."""
+    caller = of(sent(text), hashed=hashed)
+    assert [name.origin for name in caller.names] == [origin]
+    assert caller.presented is not None
+    assert caller.presented.credential is not None
+    assert not caller.is_unscoped
+
+
+@pytest.mark.parametrize("text", [row[1] for row in OPAQUE], ids=[row[0] for row in OPAQUE])
+def test_an_opaque_credential_joins_a_hashed_key_alone(text: str) -> None:
+    """Under an Idempotency-Key it is compared; where the request is hashed it joins as well."""
+    keyed, hashed = of(sent(text)), of(sent(text), hashed=True)
+    assert keyed.names == ()
+    assert [name.origin for name in hashed.names] == [Origin.AUTHORIZATION]
+    assert keyed.presented == hashed.presented != Presented(None)
+    assert not keyed.is_unscoped
+
+
+@pytest.mark.parametrize("name", ["sub", "client_id", "azp"])
+def test_a_refreshed_token_has_the_name_and_is_another_credential(name: str) -> None:
+    """It chooses the same token; what it unlocks there is decided by the whole credential."""
+    first, second = (
+        of(sent(f"Bearer {jwt({'iss': 'i', name: 'alice', 'exp': exp})}"), hashed=True) for exp in (1, 2)
+    )
+    assert first.scope == second.scope
+    assert first.presented != second.presented
+
+
+def test_another_password_has_the_name_and_is_another_credential() -> None:
+    """A Basic user name joins; the password is compared, and joins nothing."""
+    first, second = (of(sent(f"Basic {basic('alice', word)}"), hashed=True) for word in ("one", "two"))
+    assert first.scope == second.scope
+    assert first.presented != second.presented
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ALICE, BOB),
+        (ALICE, ALICE | {"iss": "https://evil.example"}),
+        ({"iss": "i", "sub": "app"}, {"iss": "i", "client_id": "app"}),
+        ({"iss": "i", "client_id": "app"}, {"iss": "i", "azp": "app"}),
+    ],
+)
+def test_names_of_two_kinds_are_two_callers(one: object, other: object) -> None:
+    """Issuer, claim and value together are the name."""
+    assert of(sent(f"Bearer {jwt(one)}")).scope != of(sent(f"Bearer {jwt(other)}")).scope
+
+
+def test_a_forged_claim_meets_no_verified_one() -> None:
+    """A function behind two gateways: an unverified JWT never chooses the token of who was verified."""
+    verified = of(http(authorizer={"jwt": {"claims": ALICE}}))
+    forged = of(sent(f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}"))
+    by_lambda = of(http(authorizer={"lambda": {"principalId": "alice"}}))
+    user = of(sent(f"Basic {basic('alice', 'x')}"))
+    assert len({verified.scope, forged.scope, by_lambda.scope, user.scope}) == 4
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "AWS4-HMAC-SHA256",
+        "aws4-ecdsa-p256-sha256",
+        "OAuth",
+        "Digest",
+        "Hawk",
+        "HMAC",
+        "HMAC-SHA256",
+        "Signature",
+    ],
+)
+def test_a_signature_is_no_credential(scheme: str) -> None:
+    """Each try is signed anew: the API key beside it counts, or nothing."""
+    assert of(sent(f"{scheme} id=1, mac=abc"), hashed=True) == Caller((), (), Presented(None))
+    assert of(sent(f"{scheme} id=1, mac=abc", x_api_key="k")).origins == (Origin.API_KEY,)
+
+
+def test_an_api_key_is_compared_and_names_an_application() -> None:
+    """It comes after Authorization; it joins hashed keys alone."""
+    keyed, hashed = (of(sent(x_api_key="k-1"), hashed=each) for each in (False, True))
+    assert keyed.names == ()
+    assert [name.origin for name in hashed.names] == [Origin.API_KEY]
+    assert keyed.is_unscoped
+    assert keyed.presented not in (None, Presented(None), of(sent(x_api_key="k-2")).presented)
+    assert of(sent("Bearer abc", x_api_key="k-1")).presented == of(sent("Bearer abc")).presented
+    assert of(sent(x_api_key="")) == of(sent())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        rest(headers={"Authorization": ["Bearer a", "Bearer b"]}),
+        rest(headers={"Authorization": ["Bearer a"], "authorization": ["Bearer b"]}),
+        rest(headers={"Authorization": ["Bearer a", "Basic a"]}),
+        sent("Bearer a, Bearer b"),
+        sent("Bearer a,b"),
+        lattice_v2(headers={"authorization": ["Bearer a", "Bearer b"]}),
+        http(headers={"authorization": "Bearer a,Bearer b"}, authorizer={"jwt": {"claims": ALICE}}),
+    ],
+)
+def test_two_credentials_are_refused(event: Json) -> None:
+    """Handlers differ in which of two values they read; the message repeats neither."""
+    with pytest.raises(BadRequest, match="The header Authorization was sent with different values: send one"):
+        of(event)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        rest(headers={"Authorization": ["Bearer a", "bearer  a"]}),
+        rest(headers={"Authorization": ["Bearer a"], "AUTHORIZATION": ["Bearer a"]}),
+        sent("Bearer a, Bearer a"),
+        sent("  BEARER   a "),
+        lattice(headers={"Authorization": "Bearer a"}),
+        lattice_v2(headers={"Authorization": ["Bearer a"]}),
+        alb(Authorization="Bearer a"),
+    ],
+)
+def test_one_credential_twice_is_one(event: Json) -> None:
+    """Case of the scheme and spaces around it do not count, nor does the gateway."""
+    assert of(event, hashed=True) == of(sent("Bearer a"), hashed=True)
+
+
+@pytest.mark.parametrize("empty", ["", " ", "Bearer ", "Bearer , "])
+def test_an_empty_header_is_none(empty: str) -> None:
+    """Bearer without a token is a text of its own; nothing at all is no credential."""
+    assert of(sent(empty)).origins in ((), (Origin.AUTHORIZATION,))
+    assert of(sent(empty.strip()), hashed=True) == of(sent(empty), hashed=True)
+
+
+# ------------------------------------------------------------------ rule 3
+
+COOKIES: list[tuple[str, Json]] = [
+    ("payload 2.0", http(cookies=["session=abc", "theme=dark"])),
+    ("payload 1.0", rest(headers={"Cookie": ["session=abc; theme=dark"]})),
+    ("load balancer", alb(cookie="theme=dark;session=abc")),
+    ("two headers", rest(headers={"Cookie": ["session=abc", "theme=dark"]})),
+    ("VPC Lattice 2", lattice_v2(headers={"cookie": ["theme=dark; session=abc; AWSALB=x; AWSALBTG=y"]})),
+]
+
+
+@pytest.mark.parametrize("event", [row[1] for row in COOKIES], ids=[row[0] for row in COOKIES])
+def test_cookies_join_a_hashed_key(event: Json) -> None:
+    """Rule 3: all of them, wherever the gateway puts them, in any order, without the load balancer's own."""
+    keyed, hashed = of(event), of(event, hashed=True)
+    assert hashed.scope == of(COOKIES[0][1], hashed=True).scope != ()
+    assert keyed.scope == ()
+    assert keyed.origins == hashed.origins == (Origin.COOKIES,)
+    assert keyed.presented == hashed.presented == Presented(None)
+    assert keyed.is_unscoped
+
+
+def test_other_cookies_are_another_caller() -> None:
+    """Two sessions that send the same body are two pieces of work."""
+    assert (
+        of(http(cookies=["session=a"]), hashed=True).scope
+        != of(http(cookies=["session=b"]), hashed=True).scope
+    )
+
+
+def test_a_credential_comes_before_cookies() -> None:
+    """Cookies that change between tries do not matter where something better names the caller."""
+    first, second = (of(http(headers=BEARER, cookies=[f"csrf={n}"]), hashed=True) for n in (1, 2))
+    assert first == second
+
+
+def test_cookies_are_read_by_name() -> None:
+    """What an expression selects from; the first of a name counts, as RFC 6265 servers read it."""
+    event = http(cookies=["session=abc=", "session=other", "flag", "; ="])
+    assert cookies_of(event, request_of(event).headers) == {"session": "abc=", "flag": ""}
+
+
+# ------------------------------------------------------------------ load balancers, caller=, nobody
+
+
+def oidc(sub: str = "alice", exp: int = 1, signer: str = "arn:alb/1") -> str:
+    """What a load balancer makes of a login: padded, signed anew for each request."""
+    parts = (
+        {"alg": "ES256", "signer": signer, "iss": "https://id.example", "exp": exp},
+        {"sub": sub, "exp": exp},
+    )
+    return ".".join([*(base64_of(json.dumps(part).encode()) for part in parts), f"sig{exp}=="])
+
+
+@pytest.mark.parametrize("multi", [True, False])
+def test_the_load_balancers_name_is_used_and_compared(*, multi: bool) -> None:
+    """Of x-amzn-oidc-data the name counts and not the text; user and signer tell callers apart."""
+    first = of(alb(multi=multi, x_amzn_oidc_data=oidc()))
+    assert first == of(alb(multi=multi, x_amzn_oidc_data=oidc(exp=2), authorization="Bearer refreshed"))
+    assert first.origins == (Origin.LOAD_BALANCER,)
+    others = [of(alb(multi=multi, x_amzn_oidc_data=data)) for data in (oidc("bob"), oidc(signer="arn:alb/2"))]
+    assert len({each.scope for each in (first, *others)}) == 3
+    assert first.presented not in (None, Presented(None), others[0].presented)
+
+
+@pytest.mark.parametrize("data", ["", "garbage", "a.b.c", jwt({"iss": "i"})])
+def test_data_without_a_name_is_not_used(data: str) -> None:
+    """What the load balancer would not write is passed over."""
+    assert of(alb(x_amzn_oidc_data=data)).origins == ()
+    assert of(alb(x_amzn_oidc_data=data, authorization="Bearer a")).origins == (Origin.AUTHORIZATION,)
+
+
+@pytest.mark.parametrize("found", ["alice", 5, ["acme", "alice"], {"sub": "alice"}])
+def test_a_given_caller_joins_and_is_not_compared(found: object) -> None:
+    """What caller= selects is the name, and all of it."""
+    assert len(given(found).scope) == 1
+    assert given(found).presented is None
+    assert not given(found).is_unscoped
+    assert given(found).scope != given("bob").scope
+
+
+def test_a_given_caller_must_be_writable() -> None:
+    """It joins the token, so it has a canonical form."""
+    with pytest.raises(Misconfigured, match="caller= returned what cannot be written"):
+        given(object())
+
+
+def test_nobody_is_deliberate() -> None:
+    """caller=False joins nothing, compares nothing and warns of nothing."""
+    assert NOBODY.scope == ()
+    assert NOBODY.presented is None
+    assert not NOBODY.is_unscoped
+
+
+# ------------------------------------------------------------------ what never shows
+
+SECRETS: list[Any] = [
+    sent(f"Bearer {jwt(ALICE)}"),
+    sent("Bearer opaque-alice"),
+    sent(f"Basic {basic('alice', 'secret')}"),
+    sent(x_api_key="key-of-alice"),
+    http(cookies=["session=alice"]),
+    http(authorizer={"lambda": {"principalId": "alice"}}),
+    alb(x_amzn_oidc_data=oidc()),
+    with_certificate(sent("Bearer opaque-alice")),
+]
+
+
+@pytest.mark.parametrize("event", SECRETS)
+@pytest.mark.parametrize("hashed", [True, False])
+def test_nothing_readable_joins_and_nothing_shows(event: Json, *, hashed: bool) -> None:
+    """What joins is one SHA-256; texts of the values hold neither names nor credentials."""
+    caller = of(event, hashed=hashed)
+    assert len(caller.scope) <= 1
+    assert all(len(part) == 64 and set(part) <= set("0123456789abcdef") for part in caller.scope)
+    shown = f"{caller!r} {caller.presented!r} {caller}"
+    for secret in ("alice", "secret", "session", "CN=", *BEARER["authorization"].split()[1:]):
+        assert secret not in shown

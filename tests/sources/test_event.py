@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import pytest
+
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.event import is_async, units
+from lambda_once.sources.unit import NOTHING, Unit
+from tests.sources import samples
+
+
+def _only(event: object) -> Unit:
+    ((unit, given),) = units(event, "r-1")
+    assert given is event
+    return unit
+
+
+def _substance(event: object) -> object:
+    unit = _only(event)
+    return unit.substance(unit.payload)
+
+
+def test_an_eventbridge_event_is_a_unit() -> None:
+    """The whole event is payload, envelope and subject; its id is the delivery."""
+    event = samples.eventbridge({"orderId": 5})
+    unit = _only(event)
+    assert unit.payload is event
+    assert unit.envelope is event
+    assert unit.subject is event
+    assert unit.delivery == event["id"]
+    assert unit.key is NOTHING
+
+
+def test_an_event_put_twice_is_the_same_work() -> None:
+    """Id and time do not count; source, type, resources and detail do."""
+    event = samples.eventbridge({"orderId": 5})
+    assert _substance(event) == _substance(event | {"id": "other", "time": "2026-11-20T11:00:00Z"})
+    for change in ({"source": "x"}, {"detail-type": "x"}, {"resources": ["x"]}, {"detail": {"orderId": 6}}):
+        assert _substance(event) != _substance(event | change)
+
+
+def test_ignored_fields_of_an_event_do_not_count() -> None:
+    """The substance bears a payload from which the whole detail was removed."""
+    event = samples.eventbridge({"orderId": 5})
+    unit = _only(event)
+    rest = {name: value for name, value in event.items() if name != "detail"}
+    assert unit.substance(rest) == unit.substance(event | {"detail": None})
+
+
+@pytest.mark.parametrize("detail", [{}, None, "", []])
+def test_an_event_without_content_is_keyed_by_its_id(detail: object) -> None:
+    """Two events with an empty detail are two pieces of work."""
+    assert _only(samples.eventbridge(detail)).key == "6a7e8feb-b491-4cf7-a9f1-bf3703467718"
+
+
+@pytest.mark.parametrize("detail", [0, False, {"a": None}])
+def test_a_falsy_detail_is_content(detail: object) -> None:
+    """Zero and False say something."""
+    assert _only(samples.eventbridge(detail)).key is NOTHING
+
+
+def test_events_of_aws_are_keyed_by_their_id() -> None:
+    """AWS' own events come again in the same words: the id tells them apart."""
+    assert _only(samples.eventbridge({"state": "running"}, source="aws.ec2", id="e-1")).key == "e-1"
+    assert _only(samples.eventbridge({"state": "running"}, source="awsome", id="e-1")).key is NOTHING
+
+
+def test_equal_ticks_are_two_pieces_of_work() -> None:
+    """Two ticks of one schedule differ by their key."""
+    assert _only(samples.tick("t-1")).key != _only(samples.tick("t-2")).key
+
+
+def test_each_s3_record_is_a_unit() -> None:
+    """Each record of an S3 event is worked as an event of its own."""
+    first, second = samples.s3_record(), samples.s3_record("b.pdf")
+    found = units(samples.batch(first, second), "r-1")
+    assert [given for _, given in found] == [{"Records": [first]}, {"Records": [second]}]
+    assert [unit.payload for unit, _ in found] == [{"Records": [first]}, {"Records": [second]}]
+    assert {unit.delivery for unit, _ in found} == {"C3D13FE58DE4C810"}
+
+
+def _s3_substance(record: object) -> object:
+    ((unit, _),) = units(samples.batch(record), "r-1")
+    return unit.substance(unit.payload)
+
+
+def test_an_s3_record_is_what_happened_to_a_version() -> None:
+    """Event name, bucket, key, version and sequencer are hashed; the time is not."""
+    record = samples.s3_record(versionId="v1")
+    expected = [["ObjectCreated:Put", "invoices", "invoice.pdf", "v1", "0A1B2C3D4E5F678901"]]
+    assert _s3_substance(record) == expected
+    assert _s3_substance(record | {"eventTime": "later"}) == expected
+    for other in (
+        samples.s3_record(),
+        samples.s3_record(versionId="v1", sequencer="0B"),
+        record | {"eventName": "x"},
+    ):
+        assert _s3_substance(other) != expected
+
+
+def test_without_sequencer_the_request_counts() -> None:
+    """An S3 event without a sequencer is told apart by the request that caused it."""
+    record = samples.s3_record(sequencer=None)
+    assert _s3_substance(record) == [
+        ["ObjectCreated:Put", "invoices", "invoice.pdf", None, "C3D13FE58DE4C810"]
+    ]
+
+
+def test_without_sequencer_and_request_the_record_counts() -> None:
+    """An S3 record that nothing identifies counts whole, and never collapses with the next."""
+    record = samples.s3_record(sequencer=None) | {"responseElements": None}
+    assert _s3_substance(record) != _s3_substance(record | {"eventTime": "later"})
+
+
+def test_intelligent_tiering_names_its_object_otherwise() -> None:
+    """The object of an Intelligent-Tiering event is found under its other name."""
+    record = samples.s3_record()
+    record["s3"]["get_object"] = record["s3"].pop("object")
+    assert _s3_substance(record) == _s3_substance(samples.s3_record())
+
+
+def test_a_payload_that_ignores_its_records_counts_whole() -> None:
+    """With the records ignored, what is left of the event is hashed."""
+    ((unit, _),) = units(samples.batch(samples.s3_record()), "r-1")
+    assert unit.substance({"left": 1}) == {"left": 1}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"orderId": 5},
+        {},
+        [1, 2],
+        "text",
+        None,
+        {"Records": []},
+        {"source": "shop", "detail-type": "t", "detail": {}},
+    ],
+)
+def test_a_direct_invocation_counts_whole(event: object) -> None:
+    """What no source claims is hashed as it is; its delivery is Lambda's request id."""
+    unit = _only(event)
+    assert unit.payload is event
+    assert unit.substance(event) is event
+    assert unit.delivery == "r-1"
+    assert unit.key is NOTHING
+    assert is_async(event), "nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("event", "advice"),
+    [
+        (samples.batch(samples.sqs_record({})), "once.sqs"),
+        (samples.sns_event("m"), "once.sns"),
+        (samples.rest(), "once.api_gateway"),
+        (samples.http(), "once.api_gateway"),
+        (samples.alb(), "once.api_gateway"),
+        (samples.alb(multi=True), "once.api_gateway"),
+    ],
+)
+def test_an_event_with_a_decorator_of_its_own_is_refused(event: object, advice: str) -> None:
+    """An event of another source is refused, and the right decorator named."""
+    with pytest.raises(Misconfigured, match=f"Nothing ran. Use {advice} for it"):
+        units(event, "r-1")
+
+
+@pytest.mark.parametrize("name", samples.FOREIGN)
+def test_a_source_without_a_decorator_is_refused(name: str) -> None:
+    """A source that has no decorator yet is refused, and that is said."""
+    with pytest.raises(Misconfigured, match=r"There is no decorator for .* yet: .*once\.function"):
+        units(samples.FOREIGN[name], "r-1")
+
+
+@pytest.mark.parametrize(
+    "event", [samples.sns_event("m"), samples.eventbridge({"a": 1}), samples.batch(samples.s3_record())]
+)
+def test_asynchronous_sources_are_known(event: object) -> None:
+    """SNS, EventBridge and S3 invoke asynchronously; Lambda tries again by itself."""
+    assert is_async(event)
+
+
+def test_synchronous_sources_are_not_asynchronous() -> None:
+    """SQS and API Gateway wait for the answer."""
+    assert not is_async(samples.batch(samples.sqs_record({})))
+    assert not is_async(samples.rest())

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from lambda_once.errors import KeyMissing
+from lambda_once.sources.api_gateway import request_of
+from lambda_once.sources.header_key import BadRequest, header_key
+from tests.sources import samples
+
+
+def _key(*values: str, name: str = "Idempotency-Key") -> str | None:
+    return header_key(request_of(samples.rest(headers={name: list(values)})))
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        ("8e03978e-40d5-43e8-bc93-6894a57f9324", "8e03978e-40d5-43e8-bc93-6894a57f9324"),
+        ('"8e03978e-40d5-43e8-bc93-6894a57f9324"', "8e03978e-40d5-43e8-bc93-6894a57f9324"),
+        ("  \tk\t ", "k"),
+        ('" k "', "k"),
+        (r'"a\"b\\c"', r'a"b\c'),
+        ('a"b', 'a"b'),
+        (r"a\"b", r"a\"b"),
+        ("a, b", "a, b"),
+        ("a" * 255, "a" * 255),
+        ('"' + r"\"" * 255 + '"', '"' * 255),
+        ("0", "0"),
+    ],
+)
+def test_plain_and_quoted_keys_are_read(value: str, key: str) -> None:
+    """A key may be plain or a quoted string of RFC 8941: both mean the same."""
+    assert _key(value) == key
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "idempotency-key", "IDEMPOTENCY-KEY"])
+def test_the_name_has_no_case(name: str) -> None:
+    """The header is found in any case."""
+    assert _key("k", name=name) == "k"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        samples.http(headers={"idempotency-key": "k"}),
+        samples.alb(idempotency_key="k"),
+        samples.alb(multi=True, Idempotency_Key="k"),
+    ],
+)
+def test_every_kind_of_request_may_bear_a_key(event: samples.Json) -> None:
+    """The header is found in v2 and load balancer events too."""
+    assert header_key(request_of(event)) == "k"
+
+
+def test_no_header_is_no_key() -> None:
+    """A request without the header has no key, and that is no error."""
+    assert header_key(request_of(samples.rest())) is None
+    assert header_key(request_of(samples.http())) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ('""', "is empty"),
+        ('"  "', "is empty"),
+        ("a" * 256, "has 256 characters: 255 are allowed"),
+        ('"' + "a" * 256 + '"', "has 256 characters"),
+        ("a" * 1_000_000, "has 1000000 characters"),
+        ("secret\x00", "not printable ASCII"),
+        ("secret\nx", "not printable ASCII"),
+        ("secret\x7f", "not printable ASCII"),
+        ("sécret", "not printable ASCII"),
+        ("\ud800", "not printable ASCII"),
+        ('"secret', "no quoted string"),
+        ('"sec"ret"', "no quoted string"),
+        (r'"sec\ret"', "no quoted string"),
+        (r'"secret\"', "no quoted string"),
+        ('"', "no quoted string"),
+        ('"secret", "other"', "no quoted string"),
+    ],
+)
+def test_a_malformed_key_is_refused(value: str, what: str) -> None:
+    """A key that cannot be used says what is wrong, shortly, and never repeats what was sent."""
+    with pytest.raises(BadRequest, match=what) as raised:
+        _key(value)
+    assert isinstance(raised.value, KeyMissing)
+    assert "secret" not in str(raised.value)
+    assert len(str(raised.value)) < 100
+
+
+def test_two_different_keys_are_refused() -> None:
+    """A request with two keys has none."""
+    with pytest.raises(BadRequest, match="different values"):
+        _key("a", "b")
+
+
+def test_the_same_key_twice_is_one() -> None:
+    """Plain and quoted, the same key is no contradiction."""
+    assert _key("a", '"a"') == "a"
+
+
+def test_names_that_differ_in_case_are_one_header() -> None:
+    """Two spellings of the header with two values are two values of one header."""
+    headers = {"Idempotency-Key": ["a"], "idempotency-key": ["b"]}
+    with pytest.raises(BadRequest, match="different values"):
+        header_key(request_of(samples.rest(headers=headers)))
+    with pytest.raises(BadRequest, match="different values"):
+        header_key(request_of(samples.rest(headers=headers) | {"multiValueHeaders": None}))

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_once import MemoryStore, Once
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.event import is_async, units
+from lambda_once.sources.services import SERVICES, service_of
+from lambda_once.testing import lambda_context
+from tests.sources import samples
+from tests.sources.services import ASKING, ASYNCHRONOUS, KEYED, REFUSED, VOLATILE
+
+ALL: dict[str, Any] = {**KEYED, **ASKING, **REFUSED}
+Faces = list[tuple[str, Callable[[Any, Any], object]]]
+
+
+def changed(event: Any, way: tuple[str, ...]) -> Any:
+    """Give *event* with another value where *way* leads."""
+    found = copy.deepcopy(event)
+    place = found
+    *rest, last = way
+    for name in rest:
+        place = place[int(name) if isinstance(place, list) else name]
+    place[last] = "changed"
+    return found
+
+
+def protected(**options: Any) -> tuple[Callable[[Any], object], list[object]]:
+    """Give a handler of `once.event`, and the events that it has worked on."""
+    seen: list[object] = []
+
+    @Once(store=MemoryStore(), service="shop").event(name="work", **options)
+    def handler(event: Any) -> int:
+        seen.append(event)
+        return len(seen)
+
+    return lambda event: handler(event, lambda_context()), seen
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_an_event_with_an_identity_runs_once(name: str) -> None:
+    """Another delivery of it, whatever else changed, is a duplicate and not a reused key."""
+    for way in VOLATILE[name]:
+        handler, seen = protected()
+        assert handler(KEYED[name]) == handler(changed(KEYED[name], way)) == 1
+        assert seen == [KEYED[name]]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("cloudformation", ("RequestId",)),
+        ("cloudformation", ("StackId",)),
+        ("codepipeline", ("CodePipeline.job", "id")),
+        ("ses", ("Records", "0", "ses", "mail", "messageId")),
+        ("secrets manager", ("Step",)),
+        ("secrets manager", ("ClientRequestToken",)),
+        ("secrets manager", ("SecretId",)),
+    ],
+)
+def test_another_identity_is_other_work(name: str, way: tuple[str, ...]) -> None:
+    """Each part of the identity counts."""
+    handler, _ = protected()
+    assert handler(KEYED[name]) == 1
+    assert handler(changed(KEYED[name], way)) == 2
+
+
+def test_two_mails_in_one_event_are_one_piece_of_work() -> None:
+    """SES sends one; should it ever send two, both count."""
+    (mail,) = KEYED["ses"]["Records"]
+    other = changed(mail, ("ses", "mail", "messageId"))
+    handler, _ = protected()
+    assert [handler({"Records": each}) for each in ([mail], [mail, other], [other, mail])] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_an_event_without_an_identity_needs_a_key(name: str) -> None:
+    """Without one nothing runs, and the message asks for it; with one it is protected."""
+    handler, seen = protected()
+    with pytest.raises(Misconfigured, match=r"no identity .* Nothing ran. Give once\.event a key="):
+        handler(ASKING[name])
+    assert seen == []
+    handler, seen = protected(key=lambda _event: "mine")
+    assert handler(ASKING[name]) == handler(ASKING[name]) == 1
+
+
+def test_the_second_try_of_an_appsync_client_is_a_duplicate() -> None:
+    """Headers and claims of the second request are no part of its fingerprint."""
+    handler, _ = protected(key="arguments.id")
+    again = changed(
+        changed(ASKING["appsync"], ("request", "headers", "x-amzn-trace-id")), ("identity", "claims")
+    )
+    assert handler(ASKING["appsync"]) == handler(again) == 1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_answer_that_nobody_may_replay_is_refused(name: str) -> None:
+    """No key helps; the effect inside can be protected."""
+    for options in ({}, {"key": lambda _event: "mine"}):
+        handler, seen = protected(**options)
+        with pytest.raises(Misconfigured, match=r"Nothing ran\. .*with any key\. Protect .* with once\.run"):
+            handler(REFUSED[name])
+        assert seen == []
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "end of" not in name])  # no records: nothing to do
+def test_another_decorator_names_the_service(name: str) -> None:
+    """Never "a direct invocation"; and what to use for it."""
+    once = Once(store=MemoryStore(), service="shop")
+    service = service_of(ALL[name])
+    assert service is not None
+    for face in (once.sqs, once.sns, once.api_gateway):
+        handler: Any = face(_never)
+        with pytest.raises(Misconfigured, match="Nothing ran") as raised:
+            handler(ALL[name], lambda_context())
+        assert f"was given an event of {service.name}. " in str(raised.value)
+        advice = "once.run" if name in REFUSED else "with key=" if name in ASKING else "Use once.event for it"
+        assert advice in str(raised.value)
+
+
+@pytest.mark.parametrize("name", [*KEYED, *ASKING])
+def test_asynchronous_services_are_known(name: str) -> None:
+    """Lambda tries again by itself for these."""
+    assert is_async(ALL[name]) == (name in ASYNCHRONOUS)
+
+
+def test_every_row_of_the_table_has_an_event() -> None:
+    """So that no shape is taken on trust."""
+    assert {service_of(event) for event in ALL.values()} == set(SERVICES)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        [],
+        [1],
+        "text",
+        None,
+        {"Records": []},
+        {"source": "shop", "detail-type": "t", "detail": {}},
+        {"RequestType": "Create", "order": 5},
+        {"Step": "one", "SecretId": 5},
+        {"arguments": {"id": 1}},
+        {"info": {"fieldName": "x"}},
+        {"requestContext": {"connectionId": 5}},
+        {"invocationId": "x", "records": []},
+        {"event": {"payload": "x"}},
+        {"Name": "ContactFlowEvent", "Details": None},
+        {"CodePipeline.job": None},
+        {"awslogs": "x"},
+    ],
+)
+def test_what_only_looks_alike_is_a_direct_invocation(event: object) -> None:
+    """A name or two in common do not make it an event of a service."""
+    assert service_of(event) is None
+    ((unit, _),) = units(event, "r-1")
+    assert unit.needs_key is None
+    assert is_async(event)
+
+
+def test_no_event_with_a_decorator_is_taken_for_a_service() -> None:
+    """The table never shadows a source of its own."""
+    own: list[object] = [samples.sns_event("m"), samples.eventbridge({"a": 1}), samples.tick("1")]
+    own += [samples.batch(samples.s3_record())]
+    for event in own:
+        if event is not own[0]:
+            assert [unit.needs_key for unit, _ in units(event, "r-1")] == [None]
+
+
+def _never(record: object) -> None:
+    raise AssertionError(record)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+
+from lambda_once.errors import Misconfigured
+from lambda_once.sources.sns import records
+from lambda_once.sources.unit import NOTHING, Malformed, Unit
+from tests.sources import samples
+
+
+def _only(event: object) -> Unit:
+    (found,) = records(event)
+    assert isinstance(found, Unit)
+    return found
+
+
+def test_a_message_is_a_unit() -> None:
+    """Payload is the parsed Message, envelope and subject the record, delivery its MessageId."""
+    event = samples.sns_event('{"orderId": 5}')
+    found = _only(event)
+    assert found.payload == {"orderId": 5}
+    assert found.envelope is event["Records"][0]
+    assert isinstance(found.subject, SNSEventRecord)
+    assert found.subject.sns.message == '{"orderId": 5}'
+    assert found.delivery == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
+    assert found.key is NOTHING
+
+
+def test_the_envelope_does_not_count() -> None:
+    """Timestamp and signature of a delivery enter nothing that is hashed."""
+    first = _only(samples.sns_event("m"))
+    second = _only(samples.sns_event("m", timestamp="2026-11-20T11:00:00.000Z"))
+    assert first.substance(first.payload) == second.substance(second.payload) == "m"
+
+
+def test_an_event_on_a_topic_is_opened() -> None:
+    """An EventBridge event that a rule sent to the topic is opened to its detail."""
+    found = _only(samples.sns_event(json.dumps(samples.eventbridge({"orderId": 5}))))
+    assert found.payload == {"orderId": 5}
+    assert found.substance(found.payload) != {"orderId": 5}
+    assert _only(samples.sns_event(json.dumps(samples.tick("t-1")))).key == "t-1"
+
+
+def test_a_notification_of_s3_is_opened() -> None:
+    """An S3 notification on a topic is hashed by what happened to which object."""
+    body = samples.batch(samples.s3_record())
+    found = _only(samples.sns_event(json.dumps(body)))
+    assert found.payload == body
+    assert found.substance(body) == [
+        ["ObjectCreated:Put", "invoices", "invoice.pdf", None, "0A1B2C3D4E5F678901"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "what"), [(None, "no text as its Message"), ("[" * 200_000, "nested too deeply")]
+)
+def test_a_bad_message_is_named(message: object, what: str) -> None:
+    """A record that cannot be worked is named by its id."""
+    (found,) = records(samples.sns_event(message))
+    assert isinstance(found, Malformed)
+    assert what in found.message
+    assert found.id == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
+
+
+def test_a_record_that_is_no_object_is_malformed() -> None:
+    """A broken record is no exception: the others are worked."""
+    good, bad = records(samples.batch(samples.sns_event("m")["Records"][0], None))
+    assert isinstance(good, Unit)
+    assert isinstance(bad, Malformed)
+
+
+def test_no_records_are_no_work() -> None:
+    """No records are no error."""
+    assert records({"Records": []}) == []
+
+
+@pytest.mark.parametrize("event", [samples.batch(samples.sqs_record({})), samples.http(), {}, [], None])
+def test_an_event_of_another_source_is_refused(event: object) -> None:
+    """An event of another source is refused, and the right decorator named."""
+    with pytest.raises(
+        Misconfigured, match=r"once\.sns was given .* Use once\.(sqs|api_gateway|event) for it"
+    ):
+        records(event)
