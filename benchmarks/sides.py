@@ -17,7 +17,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 
 from benchmarks import deliveries
 from lambda_once import Once
-from lambda_once.stores.wire import new_client
+from lambda_once.dynamodb.client import new_client
 from lambda_once.testing import create_table
 
 if TYPE_CHECKING:

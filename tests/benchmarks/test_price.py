@@ -25,9 +25,9 @@ from benchmarks.units import (
     update_units,
     write_units,
 )
+from lambda_once.dynamodb.client import new_client
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.batches import Batches
-from lambda_once.stores.wire import new_client
 from lambda_once.testing import create_table, lambda_context
 from tests.kit.dynamodb_local import EngineAbsent, running
 

@@ -137,7 +137,7 @@ def test_the_size_need_not_be_known(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     """Who may not describe the table may still search it."""
     from botocore.exceptions import ClientError
 
-    from lambda_once.stores.wire import Wire
+    from lambda_once.dynamodb.client import Wire
 
     call = Wire.call
 

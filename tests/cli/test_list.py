@@ -8,11 +8,11 @@ import pytest
 from lambda_once.cli import access, output
 from lambda_once.core.record import State
 from lambda_once.core.writes import Release
+from lambda_once.dynamodb.client import Wire
 from lambda_once.operations.entries import Status
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.index import partitions
-from lambda_once.stores.wire import Wire
 from lambda_once.testing import FakeClock
 from tests.cli.shop import Shop, lines, on_moto, open_shop
 from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, Crowd, overdue_token

@@ -13,8 +13,8 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
+from lambda_once.dynamodb.client import Wire
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.wire import Wire
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
 
 __all__ = ["open_shop"]

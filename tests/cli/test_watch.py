@@ -7,7 +7,7 @@ from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
 from lambda_once.cli import watch_command
-from lambda_once.stores.wire import Wire
+from lambda_once.dynamodb.client import Wire
 from tests.cli.shop import Shop, lines, on_moto, open_shop
 
 __all__ = ["open_shop"]

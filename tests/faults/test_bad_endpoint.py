@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.stub import Stubber
 
 from lambda_once import Misconfigured, StoreUnavailable
-from lambda_once.stores import origin
+from lambda_once.dynamodb import origin
 from lambda_once.stores.batches import Batches
 from tests.faults.tables import Layers
 from tests.faults.test_bad_table import runs_nothing

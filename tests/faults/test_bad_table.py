@@ -13,8 +13,8 @@ from botocore.config import Config
 from moto import mock_aws
 
 from lambda_once import Misconfigured, Once, OnceError, RetryLater, StoreUnavailable
+from lambda_once.dynamodb.client import new_client
 from lambda_once.observability.details import Details
-from lambda_once.stores.wire import new_client
 from tests.faults.tables import Layers
 from tests.sources.samples import batch, http, sqs_record
 

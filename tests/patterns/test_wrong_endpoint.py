@@ -10,13 +10,13 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from lambda_once.dynamodb import origin
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher, Refused, Unanswered
 from lambda_once.patterns.ledger import Entry, Ledger
 from lambda_once.patterns.ratchet import Ratchet, Written
 from lambda_once.patterns.unique import Stored, Unique
-from lambda_once.stores import origin
 from lambda_once.testing import FakeClock
 from tests.faults.test_bad_endpoint import PAGES
 from tests.kit import strangers

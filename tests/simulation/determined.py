@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from lambda_once.core import results
+from lambda_once.dynamodb import client
 from lambda_once.engine import attempt, pipeline, retry
 from lambda_once.observability import logs, metrics
-from lambda_once.stores import batches, wire
+from lambda_once.stores import batches
 from tests.simulation import baton
 
 
@@ -25,10 +26,10 @@ def determined(seed: int) -> Iterator[None]:
     threads = SimpleNamespace(Thread=baton.Thread, Condition=baton.Condition, Lock=threading.Lock)
     replaced: list[tuple[Any, str, Any]] = [
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
-        (wire, "SystemRandom", lambda: rng),
-        (wire, "ThreadPoolExecutor", baton.Executor),
+        (client, "SystemRandom", lambda: rng),
+        (client, "ThreadPoolExecutor", baton.Executor),
         (pipeline, "threading", threads),
-        (wire, "threading", threads),
+        (client, "threading", threads),
         (retry, "SystemRandom", lambda: rng),
         (attempt, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),

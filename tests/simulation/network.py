@@ -17,7 +17,7 @@ Arguments = dict[str, Any]
 
 CONNECT_MS = 1_000
 READ_MS = 3_000
-"""The client's own time limits: `lambda_once.stores.wire.new_client`."""
+"""The client's own time limits: `lambda_once.dynamodb.client.new_client`."""
 LATEST_MS = 60_000
 """How late a delayed request may arrive."""
 ENDPOINT = "https://dynamodb.invalid"

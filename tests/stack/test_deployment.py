@@ -10,10 +10,10 @@ import pytest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Unclaimed
+from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.contract import Unfinished, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS
-from lambda_once.stores.wire import new_client
 
 from .conftest import (
     LEFT_OUT_FOR_THE_API,

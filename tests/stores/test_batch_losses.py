@@ -6,9 +6,9 @@ import pytest
 
 from lambda_once.core.record import State
 from lambda_once.core.writes import Change
+from lambda_once.dynamodb.client import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.stores.wire import TRIES
 from tests.stores.line import BATCH, READ, Line
 from tests.stores.wire import (
     Fate,

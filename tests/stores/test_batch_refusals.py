@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lambda_once.core.record import State
+from lambda_once.dynamodb.client import TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.wire import TRIES
 from tests.stores.line import BATCH, READ, SINGLE, Line
 from tests.stores.wire import (
     Fate,

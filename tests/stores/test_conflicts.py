@@ -10,9 +10,9 @@ import pytest
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete
+from lambda_once.dynamodb.client import TRIES
 from lambda_once.stores import singles
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.stores.wire import TRIES
 from tests.stores.strict import (
     BATCH,
     PARTS,

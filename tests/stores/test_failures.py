@@ -12,10 +12,10 @@ from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
+from lambda_once.dynamodb.client import LONGEST_PAUSE, TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS
-from lambda_once.stores.wire import LONGEST_PAUSE, TRIES
 from lambda_once.testing import create_table
 from tests.kit import tables
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from lambda_once.dynamodb.client import Wire as StoreWire
 from lambda_once.stores.batches import Batches
-from lambda_once.stores.wire import Wire as StoreWire
 from tests.stores.line import SINGLE
 from tests.stores.world import PAID, DynamoDBRows, World
 

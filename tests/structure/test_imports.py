@@ -17,15 +17,17 @@ REACHES = {
     "errors": set[str](),
     "core": {"errors"},
     "policies": {"core", "errors"},
-    "stores": {"core", "errors"},
+    "dynamodb": {"core", "errors", "stores"},
+    "stores": {"core", "dynamodb", "errors"},
     "sources": {"core", "errors"},
-    "patterns": {"core", "errors", "stores"},
+    "patterns": {"core", "dynamodb", "errors"},
     "observability": {"core", "errors"},
     "engine": {"core", "errors", "observability", "policies", "stores"},
-    "operations": {"core", "errors", "observability", "policies", "stores"},
+    "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "cli": {
         "core",
         "decorators",
+        "dynamodb",
         "errors",
         "explain",
         "integrations",
@@ -39,7 +41,7 @@ REACHES = {
 
 ON_TOP = {"__init__", "_once", "_signatures", "decorators", "explain", "integrations", "testing"}
 ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
-MAY_IMPORT_BOTO3 = {"cli", "operations", "patterns", "stores", "testing"}
+MAY_IMPORT_BOTO3 = {"cli", "dynamodb", "operations", "patterns", "stores", "testing"}
 
 
 def _part(module: Path) -> str:
@@ -85,7 +87,7 @@ def test_imports_point_one_way(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
 def test_boto3_has_its_places(module: Path) -> None:
-    """Only stores, patterns, operations and the kit for tests know boto3 and botocore."""
+    """Only dynamodb, stores, patterns, operations and the kit for tests know boto3 and botocore."""
     foreign = {name.split(".")[0] for name in _imports_of(module)}
     assert _part(module) in MAY_IMPORT_BOTO3 or not foreign & {"boto3", "botocore"}
 

@@ -25,7 +25,7 @@ def _of_ours(error: OnceError) -> str:
     """Say it for who sits at a terminal, where the error speaks to the author of a function."""
     from botocore.exceptions import NoCredentialsError, PartialCredentialsError
 
-    from lambda_once.stores.failures import Caught, code_of
+    from lambda_once.dynamodb.errors import Caught, code_of
 
     cause = error.__cause__
     if isinstance(error, StoreUnavailable):

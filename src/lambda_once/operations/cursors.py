@@ -8,7 +8,7 @@ from lambda_once.stores.rows import text
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.wire import Wire
+    from lambda_once.dynamodb.client import Wire
 
 WATCHDOG_ROW = "lambda-once#watchdog"
 SWEEP_ROW = "lambda-once#sweep"

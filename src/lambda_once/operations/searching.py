@@ -10,9 +10,9 @@ from urllib.parse import quote, unquote
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.keys import is_nothing
 from lambda_once.core.keys import token as token_of
+from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.names import parts_of
-from lambda_once.stores.failures import Caught, is_denied
 from lambda_once.stores.rows import Item, record_of, text
 
 if TYPE_CHECKING:

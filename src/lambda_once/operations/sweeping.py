@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import epoch_seconds
+from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import OnceError, StoreUnavailable
 from lambda_once.operations.cursors import SWEEP_ROW, Cursor
 from lambda_once.stores.contract import Rejected
-from lambda_once.stores.failures import CONDITION, Caught, code_of
 from lambda_once.stores.rows import number, text
 
 if TYPE_CHECKING:

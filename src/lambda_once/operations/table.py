@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.record import State
+from lambda_once.dynamodb.client import Wire
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.rows import configured_shards, text
 from lambda_once.stores.singles import Singles
-from lambda_once.stores.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.transient import AGAIN, passes
+from lambda_once.dynamodb.transient import AGAIN, passes
 from lambda_once.errors import Misconfigured, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def code_of(error: Exception) -> str:
 
 def _checked(client: Any) -> Any:
     """Return *client*, which now takes an answer for one only if it is DynamoDB's. Raises `Misconfigured`."""
-    from lambda_once.stores.origin import only_dynamodb
+    from lambda_once.dynamodb.origin import only_dynamodb
 
     return only_dynamodb(low_level(client))
 
@@ -123,7 +123,7 @@ def low_level(client: Any) -> Any:
 
 
 def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
-    from lambda_once.stores.origin import NotDynamoDB
+    from lambda_once.dynamodb.origin import NotDynamoDB
 
     table = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
     # botocore takes the HTTP status for the code of an error without a name: a page, which is not quoted.

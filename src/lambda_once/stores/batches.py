@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Acquire, Finish, Unclaimed, acquired_by, made_by
+from lambda_once.dynamodb.client import TRIES, back_off
+from lambda_once.dynamodb.errors import Caught, code_of, is_denied
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import statements
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.failures import Caught, code_of, is_denied
 from lambda_once.stores.requests import first_fence
 from lambda_once.stores.rows import record_of, text
-from lambda_once.stores.wire import TRIES, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.dynamodb.client import Wire
     from lambda_once.stores.statements import Statement
-    from lambda_once.stores.wire import Wire
 
 DUPLICATE = "DuplicateItem"
 REFUSED = "ConditionalCheckFailed"

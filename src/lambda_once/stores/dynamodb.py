@@ -10,13 +10,13 @@ from botocore.exceptions import ClientError
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, made_by
+from lambda_once.dynamodb.client import Wire
+from lambda_once.dynamodb.errors import CANCELED, Caught, code_of, is_transient, reasons_of
 from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unanswered, Unfinished, Written
-from lambda_once.stores.failures import CANCELED, Caught, code_of, is_transient, reasons_of
 from lambda_once.stores.rows import record_of, sound_shards
 from lambda_once.stores.singles import Singles
-from lambda_once.stores.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
     from lambda_once.core.record import State
+    from lambda_once.dynamodb.client import Wire
     from lambda_once.stores.contract import Unfinished
-    from lambda_once.stores.wire import Wire
 
 INDEX = "byStatus"
 

@@ -9,16 +9,16 @@ from botocore.exceptions import ClientError
 from lambda_once.core.record import Record
 from lambda_once.core.results import Chunks, Parts
 from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
+from lambda_once.dynamodb.client import back_off
+from lambda_once.dynamodb.errors import CONDITION, CONFLICT, Caught, code_of
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.failures import CONDITION, CONFLICT, Caught, code_of
 from lambda_once.stores.rows import part_of, record_of, text
-from lambda_once.stores.wire import back_off
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.wire import Wire
+    from lambda_once.dynamodb.client import Wire
 
 BATCH_WRITE = 25
 """Items of one BatchWriteItem (API reference)."""

@@ -19,9 +19,9 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from lambda_once.core.transient import passes
+from lambda_once.dynamodb.origin import NotDynamoDB
+from lambda_once.dynamodb.transient import passes
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.origin import NotDynamoDB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

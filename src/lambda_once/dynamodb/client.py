@@ -18,10 +18,10 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 from botocore.loaders import Loader
 
+from lambda_once.dynamodb.errors import Caught, code_of, is_transient, misconfigured
+from lambda_once.dynamodb.origin import only_dynamodb
 from lambda_once.errors import StoreUnavailable
 from lambda_once.stores.contract import Rejected, Unanswered
-from lambda_once.stores.failures import Caught, code_of, is_transient, misconfigured
-from lambda_once.stores.origin import only_dynamodb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

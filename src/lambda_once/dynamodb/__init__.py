@@ -1,0 +1,1 @@
+"""One way to talk to DynamoDB, for everything in the package."""
