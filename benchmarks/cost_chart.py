@@ -9,7 +9,7 @@ import leather
 
 from benchmarks.bill import SIZES, duplicate_case, new_case
 from benchmarks.chart import HEIGHT, OURS_COLOR, THEIRS_COLOR, WIDTH, color_of, dress
-from benchmarks.price import requests
+from benchmarks.prices import requests
 from benchmarks.sides import OURS, THEIRS
 
 if TYPE_CHECKING:

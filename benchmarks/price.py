@@ -1,8 +1,9 @@
 """
 `python -m benchmarks.price`: dollars a million invocations, from what DynamoDB Local charged for.
 
-Without options the recorded units are priced at the list prices below, and printed. Each price can be given
-(--write 0.7423). --measure takes the units anew; --docs writes them, table and charts into docs/.
+Without options the recorded units are priced at the list prices of `benchmarks.prices`, and printed. Each
+price can be given (--write 0.7423). --measure takes the units anew; --docs writes them, table and charts
+into docs/.
 """
 
 from __future__ import annotations
@@ -11,15 +12,31 @@ import argparse
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from benchmarks import bill
+from benchmarks.prices import (
+    CHECKED,
+    KEPT_DAYS,
+    LIST,
+    REGION,
+    SOURCES,
+    USUAL_METRICS,
+    WATCHDOG_METRICS,
+    WATCHDOG_MINUTES,
+    WATCHDOG_QUERIES,
+    Prices,
+    every_metric,
+    index,
+    metrics,
+    output,
+    requests,
+    storage,
+    watchdog,
+)
 from benchmarks.report import lined
 from benchmarks.sides import OURS, THEIRS
 from benchmarks.steps import steps
-from lambda_once.core.record import State
-from lambda_once.observability.details import MANNERS
-from lambda_once.stores.index import partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,88 +46,6 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "operations.md"
 BEGIN, END = "<!-- cost: begin -->", "<!-- cost: end -->"
-
-CHECKED: Final = "2026-11-20"
-REGION: Final = "us-east-1"
-SOURCES: Final = {
-    "DynamoDB, on demand, Standard table class": "https://aws.amazon.com/dynamodb/pricing/on-demand/",
-    "CloudWatch": "https://aws.amazon.com/cloudwatch/pricing/",
-}
-GIGABYTE = 1e9
-MONTH_DAYS = 30.4
-KEPT_DAYS = 14
-USUAL_METRICS: Final = ("started", "completed", "replayed")
-WATCHDOG_METRICS: Final = ("missingTasks", "oldestOverdueSeconds", "heldTokens")
-WATCHDOG_MINUTES = 5
-WATCHDOG_QUERIES: Final = 2 * len(partitions(State.IN_PROGRESS))
-"""Of a run that finds nothing: each partition of what is in progress, and of what is held."""
-EMPTY_QUERY_UNITS = 0.5
-"""
-Read units of a query, eventually consistent, that finds nothing.
-
-DynamoDB developer guide, "Capacity unit consumption for read operations"; DynamoDB Local says 0.
-"""
-
-
-class Prices(NamedTuple):
-    """
-    List prices in dollars, `REGION`, looked up on the day `CHECKED`; free tiers are left out.
-
-    Prices change: who budgets with them reads `SOURCES` first, and gives what stands there.
-    """
-
-    write: float = 0.625
-    """A million write request units; since 2024-11-01."""
-    read: float = 0.125
-    """A million read request units; since 2024-11-01."""
-    storage: float = 0.25
-    """A GB and month."""
-    backup: float = 0.20
-    """A GB and month, point-in-time recovery."""
-    logs: float = 0.50
-    """A GB taken in, the first tier of the Standard class."""
-    metric: float = 0.30
-    """A custom metric and month, the first 10,000."""
-
-
-LIST = Prices()
-
-
-def requests(charged: Charged, prices: Prices = LIST) -> float:
-    """Return the dollars of the requests of a million invocations."""
-    return charged.write_units * prices.write + charged.read_units * prices.read
-
-
-def index(charged: Charged, prices: Prices = LIST) -> float:
-    """Return what of `requests` goes to the index of unfinished tokens."""
-    return charged.index_units * prices.write
-
-
-def storage(charged: Charged, prices: Prices = LIST, days: float = KEPT_DAYS) -> float:
-    """Return the dollars of keeping what a million invocations left for *days*, with recovery."""
-    gigabytes = charged.stored_bytes * 1_000_000 / GIGABYTE
-    return gigabytes * (prices.storage + prices.backup) * days / MONTH_DAYS
-
-
-def output(charged: Charged, prices: Prices = LIST) -> float:
-    """Return the dollars of taking in the log lines and metric documents of a million invocations."""
-    return charged.output_bytes * 1_000_000 / GIGABYTE * prices.logs
-
-
-def metrics(names: int, prices: Prices = LIST) -> float:
-    """Return the dollars a month of *names* metrics of one function, however often it is invoked."""
-    return names * prices.metric
-
-
-def watchdog(prices: Prices = LIST) -> float:
-    """Return the dollars a month of the watchdog's queries, where nothing is stuck."""
-    runs = MONTH_DAYS * 24 * 60 / WATCHDOG_MINUTES
-    return runs * WATCHDOG_QUERIES * EMPTY_QUERY_UNITS * prices.read / 1_000_000
-
-
-def every_metric() -> set[str]:
-    """Return the metrics that a function may write."""
-    return {manner.metric for manner in MANNERS.values() if manner.metric is not None}
 
 
 def dollars(amount: float) -> str:

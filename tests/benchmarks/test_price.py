@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from moto import mock_aws
 
-from benchmarks import bill, cost_chart, price
+from benchmarks import bill, cost_chart, price, prices
 from benchmarks.bill import Bill, Charged, Recorded
 from benchmarks.chart import OURS_COLOR, THEIRS_COLOR
 from benchmarks.counting import STATEMENT_INDEX_UNITS, STATEMENT_UNITS, Meter
-from benchmarks.price import Prices
+from benchmarks.prices import Prices
 from benchmarks.steps import steps
 from benchmarks.units import (
     EXPIRY_UNITS,
@@ -105,23 +105,23 @@ def test_expiry_is_free_and_storage_is_not() -> None:
     assert EXPIRY_UNITS == 0
     assert stored_bytes(COMPLETE) == size_of(COMPLETE) + 100
     kept = NOTHING._replace(stored_bytes=1_000)
-    assert price.storage(kept, Prices(storage=0.25, backup=0.20), days=30.4) == pytest.approx(0.45)
-    assert price.storage(kept, days=7) == pytest.approx(price.storage(kept, days=14) / 2)
+    assert prices.storage(kept, Prices(storage=0.25, backup=0.20), days=30.4) == pytest.approx(0.45)
+    assert prices.storage(kept, days=7) == pytest.approx(prices.storage(kept, days=14) / 2)
 
 
 def test_requests_are_units_at_their_prices() -> None:
     """Four write units at $0.625 and two read units at $0.125 a million are $2.75 a million invocations."""
     charged = NOTHING._replace(write_units=4, index_units=2, read_units=2)
-    assert price.requests(charged) == pytest.approx(2.75)
-    assert price.index(charged) == pytest.approx(1.25)
-    assert price.requests(charged, Prices(write=1.0, read=0.5)) == pytest.approx(5.0)
+    assert prices.requests(charged) == pytest.approx(2.75)
+    assert prices.index(charged) == pytest.approx(1.25)
+    assert prices.requests(charged, Prices(write=1.0, read=0.5)) == pytest.approx(5.0)
 
 
 def test_logs_and_metrics_have_lines_of_their_own() -> None:
     """A kilobyte an invocation is a GB a million; metrics cost by their number, whatever the traffic."""
-    assert price.output(NOTHING._replace(output_bytes=1_000)) == pytest.approx(0.50)
-    assert price.metrics(4) == pytest.approx(1.20)
-    assert {"started", "completed", "replayed"} <= price.every_metric()
+    assert prices.output(NOTHING._replace(output_bytes=1_000)) == pytest.approx(0.50)
+    assert prices.metrics(4) == pytest.approx(1.20)
+    assert {"started", "completed", "replayed"} <= prices.every_metric()
 
 
 def test_steps_cost_what_their_writes_come_to() -> None:
@@ -139,8 +139,8 @@ def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.Monkey
     create_table(client, "tokens")
     meter = Meter(client)
     watchdog("tokens", client, sweep=False)({}, lambda_context())
-    assert meter.spent().calls == ("Query",) * price.WATCHDOG_QUERIES
-    assert price.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 202 * 0.5 / 1e6)
+    assert meter.spent().calls == ("Query",) * prices.WATCHDOG_QUERIES
+    assert prices.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 202 * 0.5 / 1e6)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_requests(given_event: Any, key: str) -> None:
         samples.http(headers={"Idempotency-Key": key}),
     ):
         with suppress(OnceError):
-            found = header_key(api_gateway.request_of(request))
+            found = header_key(api_gateway.request_of(request).headers)
             assert found is None or (0 < len(found) <= 255 and found.isascii() and found.isprintable())
 
 

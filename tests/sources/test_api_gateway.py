@@ -180,7 +180,7 @@ def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, caller
     theirs = {Kind.LATTICE: VPCLatticeEvent, Kind.LATTICE_V2: VPCLatticeEventV2}[kind](event)
     assert request.kind is kind
     assert (request.method, request.path, request.body) == (theirs.method, theirs.path, theirs.json_body)
-    assert header_key(request) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
+    assert header_key(request.headers) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
     assert len(unit(event, "r-1").scope[2:]) == callers
 
 

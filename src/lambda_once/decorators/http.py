@@ -111,7 +111,7 @@ class HttpProtection:
     def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:
         """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
         request = source.request_of(event, kind)
-        key = header_key(request) if self._settings.key is None else None
+        key = header_key(request.headers) if self._settings.key is None else None
         hashed = self._settings.key is None and key is None
         if hashed and self._settings.without_key == "run":
             return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from lambda_once.errors import KeyMissing
 
 if TYPE_CHECKING:
-    from lambda_once.sources.api_gateway import Request
+    from collections.abc import Mapping
 
 NAME: Final = "Idempotency-Key"
 LONGEST: Final = 255
@@ -28,14 +28,14 @@ class BadRequest(KeyMissing):
     """The request cannot be given a key. The message is written for the client and holds nothing it sent."""
 
 
-def header_key(request: Request) -> str | None:
+def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
     """
-    Return the key of *request*: 1 to 255 printable ASCII characters; None where it sends none.
+    Return the key in *headers*: 1 to 255 printable ASCII characters; None where there is none.
 
     The same value twice is one. Raises `BadRequest`, naming what is wrong and
     never the value, where a key is sent that cannot be used.
     """
-    keys = {_unquoted(value.strip(" \t")) for value in request.headers.get(NAME.lower(), ())}
+    keys = {_unquoted(value.strip(" \t")) for value in headers.get(NAME.lower(), ())}
     if len(keys) > 1:
         _refuse("was sent with different values: send one")
     return next(iter(keys), None)

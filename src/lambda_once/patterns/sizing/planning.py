@@ -45,6 +45,14 @@ class Limit(Enum):
     """A partition takes 1,000 write units a second."""
 
 
+_WORDS_OF_LIMITS: Final = {
+    Limit.ITEM: "the size of the item: it has at most 400 KB",
+    Limit.WRITES: (
+        "the writes: each is charged for the whole item, and a partition takes 1,000 units a second"
+    ),
+}
+
+
 @value(kw_only=True)
 class Plan:
     """
@@ -119,8 +127,23 @@ class Plan:
         return Limit.ITEM if self.size.most_rate(self.lifetime) == by_size else Limit.WRITES
 
     def explain(self) -> list[str]:
-        """Say it in words, a line each."""
-        return words.told(self)
+        """Return in sentences what it allows, what an item becomes, what that costs, what ends first."""
+        solved = {"" if self.solved is None else self.solved.value: " (the most)"}
+        each = f"of {self.id_bytes:,} bytes each{solved.get('id_bytes', '')}"
+        beside = f"{self.size.fixed:,} bytes beside them{solved.get('other_bytes', '')}"
+        units = (
+            f"{words.number(self.item_units)} a second for one item, {words.number(self.total_units)} for all"
+        )
+        kept = f"{words.span(self.lifetime)}{solved.get('lifetime', '')}"
+        few = " (the fewest)" if "shards" in solved else ""
+        return [
+            f"{words.rate(self.rate)}{solved.get('rate', '')} to {words.items(self.shards)}{few}",
+            f"an id is remembered for {kept}, and forgotten within about {words.span(self.remembered)}",
+            f"ids in an item: at most {self.ids:,}, {each}; with {beside} {words.size(self.item_bytes)}",
+            f"write units: at most {self.write_units:,} a write, {units}",
+            f"read units: {self.read_units:,} to read it all",
+            f"what ends first: {_WORDS_OF_LIMITS[self.limit]}",
+        ]
 
 
 def plan(
