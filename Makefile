@@ -69,9 +69,16 @@ demo: $(VENV)/.demo ## Tell the story on an in-process DynamoDB, or on ENDPOINT=
 
 # ------------------------------------------------------------------ check it
 
+ON_ALL_CORES := --numprocesses=auto --dist=worksteal
+
 .PHONY: test
 test: lint typecheck ## Lint, type-check, and run every test that needs no engine
-	@$(BIN)/python -m pytest -m "not engine and not e2e"
+	@$(BIN)/python -m pytest -m "not engine and not e2e" $(ON_ALL_CORES)
+
+.PHONY: check
+check: lint typecheck ## The inner loop: lint, type-check, and the tests that take milliseconds
+	@$(BIN)/python -m pytest -m "not engine and not e2e" -k "not moto" -q $(ON_ALL_CORES) \
+		tests/core tests/sources tests/observability tests/engine tests/structure/test_imports.py
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting
