@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -14,13 +17,15 @@ from lambda_once import HOLD, RELEASE, RetryLater
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
 from lambda_once.core.writes import Finish, Release
-from lambda_once.engine import retry
+from lambda_once.engine import retry, waiting
 from lambda_once.engine.pipeline import STALLED, Pipeline
 from lambda_once.stores.contract import Finished, Store, Unanswered
+from lambda_once.testing import FakeClock
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.decorators.test_sqs_fifo import message
+from tests.engine.test_waits import LoopClock, in_a_thread
 from tests.sources.samples import batch
 
 PATIENCE = 10
@@ -152,6 +157,93 @@ def test_which_ends_are_worth_it(rig: Rig, options: dict[str, Any], state: State
         assert rig.slept < 5
 
 
+# ------------------------------------------------------------------ async work
+
+
+async def _returns(_rig: Rig) -> int:
+    return 1
+
+
+async def _raises(_rig: Rig) -> int:
+    raise ValueError
+
+
+async def _completes(rig: Rig) -> Any:
+    return await rig.once.current().acomplete(1)
+
+
+ENDS: Any = {"returned": _returns, "raised": _raises, "completed": _completes}
+
+
+def _waits_on_the_loop(end: Any) -> None:
+    rig = Rig(clock=LoopClock())
+    rig.stand_on(Throttled)
+
+    @rig.once.function(on_error=HOLD)
+    async def work(order: int) -> Any:
+        throttle(rig, 12)
+        return await end(rig)
+
+    async def call() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        with suppress(ValueError):
+            await work(5)
+
+    with rig.once.invocation(rig.context(seconds=60)):
+        asyncio.run(call())
+    assert rig.slept >= 12
+    assert rig.row().state is (State.HELD if end is _raises else State.COMPLETE)
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_between_the_tries_it_waits_on_the_loop(end: Any) -> None:
+    """No thread of the executor sleeps for it: others finish meanwhile."""
+    _waits_on_the_loop(end)
+
+
+def test_a_block_waits_on_the_loop() -> None:
+    """The end of an `async with` as well."""
+    rig = Rig(clock=LoopClock())
+    rig.stand_on(Throttled)
+
+    async def call() -> None:
+        async with rig.once.begin("k", name="charge"):
+            throttle(rig, 12)
+
+    with rig.once.invocation(rig.context(seconds=60)):
+        asyncio.run(call())
+    assert rig.row().state is State.COMPLETE
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_twin_that_waits_in_the_executor(end: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps a thread for half a minute."""
+    monkeypatch.setattr(waiting, "sleep_on_loop", in_a_thread)
+    with pytest.raises(AssertionError, match="in a thread"):
+        _waits_on_the_loop(end)
+
+
+def test_a_cancellation_waits_for_the_last_try() -> None:
+    """Cancelled between two tries, the end is written all the same."""
+    rig = Rig()
+    rig.stand_on(Throttled)
+
+    @rig.once.function
+    async def work(order: int) -> int:
+        throttle(rig, 12)
+        return order
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(work(5))
+        rig.clock.while_asleep(lambda _: task.cancel())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with rig.once.invocation(rig.context(seconds=60)):
+        asyncio.run(cancelled())
+    assert rig.row().state is State.COMPLETE
+
+
 # ------------------------------------------------------------------ a batch
 
 
@@ -264,10 +356,13 @@ def test_a_fifo_group_goes_back_as_a_whole(rig: Rig, stalling: Stalling) -> None
     assert worked == ["a", "a2"]
 
 
-def test_a_single_unanswered_record_is_tried_again(rig: Rig) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_a_single_unanswered_record_is_tried_again(is_async: bool) -> None:
     """A batch of one has no pipeline, and the same patience."""
+    rig = Rig(clock=LoopClock() if is_async else FakeClock())
+    rig.stand_on(Throttled)
     throttle(rig, 12)
-    assert _handler(rig, [], is_async=False)(records("a"), rig.context(seconds=60)) == ALL_WELL
+    assert _handler(rig, [], is_async=is_async)(records("a"), rig.context(seconds=60)) == ALL_WELL
     assert rig.states() == [State.COMPLETE]
 
 

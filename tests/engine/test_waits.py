@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,9 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import InProgress
 from lambda_once.core.record import State
+from lambda_once.engine import waiting
+from lambda_once.engine.waiting import has_running_loop
+from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig, elsewhere
 from tests.decorators.test_sqs import failed
 from tests.sources.samples import batch, fifo_record
@@ -41,15 +45,38 @@ def _all_of_twelve_are_answered(rig: Rig) -> None:
         return 1
 
     async def gathered() -> list[int]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
         async with asyncio.timeout(20):
             return await asyncio.gather(*[work(k="a") for _ in range(12)])
 
     assert asyncio.run(gathered()) == [1] * 12
 
 
+class LoopClock(FakeClock):
+    """Nobody sleeps by it but on an event loop."""
+
+    def sleep(self, seconds: float) -> None:
+        assert has_running_loop(), "it sleeps in a thread"
+        super().sleep(seconds)
+
+
+async def in_a_thread(clock: LoopClock, seconds: float) -> None:
+    """Sleep in the executor, as a twin does."""
+    await asyncio.to_thread(clock.sleep, seconds)
+
+
 def test_who_waits_takes_no_thread_from_the_holder() -> None:
-    """Twelve at once, more than the executor has threads: all get the one outcome."""
-    _all_of_twelve_are_answered(Rig())
+    """Twelve at once, and one thread: the holder's finish gets it, and all get the one outcome."""
+    rig = Rig(clock=LoopClock())
+    _all_of_twelve_are_answered(rig)
+    assert rig.slept > 0
+
+
+def test_twin_that_waits_in_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits there has the thread that the holder's finish needs."""
+    monkeypatch.setattr(waiting, "sleep_on_loop", in_a_thread)
+    with pytest.raises(AssertionError, match="in a thread"):
+        _all_of_twelve_are_answered(Rig(clock=LoopClock()))
 
 
 @pytest.mark.parametrize("policy", ["conflict", "wait"])

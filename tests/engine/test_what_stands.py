@@ -234,7 +234,7 @@ def test_a_group_ends_with_a_completion_that_was_refused(rig: Rig) -> None:
 
 
 def test_a_clients_retry_is_no_second_delivery(rig: Rig) -> None:
-    """Each try is a request of its own: under one Idempotency-Key nothing coincides."""
+    """Each try is a request of its own: under one Idempotency-Key equal content is no surprise."""
 
     @rig.once.api_gateway
     def handler(event: dict[str, Any]) -> dict[str, Any]:

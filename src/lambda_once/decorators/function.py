@@ -15,7 +15,7 @@ from lambda_once.decorators.identify import Given, Protection, name_of, result_t
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import uncancelled
+from lambda_once.engine.waiting import through, uncancelled
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.payload import payload_of
 from lambda_once.sources.unit import Unit, itself
@@ -135,7 +135,8 @@ class Begun:
     ) -> None:
         with self._stack:
             if isinstance(self._inside, Attempt):
-                self._host.engine.left(self._inside, error)
+                engine = self._host.engine
+                through(engine.left(self._inside, error), engine.clock)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -143,7 +144,7 @@ class Begun:
         with self._stack:
             if isinstance(self._inside, Attempt):
                 engine, attempt = self._host.engine, self._inside
-                await uncancelled(engine.settlement.off_loop(attempt, engine.left, attempt, error))
+                await uncancelled(engine.settlement.off_loop(attempt, engine.left(attempt, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import to_milliseconds
 from lambda_once.core.keys import downstream
 from lambda_once.core.record import Record, State
+from lambda_once.engine.waiting import through, uncancelled
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lambda_once.core.writes import Acquire
     from lambda_once.engine.call import Call
     from lambda_once.engine.finish import Settlement
+    from lambda_once.engine.waiting import Waits
     from lambda_once.observability.details import Happening
 
 
@@ -195,17 +197,18 @@ class Attempt:
         attempt has the token and is still at work; where that one is done, its outcome is returned. It
         waits for a transaction that is being sent; where that was written, its result is returned.
         """
+        return through(self._completing(result), self._settlement.clock)
+
+    def _completing(self, result: Any) -> Waits[Any]:
         if self.settled is None:
             self._settlement.make_ready(self)
         if self.settled is None:
-            self.settled = (self._settlement.settle(self._settlement.of_return(self, result)),)
+            self.settled = ((yield from self._settlement.settle(self._settlement.of_return(self, result))),)
         return self.settled[0]
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop; a cancellation waits for its end."""
-        from lambda_once.engine.waiting import uncancelled
-
-        return await uncancelled(self._settlement.off_loop(self, self.complete, result))
+        return await uncancelled(self._settlement.off_loop(self, self._completing(result)))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """

@@ -87,6 +87,7 @@ class Batch:
 
     def __init__(self, engine: Engine, function: Callable[[Any, Any], Any], context: Any) -> None:
         self._engine = engine
+        self._clock = engine.clock
         self._function = function
         self._context = context
         self._pipeline: Pipeline | None = None
@@ -143,13 +144,11 @@ class Batch:
 
     def _work(self, job: Job, *, may_wait: bool) -> None:
         if not self._is_turn(self._pipeline, job):
-            self._give_back(self._withdrawn())
+            self._engine.abandon(*self._withdrawn())
         if isinstance(job.error, Unstarted):
             return
         job.begun = True
-        attempt = through(
-            self._starting(job, may_wait=may_wait and not has_running_loop()), self._engine.clock
-        )
+        attempt = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
         if attempt is None:
             return
         job.admission = None
@@ -157,21 +156,21 @@ class Batch:
             with working(attempt):
                 value = finished(self._function(job.subject, self._context), attempt)
         except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
-            self._raised(job, attempt, error)
+            through(self._raised(job, attempt, error), self._clock)
         except BaseException as error:
             if _is_cancellation(error):  # plain work cannot be cancelled: it was somebody else's
-                self._raised(job, attempt, error)
+                through(self._raised(job, attempt, error), self._clock)
                 return
-            self._engine.failed(attempt, error)
+            through(self._engine.failed(attempt, error), self._clock)
             raise
         else:
-            self._returned(job, attempt, value)
+            through(self._returned(job, attempt, value), self._clock)
 
     async def _work_async(self, job: Job, *, may_wait: bool) -> None:
         pipeline = self._pipeline
         must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
         if must_ask and not await off_loop(self._is_turn, pipeline, job):
-            await off_loop(self._give_back, self._withdrawn())
+            await off_loop(self._engine.abandon, *self._withdrawn())
         if isinstance(job.error, Unstarted):
             return
         job.begun = True
@@ -183,24 +182,24 @@ class Batch:
             with working(attempt):
                 value = finished(await self._function(job.subject, self._context), attempt)
         except Exception as error:  # noqa: BLE001  (as above)
-            await self._settling(self._raised, job, attempt, error)
+            await self._settling(attempt, self._raised(job, attempt, error))
         except BaseException as error:
             if _is_cancellation(error) and not _is_being_cancelled():
-                await self._settling(self._raised, job, attempt, error)
+                await self._settling(attempt, self._raised(job, attempt, error))
                 return
-            await uncancelled(self._engine.settlement.off_loop(attempt, self._engine.failed, attempt, error))
+            await uncancelled(self._engine.settlement.off_loop(attempt, self._engine.failed(attempt, error)))
             if isinstance(error, SystemExit | KeyboardInterrupt):
                 raise Left(error) from error
             raise
         else:
-            await self._settling(self._returned, job, attempt, value)
+            await self._settling(attempt, self._returned(job, attempt, value))
 
-    async def _settling(self, settle: Callable[..., None], job: Job, attempt: Attempt, result: Any) -> None:
-        """Do *settle* here where the pipeline does the writing, and off the loop where it may wait."""
+    async def _settling(self, attempt: Attempt, settling: Waits[None]) -> None:
+        """Do *settling* here where the pipeline does the writing, and off the loop where it may wait."""
         if self._pipeline is not None and attempt.close() is None and not attempt.unprotected:
-            settle(job, attempt, result)
+            through(settling, self._clock)
         else:
-            await uncancelled(self._engine.settlement.off_loop(attempt, settle, job, attempt, result))
+            await uncancelled(self._engine.settlement.off_loop(attempt, settling))
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Attempt | None:
         admission = job.admission
@@ -208,7 +207,7 @@ class Batch:
             return admission
         # Cancelled meanwhile, the token is in `job.admission`, and released when the batch is closed.
         try:
-            return await through_async(self._starting(job, may_wait=may_wait), self._engine.clock, _nothing)
+            return await through_async(self._starting(job, may_wait=may_wait), self._clock)
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
@@ -251,10 +250,6 @@ class Batch:
             job.admission, job.error = None, Unstarted(message, token=job.call.token)
         return attempts
 
-    def _give_back(self, attempts: list[Attempt]) -> None:
-        if attempts:
-            self._engine.abandon(*attempts)
-
     def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
         """Mark *job* as one that goes back unstarted, where one before it in one of its groups has failed."""
         failed = next(
@@ -271,12 +266,12 @@ class Batch:
 
     # ---------------------------------------------------------------- how a job ends
 
-    def _returned(self, job: Job, attempt: Attempt, value: Any) -> None:
+    def _returned(self, job: Job, attempt: Attempt, value: Any) -> Waits[None]:
         self._engine.settlement.make_ready(attempt)
         if attempt.settled is None:
-            self._settle(job, self._engine.settlement.of_return(attempt, value))
+            yield from self._settle(job, self._engine.settlement.of_return(attempt, value))
 
-    def _raised(self, job: Job, attempt: Attempt, error: BaseException) -> None:
+    def _raised(self, job: Job, attempt: Attempt, error: BaseException) -> Waits[None]:
         self._engine.story.of_exception(attempt, error)
         job.error = error if isinstance(error, Exception) else _leaked(error)
         self._engine.settlement.make_ready(attempt)
@@ -284,14 +279,14 @@ class Batch:
             ending = self._engine.settlement.of_error(attempt, error)
             if ending.happening is Happening.STORED:
                 job.error = None  # settled, unless that cannot be written
-            self._settle(job, ending)
+            yield from self._settle(job, ending)
 
-    def _settle(self, job: Job, ending: Ending) -> None:
+    def _settle(self, job: Job, ending: Ending) -> Waits[None]:
         if self._pipeline is not None:
             self._pipeline.submit(ending, lambda error: self._concluded(job, ending, error))
             return
         try:
-            self._engine.settlement.settle(ending)
+            yield from self._engine.settlement.settle(ending)
         except OnceError as error:
             self._concluded(job, ending, error)
         else:
@@ -323,7 +318,7 @@ class Batch:
             deadline = workable[0].invocation.deadline
             self._pipeline = Pipeline(self._engine.settlement, deadline, len(workable))
         if calls:
-            admissions = through(self._engine.admissions.admit_all(calls, may_wait=False), self._engine.clock)
+            admissions = through(self._engine.admissions.admit_all(calls, may_wait=False), self._clock)
             for job, admission in zip(first.values(), admissions, strict=True):
                 job.admission = admission
 
@@ -337,7 +332,7 @@ class Batch:
                     for job in lane:
                         self._is_skipped(job, lane)
         finally:
-            self._give_back([job.admission for job in jobs if isinstance(job.admission, Attempt)])
+            self._engine.abandon(*(job.admission for job in jobs if isinstance(job.admission, Attempt)))
 
 
 def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
@@ -373,10 +368,6 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
 def _is_answered(job: Job) -> bool:
     """Tell whether *job* needs no token: it has its outcome already."""
     return job.admission is not None and not isinstance(job.admission, Attempt)
-
-
-def _nothing(_started: Attempt | None) -> None:
-    return
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -92,9 +92,9 @@ class Engine:
             with working(attempt):
                 value = finished(work(), attempt)
         except BaseException as error:
-            self.failed(attempt, error)
+            through(self.failed(attempt, error), self.clock)
             raise
-        return self.returned(attempt, value)
+        return through(self.returned(attempt, value), self.clock)
 
     async def perform_async(self, attempt: Attempt, work: Callable[[], Awaitable[Any]]) -> Any:
         """Do what `perform` does for a coroutine function."""
@@ -102,35 +102,36 @@ class Engine:
             with working(attempt):
                 value = finished(await work(), attempt)
         except BaseException as error:
-            await uncancelled(self.settlement.off_loop(attempt, self.failed, attempt, error))
+            await uncancelled(self.settlement.off_loop(attempt, self.failed(attempt, error)))
             raise
-        return await uncancelled(self.settlement.off_loop(attempt, self.returned, attempt, value))
+        return await uncancelled(self.settlement.off_loop(attempt, self.returned(attempt, value)))
 
-    def left(self, attempt: Attempt, error: BaseException | None) -> None:
+    def left(self, attempt: Attempt, error: BaseException | None) -> Waits[None]:
         """Settle the token of a block that was left: cleanly, with None for a result, or by *error*."""
         if error is None:
-            self.returned(attempt, None)
+            yield from self.returned(attempt, None)
         else:
-            self.failed(attempt, error)
+            yield from self.failed(attempt, error)
 
     def abandon(self, *attempts: Attempt) -> None:
         """Release the tokens of *attempts*, which never started."""
-        self.settlement.give_back([(attempt.call, attempt.id) for attempt in attempts], told=True)
+        if attempts:
+            self.settlement.give_back([(attempt.call, attempt.id) for attempt in attempts], told=True)
 
-    def returned(self, attempt: Attempt, value: Any) -> Any:
+    def returned(self, attempt: Attempt, value: Any) -> Waits[Any]:
         """Complete the token, unless `Attempt.transact` has; return what every duplicate will get."""
         self.settlement.make_ready(attempt)
         if attempt.settled is not None:
             return attempt.settled[0]
-        result = self.settlement.settle(self.settlement.of_return(attempt, value))
+        result = yield from self.settlement.settle(self.settlement.of_return(attempt, value))
         attempt.call.invocation.tally.raise_interruption()
         return result
 
-    def failed(self, attempt: Attempt, error: BaseException) -> None:
+    def failed(self, attempt: Attempt, error: BaseException) -> Waits[None]:
         """Settle the token of work that raised *error*, unless `Attempt.transact` has."""
         self.settlement.make_ready(attempt)
         if attempt.settled is None:
-            self.settlement.settle(self.settlement.of_error(attempt, error))
+            yield from self.settlement.settle(self.settlement.of_error(attempt, error))
 
 
 def finished(value: Any, attempt: Attempt) -> Any:

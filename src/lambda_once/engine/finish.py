@@ -28,14 +28,14 @@ from lambda_once.core.writes import (
 )
 from lambda_once.engine.keeping import kept, ttl_after
 from lambda_once.engine.retry import RESERVE, Tries
-from lambda_once.engine.waiting import off_loop
+from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.details import Happening
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Won, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lambda_once.core.clock import Clock
     from lambda_once.core.writes import Change
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.call import Call
     from lambda_once.engine.replay import Outcomes
     from lambda_once.engine.story import Story
+    from lambda_once.engine.waiting import Waits
     from lambda_once.stores.contract import Acquired, Store
 
 PATIENCE = 30.0
@@ -104,19 +105,20 @@ class Settlement:
         if attempt.settled is None:
             self._secure(attempt)
 
-    async def off_loop(self, attempt: Attempt, settle: Callable[..., Any], *args: Any) -> Any:
-        """Do *settle*, which makes *attempt* ready first, in a thread; it waits for a transaction here."""
+    async def off_loop(self, attempt: Attempt, settling: Waits[Any]) -> Any:
+        """
+        Do *settling*, which makes *attempt* ready first, in threads.
+
+        It waits for a transaction, and between its tries, on the event loop.
+        """
         sending = attempt.close()
         if sending is not None:
             await sending.wait_async(self._patience(attempt))
-        return await off_loop(settle, *args)
+        return await through_async(settling, self.clock)
 
-    def settle(self, ending: Ending) -> Any:
+    def settle(self, ending: Ending) -> Waits[Any]:
         """Write *ending*, again where that can help, and return what the caller gets; see `conclude`."""
-        with self._story.segment("once.complete") as segment:
-            answer = self._written(ending)
-            segment.annotate("outcome", type(answer).__name__)
-        return self.conclude(ending, answer)
+        return self.conclude(ending, (yield from self._written(ending)))
 
     def of_return(self, attempt: Attempt, value: Any) -> Ending:
         """Prepare the completion with *value*. What the work returned as an error response goes by policy."""
@@ -303,14 +305,16 @@ class Settlement:
         self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
-    def _written(self, ending: Ending) -> Finished:
+    def _written(self, ending: Ending) -> Waits[Finished]:
         """Return the table's answer to *ending*, which is sent for as long as `engine.retry` allows."""
         invocation = ending.attempt.call.invocation
         tries, parts = Tries(self.clock.now()), 0
         while True:
             write = ending.write_at(self.clock.now(), parts)
             try:
-                (answer,) = self.store.finish([write], tries.limit(invocation.deadline))
+                with self._story.segment("once.complete") as segment:
+                    (answer,) = self.store.finish([write], tries.limit(invocation.deadline))
+                    segment.annotate("outcome", type(answer).__name__)
             except Exception:
                 raise
             except BaseException as interruption:  # KeyboardInterrupt: once more, then it reaches the caller
@@ -325,7 +329,7 @@ class Settlement:
             pause = tries.pause(ending, invocation.deadline, now)
             if pause is None:
                 return answer
-            self.clock.sleep(pause.total_seconds())
+            yield pause.total_seconds()
 
     def _tell_end(
         self, happening: Happening, attempt: Attempt, now: datetime, error: BaseException | None = None

@@ -45,7 +45,7 @@ def through(work: Waits[T], clock: Clock) -> T:
     return value
 
 
-async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object]) -> T:
+async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object] | None = None) -> T:
     """
     Do *work* in threads, and wait on the event loop.
 
@@ -59,7 +59,8 @@ async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object
             step = await asyncio.shield(running)
         except asyncio.CancelledError:
             await _to_its_end(running)
-            if running.exception() is None and isinstance(late := running.result(), Result):
+            late = None if running.exception() else running.result()
+            if undo is not None and isinstance(late, Result):
                 await off_loop(undo, late.value)
             raise
         if isinstance(step, Result):
