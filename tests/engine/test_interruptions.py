@@ -13,9 +13,10 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import HOLD, STORE, Misconfigured, Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
-from lambda_once.core.writes import Acquire
+from lambda_once.core.writes import Acquire, Finish
+from lambda_once.engine import batch as engine_batch
 from lambda_once.observability.details import Details, Happening
-from lambda_once.stores.contract import Acquired
+from lambda_once.stores.contract import Acquired, Finished
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
 from tests.decorators.test_sqs import failed
@@ -132,7 +133,130 @@ def test_work_that_returns_a_task_is_not_done() -> None:
     assert rig.row().state is State.RELEASED
 
 
+# ------------------------------------------------------------------ KeyboardInterrupt amid a request
+
+
+class Interrupted(FrailStore):
+    """Raises KeyboardInterrupt at some of its requests, before or after they are done."""
+
+    acquires = 0
+    """How many of the next acquisitions are interrupted, when they are done."""
+    before = 0
+    """How many of the next ends are interrupted before they are written."""
+    after = 0
+    """How many are then, when they are."""
+
+    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        answers = super().acquire(wishes, deadline)
+        if self.acquires:
+            self.acquires -= 1
+            raise KeyboardInterrupt
+        return answers
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if self.before:
+            self.before -= 1
+            raise KeyboardInterrupt
+        answers = super().finish(writes, deadline)
+        if self.after:
+            self.after -= 1
+            raise KeyboardInterrupt
+        return answers
+
+
+def _interrupted(rig: Rig, **times: int) -> None:
+    rig.stand_on(Interrupted)
+    vars(rig.store).update(times)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_completion_that_is_interrupted_is_sent_again(when: str) -> None:
+    """The interruption reaches the caller, and the work that was done is complete."""
+    rig = Rig()
+    _interrupted(rig, **{when: 1})
+    with pytest.raises(KeyboardInterrupt):
+        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+    assert rig.row().state is State.COMPLETE
+    assert Happening.COMPLETED.value in rig.happenings()
+
+
+def test_who_interrupts_twice_means_it() -> None:
+    """Then nothing is tried again."""
+    rig = Rig()
+    _interrupted(rig, before=2)
+    with pytest.raises(KeyboardInterrupt):
+        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+    assert rig.row().state is State.IN_PROGRESS
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_an_acquisition_that_is_interrupted_is_given_back(many: int) -> None:
+    """Nothing starts, and whatever was acquired is released."""
+    rig = Rig()
+    _interrupted(rig, acquires=1)
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        raise AssertionError
+
+    with pytest.raises(KeyboardInterrupt):
+        handler(records(*BODIES[:many]), rig.context())
+    assert rig.states() == [State.RELEASED] * many
+
+
+def test_a_group_commit_that_is_interrupted_is_sent_again() -> None:
+    """All that was done is complete, and what did not start is released."""
+    rig, worked = Rig(), list[str]()
+    _interrupted(rig, before=1)
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        worked.append(record.body)
+
+    with pytest.raises(KeyboardInterrupt):
+        handler(records(*BODIES), rig.context())
+    states = rig.states()
+    assert states.count(State.COMPLETE) == len(worked) > 0
+    assert states.count(State.RELEASED) == len(BODIES) - len(worked)
+
+
+class Late(FrailStore):
+    """Ends are written when somebody was interrupted who waits for them."""
+
+    interrupted = threading.Event()
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        assert self.interrupted.wait(10)
+        return super().finish(writes, deadline)
+
+
+def test_a_batch_that_is_interrupted_at_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the writer is interrupted; the writer is waited for all the same."""
+    rig, real = Rig(), threading.Thread.join
+    rig.stand_on(Late)
+    Late.interrupted.clear()
+
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
+        if not Late.interrupted.is_set():
+            Late.interrupted.set()
+            raise KeyboardInterrupt
+        real(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    with pytest.raises(KeyboardInterrupt):
+        rig.once.sqs(lambda _record: None)(records(*BODIES), rig.context())
+    assert rig.states() == [State.COMPLETE] * len(BODIES)
+
+
 # ------------------------------------------------------------------ cancellation
+
+
+def test_twin_that_takes_any_cancellation_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record takes the others of its batch down."""
+    monkeypatch.setattr(engine_batch, "_is_cancellation", lambda _error: False)
+    for is_async in (False, True):
+        with pytest.raises(asyncio.CancelledError):
+            test_a_leaked_cancellation_fails_one_record(is_async)
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])

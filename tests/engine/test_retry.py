@@ -17,7 +17,8 @@ from lambda_once import HOLD, RELEASE, RetryLater
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
 from lambda_once.core.writes import Finish, Release
-from lambda_once.engine import retry, waiting
+from lambda_once.engine import pipeline, retry, waiting
+from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
 from lambda_once.stores.contract import Finished, Store, Unanswered
 from lambda_once.testing import FakeClock
@@ -271,6 +272,28 @@ def test_a_hot_token_holds_up_no_other_completion(rig: Rig, is_async: bool) -> N
     assert (sent.count("b"), sent.count("c")) == (1, 1)
 
 
+def test_twin_that_gives_up_what_is_throttled(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not join a later write is never written."""
+    monkeypatch.setattr(Pipeline, "_later", lambda *_: None)
+    with pytest.raises(AssertionError):
+        test_a_hot_token_holds_up_no_other_completion(rig, is_async=False)
+
+
+def test_twin_that_throttles_all_with_one(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group that is sent again as a whole writes the others twice."""
+    real = Pipeline._answers
+
+    def all_or_none(pipeline: Pipeline, group: list[Any]) -> Any:
+        answers, again = real(pipeline, group)
+        late = next((answer for answer in answers if isinstance(answer, Unanswered)), None)
+        return ([late] * len(group) if late else answers), again
+
+    monkeypatch.setattr(Pipeline, "_answers", all_or_none)
+    monkeypatch.setattr(pipeline, "LINGER", PATIENCE)
+    with pytest.raises(AssertionError):
+        test_a_hot_token_holds_up_no_other_completion(rig, is_async=False)
+
+
 class Stalling(FrailStore):
     """
     Takes no completion of the token "…a" until somebody has released what was not started.
@@ -340,6 +363,28 @@ def test_after_five_seconds_the_unstarted_go_back(rig: Rig, stalling: Stalling, 
     assert worked == ["a", "b"]
     assert rig.states() == [State.COMPLETE, State.COMPLETE, State.RELEASED, State.RELEASED]
     assert STALLED <= (stalling.released_at - began).total_seconds() < STALLED + 3
+
+
+@pytest.mark.parametrize(
+    ("guard", "gone"),
+    [("_may_start", lambda _pipeline: True), ("_wait_until", lambda _pipeline, _ready: True)],
+)
+def test_twin_that_starts_whatever_is_late(
+    rig: Rig, stalling: Stalling, monkeypatch: pytest.MonkeyPatch, guard: str, gone: Any
+) -> None:
+    """Every record starts, and a crash then leaves as many lapsed tokens of work that is done."""
+    monkeypatch.setattr(Pipeline, guard, gone)
+    monkeypatch.setattr("tests.engine.test_retry.PATIENCE", 0.1)
+    with pytest.raises(AssertionError):
+        test_after_five_seconds_the_unstarted_go_back(rig, stalling, is_async=False)
+
+
+def test_twin_that_releases_nothing(rig: Rig, stalling: Stalling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The unstarted are held for as long as the completion is tried."""
+    monkeypatch.setattr(Batch, "_withdrawn", lambda _batch: [])
+    monkeypatch.setattr("tests.engine.test_retry.PATIENCE", 0.1)
+    with pytest.raises(AssertionError):
+        test_after_five_seconds_the_unstarted_go_back(rig, stalling, is_async=False)
 
 
 def test_a_fifo_group_goes_back_as_a_whole(rig: Rig, stalling: Stalling) -> None:

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import InProgress
 from lambda_once.core.record import State
 from lambda_once.engine import waiting
+from lambda_once.engine.batch import Job
 from lambda_once.engine.waiting import has_running_loop
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig, elsewhere
@@ -133,6 +134,13 @@ def test_a_folded_twin_ends_its_own_group() -> None:
     assert handler(event, rig.context()) == failed("1", "2", "3")
     assert worked == ["X", "Z"]
     assert set(rig.states()) == {State.RELEASED, State.COMPLETE}
+
+
+def test_twin_that_knows_one_group_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows in the other group overtakes the record that failed."""
+    monkeypatch.setattr(Job, "fold", lambda job, id_, _group: job.ids.append(id_))
+    with pytest.raises(AssertionError):
+        test_a_folded_twin_ends_its_own_group()
 
 
 @pytest.mark.parametrize("remaining", [None, 5000, lambda: None, lambda: True])

@@ -14,17 +14,19 @@ from pydantic import BaseModel
 from lambda_once import RetryLater
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
-from lambda_once.core.results import Unavailable
+from lambda_once.core.results import Chunks, Unavailable
 from lambda_once.core.writes import Acquire, Extend, Finish, Release
+from lambda_once.engine import keeping
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.details import Happening
+from lambda_once.stores import singles
 from lambda_once.stores.contract import Acquired, Finished, Store
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig, elsewhere
 from tests.decorators.test_sqs import failed
 from tests.decorators.test_sqs_fifo import message
 from tests.sources.samples import batch, http
-from tests.stores.strict import SINGLE, Ground, throttled
+from tests.stores.strict import PARTS, SINGLE, Ground, throttled
 
 PATIENCE = 10
 """Seconds after which somebody who should have come by now is missed."""
@@ -108,6 +110,30 @@ def test_what_is_settled_needs_no_lease(rig: Rig, ends: str) -> None:
     work(5)
     assert rig.row().state is State.COMPLETE
     assert not any(isinstance(write.change, Extend) for write in counting(rig).finished)
+
+
+@pytest.mark.parametrize("in_batch", [False, True], ids=["alone", "in a batch"])
+def test_the_parts_of_a_result_are_sent_once(
+    partiql: None, monkeypatch: pytest.MonkeyPatch, in_batch: bool
+) -> None:
+    """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
+    monkeypatch.setattr(singles, "BATCH_WRITE", 1)
+    monkeypatch.setattr(keeping, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
+    ground, parts = Ground(), list[str]()
+    rig = Rig(ground)
+
+    def sent(arguments: dict[str, Any], forward: Any) -> Any:
+        ((put,),) = arguments["RequestItems"].values()
+        parts.append(put["PutRequest"]["Item"]["lockToken"]["S"][-1])
+        return forward(arguments)
+
+    ground.client.fates[PARTS] = [sent, throttled, sent, throttled, sent, *[sent] * 6]
+    if in_batch:
+        rig.once.sqs(lambda _record: None)(records("a", "b"), rig.context())
+    else:
+        rig.once.event(lambda event: event)({"order": 5}, rig.context())
+    assert rig.states() == [State.COMPLETE] * (2 if in_batch else 1)
+    assert sorted(parts) == sorted("012" * (2 if in_batch else 1))
 
 
 # ------------------------------------------------------------------ what never started

@@ -109,9 +109,15 @@ class Pipeline:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        try:
+            self._join()
+        finally:  # a KeyboardInterrupt comes here, too: it reaches the caller when all is written
+            self._join()
+            self._write()  # what is left where there was no thread, or where something ended it
+
+    def _join(self) -> None:
         if self._thread is not None:
             self._thread.join()
-        self._write()  # what is left where there was no thread, or where something ended it
 
     def _wait_until(self, ready: Callable[[], bool]) -> bool:
         began = self._clock.now()
