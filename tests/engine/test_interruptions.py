@@ -221,25 +221,25 @@ def test_a_group_commit_that_is_interrupted_is_sent_again() -> None:
 
 
 class Late(FrailStore):
-    """Ends are written when somebody was interrupted who waits for them."""
+    """Ends are written when somebody waits for them who was interrupted before."""
 
-    interrupted = threading.Event()
+    gate = threading.Event()
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
-        assert self.interrupted.wait(10)
+        assert self.gate.wait(10)
         return super().finish(writes, deadline)
 
 
 def test_a_batch_that_is_interrupted_at_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for the writer is interrupted; the writer is waited for all the same."""
-    rig, real = Rig(), threading.Thread.join
+    rig, real, interruptions = Rig(), threading.Thread.join, [KeyboardInterrupt]
     rig.stand_on(Late)
-    Late.interrupted.clear()
+    Late.gate.clear()
 
     def join(thread: threading.Thread, timeout: float | None = None) -> None:
-        if not Late.interrupted.is_set():
-            Late.interrupted.set()
-            raise KeyboardInterrupt
+        if interruptions:
+            raise interruptions.pop()
+        Late.gate.set()
         real(thread, timeout)
 
     monkeypatch.setattr(threading.Thread, "join", join)
