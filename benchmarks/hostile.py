@@ -27,6 +27,7 @@ def _list_of(text: str) -> Callable[[], str]:
 
 
 BODIES: dict[str, Callable[[], str]] = {
+    "ordinary: 1.23": _list_of("1.23"),
     "ordinary: 12345": _list_of("12345"),
     "ordinary: 19.99": _list_of("19.99"),
     "ordinary: 0.1234567890123456": _list_of("0.1234567890123456"),
@@ -34,6 +35,7 @@ BODIES: dict[str, Callable[[], str]] = {
     "1e308, and one 1e20": lambda: "[1e20," + _list_of("1e308")()[1:],
     "1e24": _list_of("1e24"),
     "1 and 30 zeros": _list_of("1" + "0" * 30),
+    "0.123456789012345678": _list_of("0.123456789012345678"),
     "1.00000000000000001": _list_of("1.00000000000000001"),
     "1234567890123456789e290": _list_of("1234567890123456789e290"),
     "one number of 6 MB": lambda: "0." + "1" * SIZE,

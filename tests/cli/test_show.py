@@ -162,6 +162,27 @@ def test_the_result_is_printed_when_it_is_asked_for(shop: Shop, text: str) -> No
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, f"{text}\n", "")
 
 
+@pytest.mark.parametrize("attribute", ["result", "parts", "caller", "write", "fence"])
+@pytest.mark.parametrize("options", [(), ("--result",)])
+def test_a_malformed_row_is_one_line(shop: Shop, attribute: str, options: tuple[str, ...]) -> None:
+    """The token and the attribute are named; no traceback, and nothing of the row is printed."""
+    shop.complete(TOKEN, "5")
+    shop.client.update_item(
+        TableName=shop.name,
+        Key={"lockToken": {"S": TOKEN}},
+        UpdateExpression="SET #attribute = :wrong REMOVE #result",
+        ExpressionAttributeNames={
+            "#attribute": attribute,
+            "#result": "x" if attribute == "result" else "result",
+        },
+        ExpressionAttributeValues={":wrong": {"BOOL": True}},
+    )
+    said = complaint(shop.run("show", TOKEN, *options))
+    assert said.startswith(
+        f"lambda-once: the row of token {TOKEN} is not one that lambda-once wrote: {attribute} is"
+    )
+
+
 def test_where_there_is_no_result(shop: Shop) -> None:
     """Each reason is said, with exit code 1."""
     shop.hold("orders/charge/held")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, StrEnum
 from fractions import Fraction
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -270,6 +272,38 @@ def test_a_number_grows_by_a_few_characters_at_most(number: str) -> None:
     """The canonical form of a body of long numbers is about as long as the body."""
     body = f"[{','.join([number] * 50)}]"
     assert len(canonical(parse(body))) <= len(body) + 50 * len('{"\\u0000decimal":""}')
+
+
+def _hashed(body: object) -> tuple[str, int]:
+    """Give the digest of *body*, and the most memory that it took."""
+    tracemalloc.start()
+    try:
+        return digest(body), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("short", [1e24, 12e9, -9e23])
+def test_a_hash_needs_no_room_for_all_digits(short: float) -> None:
+    """`1e24` is written with 25 digits: these are hashed in pieces, in the memory of ordinary numbers."""
+    _, ordinary = _hashed([1.23] * 50_000)
+    hashed, most = _hashed([short] * 50_000)
+    assert hashed == sha256(canonical([short] * 50_000)).hexdigest()
+    assert most < 2 * ordinary
+
+
+@pytest.mark.parametrize("length", [1, 500, 511, 512, 513, 65_530, 65_536, 65_540, 200_000])
+def test_long_forms_are_written_as_short_ones(length: int) -> None:
+    """Wherever a long form is divided, numbers are whole, and text that looks like a number is text."""
+    number, text = 1234567890123456 * 10**7, 'a\\"1.0,[1e+24]\\'
+    numbers = ["x" * length, float(number), text * (length // 16), 5.0, {"1.0,": -0.0}] * 3
+    whole = ["x" * length, number, text * (length // 16), 5, {"1.0,": 0}] * 3
+    assert canonical(numbers) == json.dumps(whole, separators=(",", ":")).encode()
+    many = [1e20 + 16384 * each for each in range(length // 20)]
+    assert (
+        canonical(many)
+        == json.dumps([*map(int, map(Decimal, map(repr, many)))], separators=(",", ":")).encode()
+    )
 
 
 def test_names_that_fall_together_are_refused() -> None:

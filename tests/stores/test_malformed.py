@@ -79,6 +79,11 @@ def test_an_attribute_of_another_type(attribute: str, wrong: dict[str, Any]) -> 
         ("created", {"S": "yesterday"}),
         ("status", {"S": "done"}),
         ("result", {"N": "7"}),
+        ("write", {"S": ""}),
+        ("caller", {"S": ""}),
+        ("caller", {"S": "a1"}),
+        ("caller", {"S": ".c"}),
+        ("caller", {"S": "a1."}),
     ],
 )
 def test_an_attribute_of_another_form(attribute: str, wrong: dict[str, Any]) -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes import ALBEvent, LambdaFunctionUrlEvent, S3Event
+from aws_lambda_powertools.utilities.data_classes import (
+    ALBEvent,
+    LambdaFunctionUrlEvent,
+    S3Event,
+    VPCLatticeEventV2,
+)
 
 from lambda_once import Once
 from lambda_once.sources.api_gateway import Kind, kind_of, request_of
@@ -15,6 +20,7 @@ from lambda_once.testing import (
     assert_completed,
     function_url_event,
     lambda_context,
+    lattice_event,
     s3_event,
     using,
 )
@@ -28,6 +34,7 @@ REQUESTS: list[tuple[Any, Kind]] = [
     (lambda **more: function_url_event("post", "/orders", **more), Kind.FUNCTION_URL),
     (lambda **more: alb_event("post", "/orders", **more), Kind.ALB),
     (lambda **more: alb_event("post", "/orders", multi_value=True, **more), Kind.ALB_MULTI),
+    (lambda **more: lattice_event("post", "/orders", **more), Kind.LATTICE_V2),
 ]
 
 
@@ -67,6 +74,7 @@ def test_a_request_is_of_its_kind(build: Any, kind: Kind) -> None:
         ("alb-order", alb_event()),
         ("alb-order-multi-value", alb_event(multi_value=True)),
         ("function-url-order", function_url_event()),
+        ("vpc-lattice-v2-order", lattice_event(principal="arn:aws:sts::1:assumed-role/checkout/checkout-1")),
     ],
 )
 def test_events_have_the_names_of_those_that_were_captured(name: str, event: Any) -> None:
@@ -84,6 +92,11 @@ def test_powertools_reads_them() -> None:
     """By its data classes."""
     assert ALBEvent(alb_event(body=BODY)).json_body == BODY
     assert LambdaFunctionUrlEvent(function_url_event(body=BODY)).json_body == BODY
+    lattice = VPCLatticeEventV2(lattice_event(body=BODY, principal="arn:aws:iam::1:role/till"))
+    assert (lattice.json_body, lattice.request_context.identity.principal) == (
+        BODY,
+        "arn:aws:iam::1:role/till",
+    )
     (record,) = S3Event(s3_event("orders/a b+c.pdf", bucket="documents")).records
     assert (record.s3.bucket.name, record.s3.get_object.key) == ("documents", "orders/a+b%2Bc.pdf")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -47,14 +47,18 @@ _WHOLE_FLOAT = re.compile(r"\.0[,\]}]")
 _SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
 _MANY_ZEROS = "0" * ZEROS
 _LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
-_LONG = 10.0**WRITTEN_OUT
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# Some 64 KB, which end neither in a string nor in a number.
+_SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
+# A number that may need another form; or a string, which is passed over.
+_NUMBERS = re.compile(
+    rf"(?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING}"
+)
 _FLOAT_RANGE = 300  # digits: the largest float has 309
-_EXACT = 2.0**53  # below it a float that is whole has all its digits
 
 # A cycle ends in a RecursionError, and costs nothing where there is none.
 _OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
 _SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
-_AS_ORDERED = json.JSONEncoder(**_OPTIONS)
 
 
 def canonical(value: object) -> bytes:
@@ -67,17 +71,26 @@ def canonical(value: object) -> bytes:
     instant), dates, times, timedeltas, UUIDs, bytes and sets are tagged: none equals a string or a list.
     Raises NotCanonical, with type and path, for all else, for cycles and for too deep a nesting.
     """
-    try:
-        return written(value).encode("utf-8", "surrogatepass")
-    except RecursionError:
-        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
-    except (ValueError, OverflowError) as error:
-        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
+    return b"".join(_chunks(value))
 
 
 def digest(value: object) -> str:
     """Return the SHA-256 of the canonical form in hex, 64 characters. Raises NotCanonical."""
-    return sha256(canonical(value)).hexdigest()
+    hashed = sha256()
+    for chunk in _chunks(value):
+        hashed.update(chunk)
+    return hashed.hexdigest()
+
+
+def _chunks(value: object) -> Iterator[bytes]:
+    """Yield the canonical form in pieces: `1e24` has four characters and 25 digits."""
+    try:
+        for piece in _with_canonical_numbers(_text(value)):
+            yield piece.encode("utf-8", "surrogatepass")
+    except RecursionError:
+        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
+    except (ValueError, OverflowError) as error:
+        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
 
 
 def fingerprint(value: object) -> str:
@@ -98,15 +111,20 @@ def without(payload: object, ignore: Sequence[str]) -> object:
 
 
 def written(value: object) -> str:
+    """Return the canonical text, for who turns its RecursionError and ValueError into NotCanonical."""
+    return "".join(_with_canonical_numbers(_text(value)))
+
+
+def _text(value: object) -> str:
     """
-    Return the canonical text, for who turns its RecursionError and ValueError into NotCanonical.
+    Return the JSON of *value*, whose numbers may not be canonical yet.
 
     The C encoder writes what is JSON already, and Decimals; only what it cannot is walked through.
     """
     if isinstance(value, float | Decimal):
         return _SORTED.encode(_tagged(value, ()))
     text = _encoded(value)
-    return _with_canonical_numbers(_walked(value) if text is None else text)
+    return _walked(value) if text is None else text
 
 
 # Another type; names that cannot be sorted, or that compare in no way (Decimal and NaN).
@@ -144,31 +162,52 @@ def _walked(value: object, path: Path = ()) -> str:
     return _SORTED.encode(formed(value, _tagged, _names, path))
 
 
-def _with_canonical_numbers(text: str) -> str:
-    """Return the JSON *text*, which the encoder wrote, with whole numbers as the canonical form has them."""
-    if _SHORT_EXPONENT.search(text) or (".0" in text and _WHOLE_FLOAT.search(text)):
-        return _AS_ORDERED.encode(json.loads(text, parse_float=_shortest, parse_int=_whole))
-    if _MANY_ZEROS in text and _LONG_WHOLE.search(text):
-        return _AS_ORDERED.encode(json.loads(text, parse_int=_whole))
-    return text
+def _canonically(value: object, path: Path) -> str:
+    return "".join(_with_canonical_numbers(_walked(value, path)))
 
 
-def _shortest(text: str) -> int | float:
-    """Return the float of *text*, which repr made, as the canonical form has it."""
-    given = float(text)
-    if not given.is_integer() or abs(given) >= _LONG:
-        return given
-    return int(given) if abs(given) < _EXACT else int(Decimal(text))
+def _with_canonical_numbers(text: str) -> Iterator[str]:
+    """Yield the JSON *text*, which the encoder wrote, with whole numbers as the canonical form has them."""
+    if (
+        _SHORT_EXPONENT.search(text)
+        or (".0" in text and _WHOLE_FLOAT.search(text))
+        or (_MANY_ZEROS in text and _LONG_WHOLE.search(text))
+    ):
+        for part in _SLICE.finditer(text):
+            yield _NUMBERS.sub(_rewritten, part.group())
+    else:
+        yield text
 
 
-def _whole(text: str) -> object:
-    """Return the whole number of *text* as the canonical form has it: the same as of a float or a Decimal."""
+def _rewritten(found: re.Match[str]) -> str:
+    text = found.group()
+    return text if text[0] == '"' else _number(text)
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> str:
+    """
+    Return the number of `_NUMBERS`, as the canonical form has it.
+
+    Cached: where 6 MB hold more than a million of them, they are so short that there are few different ones.
+    """
+    mantissa, exponential, exponent = text.partition("e+")
+    whole, _, fraction = mantissa.partition(".")
+    if exponential:
+        return f"{whole}{fraction}{'0' * (int(exponent) - len(fraction))}"
+    if fraction:
+        return "0" if whole == "-0" else whole
+    return _whole(text)
+
+
+def _whole(text: str) -> str:
+    """Return the long whole number *text* as a float or a Decimal of its value is written."""
     digits = text.lstrip("-")
-    if len(digits) <= WRITTEN_OUT or digits[-ZEROS:] != _MANY_ZEROS:
-        return int(text)
+    if len(digits) <= WRITTEN_OUT:
+        return text
     if len(digits) <= _FLOAT_RANGE and len(digits.rstrip("0")) <= ALWAYS_EXACT:
-        return float(text)
-    return _decimal(Decimal(text), ())
+        return repr(float(text))
+    return _SORTED.encode(_decimal(Decimal(text), ()))
 
 
 def _tagged(value: object, path: Path) -> object:
@@ -190,7 +229,7 @@ def _tagged(value: object, path: Path) -> object:
         case bytes() | bytearray() | memoryview():
             return _tag("bytes", bytes(value).hex())
         case set() | frozenset():
-            return _tag("set", sorted(_with_canonical_numbers(_walked(each, path)) for each in value))
+            return _tag("set", sorted(_canonically(each, path) for each in value))
         case _:
             raise NotCanonical.of(value, path)
 
@@ -228,7 +267,7 @@ def _name(name: object) -> str:
     form = formed(name, _tagged, _names)
     if isinstance(form, str):
         return MARK + form if form.startswith(MARK) else form
-    return MARK + _with_canonical_numbers(_SORTED.encode(form))
+    return MARK + "".join(_with_canonical_numbers(_SORTED.encode(form)))
 
 
 # -- leaving out

@@ -7,7 +7,7 @@ from decimal import Decimal
 from math import inf, isinf
 from typing import Final, NoReturn
 
-from lambda_once.core.forms import ALWAYS_EXACT, LEAST_NORMAL, Digits
+from lambda_once.core.forms import ALWAYS_EXACT, FLOAT_DIGITS, LEAST_NORMAL, Digits
 
 _SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point
 
@@ -50,6 +50,11 @@ def _exact(text: str) -> float | Decimal:
     if number == 0 or ("e" not in text and repr(number) == text):
         return number
     exact = Decimal(text)
+    if "e" not in text and "E" not in text:
+        # Digits without the zeros before and behind: more of them than any float writes.
+        digits = text.strip("-0.")
+        if len(digits) - ("." in digits) > FLOAT_DIGITS:
+            return exact
     return exact if Digits.of(exact).nearest is None else number
 
 

@@ -116,8 +116,8 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             error=_failure(item),
             resolution=_resolution(item),
             fields=_bytes(item, "fields") if "fields" in item else None,
-            write=_text(item, "write") if "write" in item else None,
-            caller=_text(item, "caller") if "caller" in item else None,
+            write=_write(item),
+            caller=_caller(item),
         )
     except Malformed as malformed:
         token = _name_of(item)
@@ -202,6 +202,25 @@ def _time(item: Mapping[str, Mapping[str, Any]], name: str) -> datetime:
         return parse_stamp(_text(item, name))
     except (ValueError, OverflowError):
         raise Malformed(name) from None
+
+
+def _write(item: Mapping[str, Mapping[str, Any]]) -> str | None:
+    if "write" not in item:
+        return None
+    write = _text(item, "write")
+    if not write:
+        raise Malformed("write")
+    return write
+
+
+def _caller(item: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC."""
+    if "caller" not in item:
+        return None
+    caller = _text(item, "caller")
+    if not all(caller.partition(".")):
+        raise Malformed("caller")
+    return caller
 
 
 def _state(item: Mapping[str, Mapping[str, Any]]) -> State:

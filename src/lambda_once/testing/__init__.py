@@ -34,7 +34,7 @@ from lambda_once.testing.clock import FakeClock
 from lambda_once.testing.context import InvocationContext, lambda_context
 from lambda_once.testing.crash import Crash, Killed, Step, crash_at
 from lambda_once.testing.events import eventbridge_event, s3_event, sns_event, sqs_event
-from lambda_once.testing.http_events import alb_event, api_event, function_url_event
+from lambda_once.testing.http_events import alb_event, api_event, function_url_event, lattice_event
 from lambda_once.testing.recording import RecordingStore
 from lambda_once.testing.table import create_table
 
@@ -73,6 +73,7 @@ __all__ = [
     "eventbridge_event",
     "function_url_event",
     "lambda_context",
+    "lattice_event",
     "s3_event",
     "sns_event",
     "sqs_event",
