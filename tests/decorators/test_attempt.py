@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
 from tests.decorators.rig import Rig, in_memory
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 
 @in_memory
@@ -49,6 +53,20 @@ def test_it_is_the_row(rig: Rig) -> None:
     assert len({token for token, _, _ in seen}) == 1
     assert len({id_ for _, id_, _ in seen}) == 3
     assert [fence for _, _, fence in seen] == sorted({fence for _, _, fence in seen})
+
+
+def test_it_has_what_the_reference_says_and_nothing_else(rig: Rig) -> None:
+    """What the engine knows of an attempt is no part of the handle that the work has."""
+    section = REFERENCE.read_text(encoding="utf-8").partition("## `Attempt`")[2].partition("\n## ")[0]
+    members = "|".join(row.split("|")[1] for row in section.splitlines() if row.startswith("| `"))
+    documented = set(re.findall(r"\.(\w+)", members))
+
+    @rig.once.function
+    def work(order: int) -> list[str]:
+        return [name for name in dir(rig.once.current()) if not name.startswith("_")]
+
+    assert {"fence", "aextend", "result"} <= documented
+    assert set(work(5)) == documented
 
 
 def test_downstream_keys(rig: Rig) -> None:

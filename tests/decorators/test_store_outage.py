@@ -49,7 +49,7 @@ def test_work_whose_table_comes_back_is_completed(rig: Rig) -> None:
     def work(order: int) -> str:
         attempt = rig.once.current()
         runs.append(attempt.id)
-        assert attempt.unprotected
+        assert attempt._ownership.unprotected
         rig.store.out = False
         return f"run {len(runs)}"
 
@@ -65,7 +65,7 @@ def test_work_that_fails_when_the_table_is_back_is_released(rig: Rig) -> None:
 
     @rig.once.function(**RUN)
     def work(order: int) -> str:
-        unprotected = rig.once.current().unprotected
+        unprotected = rig.once.current()._ownership.unprotected
         rig.store.out = False
         if unprotected:
             raise ValueError

@@ -15,7 +15,8 @@ from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Finish
-from lambda_once.engine.attempt import Attempt, Sending
+from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.ownership import Ownership, Sending
 from lambda_once.stores.contract import Finished, Unanswered
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import FrailStore, Rig
@@ -327,7 +328,7 @@ def test_a_transaction_that_waits_for_a_thread_is_not_waited_for(rig: Rig) -> No
 
 def test_twin_without_the_order_of_the_two(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A finish that does not wait completes the token, and the user's items are lost."""
-    monkeypatch.setattr(Attempt, "close", lambda _attempt: None)
+    monkeypatch.setattr(Ownership, "close", lambda _attempt: None)
     gate = _gated(rig)
     with ThreadPoolExecutor() as threads:
         begun: list[Any] = []

@@ -16,6 +16,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Finish
 from lambda_once.engine import pipeline as module
 from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
 from lambda_once.stores.contract import Finished, Store, Unanswered
 from tests.decorators.rig import FrailStore, Rig
@@ -64,19 +65,19 @@ class Line:
         deadline = Deadline(self.rig.clock, self.rig.clock.now() + timedelta(seconds=60))
         self.pipeline = Pipeline(self.settlement, deadline, expected)
 
-    def begin(self, key: str) -> Attempt:
+    def begin(self, key: str) -> Ownership:
         """Start work under *key*."""
         begin = self.rig.once.begin(key, name="charge", lease=LEASE, on_error=STORE)
         attempt = contextvars.copy_context().run(begin.__enter__)
         assert isinstance(attempt, Attempt)
-        return attempt
+        return attempt._ownership
 
     def end(self, *keys: str) -> None:
         """Let work under each of *keys* begin and be done."""
         for key in keys:
             self.submit(key, self.begin(key))
 
-    def submit(self, key: str, attempt: Attempt) -> None:
+    def submit(self, key: str, attempt: Ownership) -> None:
         ending = self.settlement.of_return(attempt, key)
         self.pipeline.submit(ending, lambda error: self.told.update({key: error}))
 
@@ -244,7 +245,7 @@ def test_a_batch_without_endings_writes_nothing() -> None:
     assert line.store.on_their_way.empty()
 
 
-def _taken_over(line: Line, key: str) -> Attempt:
+def _taken_over(line: Line, key: str) -> Ownership:
     """An attempt lapses while it is at work, and another one takes its token; returned is the sleeper."""
     sleeper = line.begin(key)
     line.rig.clock.advance(LEASE.total_seconds() + 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Fenced, Misconfigured
-from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.ownership import Ownership
 from lambda_once.stores import batches, dynamodb, singles
 from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds
 
@@ -45,13 +45,13 @@ def test_twin_that_takes_another_completion_for_the_transaction(
     monkeypatch: pytest.MonkeyPatch, how: Any
 ) -> None:
     """Sent after all, and recognised by less than its id, it reports success with nothing written."""
-    begin = Attempt._begin_transaction
+    begin = Ownership.begin_transaction
 
-    def whenever(attempt: Attempt) -> Any:
+    def whenever(attempt: Ownership) -> Any:
         attempt._finishing = False
         return begin(attempt)
 
-    monkeypatch.setattr(Attempt, "_begin_transaction", whenever)
+    monkeypatch.setattr(Ownership, "begin_transaction", whenever)
     for module in (singles, batches, dynamodb):
         monkeypatch.setattr(module, "made_by", how)
     breaks(_after_complete)
@@ -59,11 +59,11 @@ def test_twin_that_takes_another_completion_for_the_transaction(
 
 def test_without_the_order_in_the_process_the_row_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is sent when, the write id alone tells the two apart."""
-    begin = Attempt._begin_transaction
+    begin = Ownership.begin_transaction
 
-    def whenever(attempt: Attempt) -> Any:
+    def whenever(attempt: Ownership) -> Any:
         attempt._finishing = False
         return begin(attempt)
 
-    monkeypatch.setattr(Attempt, "_begin_transaction", whenever)
+    monkeypatch.setattr(Ownership, "begin_transaction", whenever)
     holds(_after_complete)

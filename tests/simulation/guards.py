@@ -16,9 +16,9 @@ from lambda_once.engine import acquire as admission
 from lambda_once.engine import finish as settlement
 from lambda_once.engine import probe as probing
 from lambda_once.engine.acquire import Admissions
-from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.finish import Settlement
 from lambda_once.engine.invocation import current_invocation
+from lambda_once.engine.ownership import Ownership
 from lambda_once.stores import batches, dynamodb, requests, singles, statements
 from lambda_once.stores.contract import Acquired, Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
@@ -81,21 +81,21 @@ def part_key_by_attempt(token: str, attempt: str, _write: str, number: int) -> s
 
 def whenever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let transactions be sent after the end of their attempt, and let no finish wait for one."""
-    begin = Attempt._begin_transaction
+    begin = Ownership.begin_transaction
 
-    def begun(attempt: Attempt) -> Any:
+    def begun(attempt: Ownership) -> Any:
         attempt._finishing = False
         return begin(attempt)
 
-    monkeypatch.setattr(Attempt, "_begin_transaction", begun)
-    monkeypatch.setattr(Attempt, "close", lambda _attempt: None)
+    monkeypatch.setattr(Ownership, "begin_transaction", begun)
+    monkeypatch.setattr(Ownership, "close", lambda _attempt: None)
 
 
 def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Return what the work returned, though another write of its attempt stands."""
     right = Settlement._outcome_of
 
-    def own(self: Settlement, attempt: Attempt, successor: Record, ending: Any = None) -> Any:
+    def own(self: Settlement, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
         return ending.value if successor.attempt == attempt.id else right(self, attempt, successor)
 
     conclude = Settlement.conclude
@@ -219,9 +219,9 @@ def overwriting_insert(statement: Any, before: Any) -> Any:
 _right_written = partiql.written
 
 
-def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str, **_: bool) -> Attempt:
+def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str, **_: bool) -> Ownership:
     """Run although the table did not answer."""
-    return Attempt(call, wish.attempt, 0, wish.now, wish.lease, self._settlement)
+    return Ownership(call, wish.attempt, 0, wish.now, wish.lease)
 
 
 def recognising(how: Callable[..., bool]) -> Patch:

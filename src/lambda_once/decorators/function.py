@@ -13,7 +13,8 @@ from lambda_once.decorators.event import dressed
 from lambda_once.decorators.handlers import explained_by
 from lambda_once.decorators.identify import Given, Protection, name_of, result_type
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
-from lambda_once.engine.attempt import Attempt, working
+from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import through, uncancelled
 from lambda_once.errors import Misconfigured
@@ -118,32 +119,30 @@ class Begun:
         self._protection = protection
         self._unit = unit
         self._stack = ExitStack()
-        self._inside: Attempt | Replayed
+        self._ownership: Ownership | None = None
 
     def __enter__(self) -> Attempt | Replayed:
         with ExitStack() as stack:
-            self._enter(self._host.engine.start(self._call(stack)), stack)
-        return self._inside
+            return self._enter(self._host.engine.start(self._call(stack)), stack)
 
     async def __aenter__(self) -> Attempt | Replayed:
         with ExitStack() as stack:
-            self._enter(await self._host.engine.start_async(self._call(stack)), stack)
-        return self._inside
+            return self._enter(await self._host.engine.start_async(self._call(stack)), stack)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            if isinstance(self._inside, Attempt):
+            if self._ownership is not None:
                 engine = self._host.engine
-                through(engine.left(self._inside, error), engine.clock)
+                through(engine.left(self._ownership, error), engine.clock)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            if isinstance(self._inside, Attempt):
-                engine, attempt = self._host.engine, self._inside
+            if self._ownership is not None:
+                engine, attempt = self._host.engine, self._ownership
                 await uncancelled(engine.settlement.off_loop(attempt, engine.left(attempt, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
@@ -160,11 +159,15 @@ class Begun:
     def _call(self, stack: ExitStack) -> Call:
         return self._protection.call(self._unit, stack.enter_context(self._host.invocation()))
 
-    def _enter(self, entered: Attempt | Replayed, stack: ExitStack) -> None:
-        if isinstance(entered, Attempt):
-            stack.enter_context(working(entered))
-        self._inside = entered
+    def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
+        inside: Attempt | Replayed
+        if isinstance(entered, Ownership):
+            inside = stack.enter_context(self._host.engine.as_current(entered))
+            self._ownership = entered
+        else:
+            inside, self._ownership = entered, None
         self._stack = stack.pop_all()
+        return inside
 
 
 def begun(

@@ -14,7 +14,8 @@ from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
-from lambda_once.engine.attempt import Attempt, call_stack
+from lambda_once.engine.attempt import call_stack
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.probe import Probing
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.retry import RESERVE
@@ -54,7 +55,7 @@ _OWN_STACK = (
     "give the inner work a key or name of its own"
 )
 
-Admitted = Attempt | Replayed
+Admitted = Ownership | Replayed
 Admission = Admitted | OnceError
 
 
@@ -87,7 +88,7 @@ class Admissions:
         answered = iter((yield from self._asked(asked, may_wait=may_wait)) if asked else ())
         return [next(answered) if known is None else known for known in remembered]
 
-    def make_ready(self, attempt: Attempt, *, may_wait: bool) -> Waits[Admitted]:
+    def make_ready(self, attempt: Ownership, *, may_wait: bool) -> Waits[Admitted]:
         """
         Return what may be started now: *attempt* itself where its lease and the time suffice.
 
@@ -113,7 +114,7 @@ class Admissions:
         message = f"too little time remains to start the work of token {call.token}: deliver it again"
         raise RetryLater(message, token=call.token)
 
-    def may_start(self, attempt: Attempt) -> bool:
+    def may_start(self, attempt: Ownership) -> bool:
         """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
         covered = attempt.lease >= now + MARGIN or attempt.unprotected
@@ -242,21 +243,21 @@ class Admissions:
             self._settlement.pin(call, record)
         return self._outcomes.replay_or_raise(call, record, decision)
 
-    def _won(self, call: Call, wish: Acquire, won: Won) -> Attempt:
+    def _won(self, call: Call, wish: Acquire, won: Won) -> Ownership:
         lease = wish.lease if won.lease is None else won.lease
-        attempt = Attempt(call, wish.attempt, won.fence, wish.now, lease, self._settlement)
+        attempt = Ownership(call, wish.attempt, won.fence, wish.now, lease)
         self._story.of_attempt(Happening.ACQUIRED, attempt)
         if won.took_over:
             self._story.of_attempt(Happening.TAKEN_OVER, attempt)
         return attempt
 
-    def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Attempt:
+    def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Ownership:
         """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
         if call.plan.runs_in_outage and not refused:
             self._story.of_call(
                 Happening.STORE_UNAVAILABLE, call, reason="runs unprotected, as on_store_outage says"
             )
-            return Attempt(call, wish.attempt, None, wish.now, wish.lease, self._settlement, wish=wish)
+            return Ownership(call, wish.attempt, None, wish.now, wish.lease, wish=wish)
         message = (
             f"the token table did not answer ({reason}): token {call.token} was not worked, deliver it again"
         )

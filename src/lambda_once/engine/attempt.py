@@ -2,73 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import to_milliseconds
 from lambda_once.core.keys import downstream
-from lambda_once.core.record import Record, State
 from lambda_once.engine.waiting import through, uncancelled
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from lambda_once.core.writes import Acquire
-    from lambda_once.engine.call import Call
     from lambda_once.engine.finish import Settlement
+    from lambda_once.engine.ownership import Ownership
     from lambda_once.engine.waiting import Waits
-    from lambda_once.observability.details import Happening
-
-
-class Sending:
-    """A transaction that is being sent; its answer can be waited for in a thread or on an event loop."""
-
-    def __init__(self) -> None:
-        self._over = False
-        """Whether it was answered, or given up by whoever waited for it."""
-        self._changed = threading.Condition()
-        self._listeners: list[Callable[[], object]] = []
-
-    @property
-    def over(self) -> bool:
-        return self._over
-
-    def end(self) -> None:
-        """Let everybody go on who waits."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
-                listener()
-
-    def wait(self, seconds: float) -> None:
-        """Return once it is answered, or after *seconds*; nobody waits for it a second time."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._over, seconds)
-        self.end()
-
-    async def wait_async(self, seconds: float) -> None:
-        """Do what `wait` does on the event loop, whose executor may have no thread left to wait in."""
-        import asyncio
-
-        loop, answered = asyncio.get_running_loop(), asyncio.Event()
-        with self._changed:
-            if self._over:
-                return
-            self._listeners.append(lambda: loop.call_soon_threadsafe(answered.set))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(answered.wait(), seconds)
-        self.end()
-
-
-_one_at_a_time = threading.Lock()
-"""Of a transaction and a finish of one attempt, that begin at the same moment, one is the first."""
 
 
 class Attempt:
@@ -82,37 +30,26 @@ class Attempt:
     replayed = False
     result: Any = None
 
-    def __init__(
-        self,
-        call: Call,
-        attempt: str,
-        fence: int | None,
-        created: datetime,
-        lease: datetime,
-        settlement: Settlement,
-        *,
-        wish: Acquire | None = None,
-    ) -> None:
-        self.call = call
-        self.id = attempt
-        self.known_fence = fence
-        """None while it is not known whether the token was acquired."""
-        self.lease = lease
-        self.created = created
-        self.wish = wish
-        """The acquisition that was not answered, where it runs all the same; else None."""
-        self.settled: tuple[object] | None = None
-        """The stored result in a 1-tuple, once `transact` has written it."""
-        self.happened: Happening | None = None
-        """What its token says of it since it ended; None before, and where that could not be written."""
+    def __init__(self, ownership: Ownership, settlement: Settlement) -> None:
+        self._ownership = ownership
         self._settlement = settlement
-        self._sending: Sending | None = None
-        self._finishing = False
-        """Whether a finish was prepared: from then on no transaction is sent."""
 
     @property
     def token(self) -> str:
-        return self.call.token
+        return self._ownership.token
+
+    @property
+    def id(self) -> str:
+        return self._ownership.id
+
+    @property
+    def created(self) -> datetime:
+        return self._ownership.created
+
+    @property
+    def lease(self) -> datetime:
+        """The time until which the attempt is believed alive."""
+        return self._ownership.lease
 
     @property
     def fence(self) -> int:
@@ -121,44 +58,13 @@ class Attempt:
 
         Raises `Misconfigured` while the attempt runs unprotected: it has none.
         """
-        if self.known_fence is None:
+        if self._ownership.fence is None:
             message = (
                 f'token {self.token} was not acquired, the work runs unprotected (on_store_outage="run"): '
                 "it has no fence"
             )
             raise Misconfigured(message, token=self.token)
-        return self.known_fence
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
-        return self.wish is not None
-
-    def acquired(self, fence: int, lease: datetime) -> None:
-        """Take it that the table has answered after all: the attempt is protected from here on."""
-        self.wish, self.known_fence, self.lease = None, fence, lease
-
-    def close(self) -> Sending | None:
-        """Let no transaction be sent from now on; return the one that is being sent, None where none is."""
-        with _one_at_a_time:
-            self._finishing = True
-            return None if self._sending is None or self._sending.over else self._sending
-
-    def record(self) -> Record:
-        """Return the row as this attempt acquired it."""
-        return Record(
-            token=self.token,
-            state=State.IN_PROGRESS,
-            attempt=self.id,
-            fence=self.known_fence or 0,
-            locked_by=self.call.invocation.locked_by,
-            created=self.created,
-            expected_completion=self.lease,
-            delivery=self.call.delivery,
-            fingerprint=self.call.fingerprint,
-            fields=None if self.call.fields is None else self.call.fields.stored,
-            caller=self.call.mark(self.id),
-        )
+        return self._ownership.fence
 
     def downstream_key(self, label: str = "") -> str:
         """
@@ -181,7 +87,7 @@ class Attempt:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
             raise Misconfigured(message, token=self.token)
         lease = to_milliseconds(self._settlement.clock.now() + timedelta(seconds=seconds))
-        self._settlement.extend(self, lease)
+        self._settlement.extend(self._ownership, lease)
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
@@ -200,15 +106,16 @@ class Attempt:
         return through(self._completing(result), self._settlement.clock)
 
     def _completing(self, result: Any) -> Waits[Any]:
-        if self.settled is None:
-            self._settlement.make_ready(self)
-        if self.settled is None:
-            self.settled = ((yield from self._settlement.settle(self._settlement.of_return(self, result))),)
-        return self.settled[0]
+        ownership, settlement = self._ownership, self._settlement
+        if ownership.settled is None:
+            settlement.make_ready(ownership)
+        if ownership.settled is None:
+            ownership.settled = ((yield from settlement.settle(settlement.of_return(ownership, result))),)
+        return ownership.settled[0]
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop; a cancellation waits for its end."""
-        return await uncancelled(self._settlement.off_loop(self, self._completing(result)))
+        return await uncancelled(self._settlement.off_loop(self._ownership, self._completing(result)))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """
@@ -223,25 +130,11 @@ class Attempt:
         `StoreUnavailable` where the answer is not known; `Misconfigured` for a second call, and once the
         work has returned, raised or called `complete`.
         """
-        sending = self._begin_transaction()
+        sending = self._ownership.begin_transaction()
         try:
-            return self._settlement.transact(self, items, result)
+            return self._settlement.transact(self._ownership, items, result)
         finally:
             sending.end()
-
-    def _begin_transaction(self) -> Sending:
-        with _one_at_a_time:
-            if self._finishing:
-                message = (
-                    f"transact came after the end of its attempt at token {self.token}: nothing was written. "
-                    "Call it before complete, and wait for it before the work returns"
-                )
-                raise Misconfigured(message, token=self.token)
-            if self._sending is not None:
-                message = "transact was called twice by one attempt: put all writes into one call"
-                raise Misconfigured(message, token=self.token)
-            self._sending = Sending()
-            return self._sending
 
     async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """Do what `transact` does, off the event loop."""
@@ -281,10 +174,11 @@ class working:  # noqa: N801  (a context manager, read as a word)
         self._attempt = attempt
         self._before: tuple[Attempt | None, tuple[str, ...]] = (None, ())
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Attempt:
         self._before = _current.get(), _stack.get()
         _current.set(self._attempt)
         _stack.set((*_stack.get(), self._attempt.id))
+        return self._attempt
 
     def __exit__(self, *_: object) -> None:
         attempt, stack = self._before

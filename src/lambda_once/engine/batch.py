@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.engine import finished
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.waiting import has_running_loop, off_loop, through, through_async, uncancelled
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.acquire import Admission
     from lambda_once.engine.call import Call
     from lambda_once.engine.engine import Engine
-    from lambda_once.engine.finish import Ending
+    from lambda_once.engine.ownership import Ending
     from lambda_once.engine.waiting import Waits
 
 
@@ -153,7 +153,7 @@ class Batch:
             return
         job.admission = None
         try:
-            with working(attempt):
+            with self._engine.as_current(attempt):
                 value = finished(self._function(job.subject, self._context), attempt)
         except Exception as error:  # noqa: BLE001  (one failing record must not take the batch down)
             through(self._raised(job, attempt, error), self._clock)
@@ -179,7 +179,7 @@ class Batch:
             return
         job.admission = None
         try:
-            with working(attempt):
+            with self._engine.as_current(attempt):
                 value = finished(await self._function(job.subject, self._context), attempt)
         except Exception as error:  # noqa: BLE001  (as above)
             await self._settling(attempt, self._raised(job, attempt, error))
@@ -194,16 +194,16 @@ class Batch:
         else:
             await self._settling(attempt, self._returned(job, attempt, value))
 
-    async def _settling(self, attempt: Attempt, settling: Waits[None]) -> None:
+    async def _settling(self, attempt: Ownership, settling: Waits[None]) -> None:
         """Do *settling* here where the pipeline does the writing, and off the loop where it may wait."""
         if self._pipeline is not None and attempt.close() is None and not attempt.unprotected:
             through(settling, self._clock)
         else:
             await uncancelled(self._engine.settlement.off_loop(attempt, settling))
 
-    async def _started_async(self, job: Job, *, may_wait: bool) -> Attempt | None:
+    async def _started_async(self, job: Job, *, may_wait: bool) -> Ownership | None:
         admission = job.admission
-        if isinstance(admission, Attempt) and self._may_start(admission):
+        if isinstance(admission, Ownership) and self._may_start(admission):
             return admission
         # Cancelled meanwhile, the token is in `job.admission`, and released when the batch is closed.
         try:
@@ -211,11 +211,11 @@ class Batch:
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
-    def _may_start(self, attempt: Attempt) -> bool:
+    def _may_start(self, attempt: Ownership) -> bool:
         interrupted = attempt.call.invocation.tally.interrupted is not None
         return not interrupted and self._engine.admissions.may_start(attempt)
 
-    def _starting(self, job: Job, *, may_wait: bool) -> Waits[Attempt | None]:
+    def _starting(self, job: Job, *, may_wait: bool) -> Waits[Ownership | None]:
         """Return the attempt under which *job* is to be worked now; None where it is not."""
         admissions = self._engine.admissions
         if job.call is None:
@@ -224,13 +224,13 @@ class Batch:
             (job.admission,) = yield from admissions.admit_all([job.call], may_wait=may_wait)
         job.call.invocation.tally.raise_interruption()
         try:
-            if isinstance(job.admission, Attempt):
+            if isinstance(job.admission, Ownership):
                 job.admission = yield from admissions.make_ready(job.admission, may_wait=may_wait)
         except OnceError as error:
             job.admission = error
         refused = isinstance(job.admission, OnceError) and not _is_settled(job.admission)
         job.error = job.admission if refused and isinstance(job.admission, OnceError) else None
-        return job.admission if isinstance(job.admission, Attempt) else None
+        return job.admission if isinstance(job.admission, Ownership) else None
 
     def _is_turn(self, pipeline: Pipeline | None, job: Job) -> bool:
         """Return once *job* may start; False where the table takes no completions, and nothing may."""
@@ -238,13 +238,13 @@ class Batch:
             return True
         return (not job.follows or pipeline.wait_until_written()) and pipeline.wait_until_ready()
 
-    def _withdrawn(self) -> list[Attempt]:
+    def _withdrawn(self) -> list[Ownership]:
         """Let all that has not begun go back to where it came from; return the attempts to be released."""
         attempts = []
         for job in self._jobs:
             if job.begun or job.error is not None or job.call is None or _is_answered(job):
                 continue
-            if isinstance(job.admission, Attempt):
+            if isinstance(job.admission, Ownership):
                 attempts.append(job.admission)
             message = "completions of the records before it could not be written; retry later"
             job.admission, job.error = None, Unstarted(message, token=job.call.token)
@@ -266,12 +266,12 @@ class Batch:
 
     # ---------------------------------------------------------------- how a job ends
 
-    def _returned(self, job: Job, attempt: Attempt, value: Any) -> Waits[None]:
+    def _returned(self, job: Job, attempt: Ownership, value: Any) -> Waits[None]:
         self._engine.settlement.make_ready(attempt)
         if attempt.settled is None:
             yield from self._settle(job, self._engine.settlement.of_return(attempt, value))
 
-    def _raised(self, job: Job, attempt: Attempt, error: BaseException) -> Waits[None]:
+    def _raised(self, job: Job, attempt: Ownership, error: BaseException) -> Waits[None]:
         self._engine.story.of_exception(attempt, error)
         job.error = error if isinstance(error, Exception) else _leaked(error)
         self._engine.settlement.make_ready(attempt)
@@ -332,7 +332,7 @@ class Batch:
                     for job in lane:
                         self._is_skipped(job, lane)
         finally:
-            self._engine.abandon(*(job.admission for job in jobs if isinstance(job.admission, Attempt)))
+            self._engine.abandon(*(job.admission for job in jobs if isinstance(job.admission, Ownership)))
 
 
 def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
@@ -367,7 +367,7 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
 
 def _is_answered(job: Job) -> bool:
     """Tell whether *job* needs no token: it has its outcome already."""
-    return job.admission is not None and not isinstance(job.admission, Attempt)
+    return job.admission is not None and not isinstance(job.admission, Ownership)
 
 
 def _is_cancellation(error: BaseException) -> bool:

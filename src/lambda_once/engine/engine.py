@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.engine.acquire import Admissions
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import Settlement
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Outcomes, Replayed
 from lambda_once.engine.story import Story
 from lambda_once.engine.waiting import has_running_loop, through, through_async, uncancelled
@@ -56,7 +57,7 @@ class Engine:
         admitted = await self.start_async(call, may_wait=may_wait)
         return admitted if isinstance(admitted, Replayed) else await self.perform_async(admitted, work)
 
-    def start(self, call: Call, *, may_wait: bool = True) -> Attempt | Replayed:
+    def start(self, call: Call, *, may_wait: bool = True) -> Ownership | Replayed:
         """
         Get a token that may be worked under now, or the outcome of whoever had it.
 
@@ -65,7 +66,7 @@ class Engine:
         """
         return through(self._starting(call, may_wait=may_wait and not has_running_loop()), self.clock)
 
-    async def start_async(self, call: Call, *, may_wait: bool = True) -> Attempt | Replayed:
+    async def start_async(self, call: Call, *, may_wait: bool = True) -> Ownership | Replayed:
         """
         Do what `start` does, and wait on the event loop.
 
@@ -73,52 +74,56 @@ class Engine:
         """
         return await through_async(self._starting(call, may_wait=may_wait), self.clock, self._not_started)
 
-    def _starting(self, call: Call, *, may_wait: bool) -> Waits[Attempt | Replayed]:
+    def _starting(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         admitted = yield from self.admissions.admit(call, may_wait=may_wait)
-        if isinstance(admitted, Attempt):
+        if isinstance(admitted, Ownership):
             admitted = yield from self.admissions.make_ready(admitted, may_wait=may_wait)
-        if isinstance(admitted, Attempt) and call.invocation.tally.interrupted:
+        if isinstance(admitted, Ownership) and call.invocation.tally.interrupted:
             self.abandon(admitted)
         call.invocation.tally.raise_interruption()
         return admitted
 
-    def _not_started(self, admitted: Attempt | Replayed) -> None:
-        if isinstance(admitted, Attempt):
+    def _not_started(self, admitted: Ownership | Replayed) -> None:
+        if isinstance(admitted, Ownership):
             self.abandon(admitted)
 
-    def perform(self, attempt: Attempt, work: Callable[[], Any]) -> Any:
+    def perform(self, attempt: Ownership, work: Callable[[], Any]) -> Any:
         """Run *work* under *attempt* and settle the token by how it ends."""
         try:
-            with working(attempt):
+            with self.as_current(attempt):
                 value = finished(work(), attempt)
         except BaseException as error:
             through(self.failed(attempt, error), self.clock)
             raise
         return through(self.returned(attempt, value), self.clock)
 
-    async def perform_async(self, attempt: Attempt, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def perform_async(self, attempt: Ownership, work: Callable[[], Awaitable[Any]]) -> Any:
         """Do what `perform` does for a coroutine function."""
         try:
-            with working(attempt):
+            with self.as_current(attempt):
                 value = finished(await work(), attempt)
         except BaseException as error:
             await uncancelled(self.settlement.off_loop(attempt, self.failed(attempt, error)))
             raise
         return await uncancelled(self.settlement.off_loop(attempt, self.returned(attempt, value)))
 
-    def left(self, attempt: Attempt, error: BaseException | None) -> Waits[None]:
+    def as_current(self, attempt: Ownership) -> working:
+        """Return the block in which `Once.current` is the handle of *attempt*."""
+        return working(Attempt(attempt, self.settlement))
+
+    def left(self, attempt: Ownership, error: BaseException | None) -> Waits[None]:
         """Settle the token of a block that was left: cleanly, with None for a result, or by *error*."""
         if error is None:
             yield from self.returned(attempt, None)
         else:
             yield from self.failed(attempt, error)
 
-    def abandon(self, *attempts: Attempt) -> None:
+    def abandon(self, *attempts: Ownership) -> None:
         """Release the tokens of *attempts*, which never started."""
         if attempts:
             self.settlement.give_back([(attempt.call, attempt.id) for attempt in attempts], told=True)
 
-    def returned(self, attempt: Attempt, value: Any) -> Waits[Any]:
+    def returned(self, attempt: Ownership, value: Any) -> Waits[Any]:
         """Complete the token, unless `Attempt.transact` has; return what every duplicate will get."""
         self.settlement.make_ready(attempt)
         if attempt.settled is not None:
@@ -127,14 +132,14 @@ class Engine:
         attempt.call.invocation.tally.raise_interruption()
         return result
 
-    def failed(self, attempt: Attempt, error: BaseException) -> Waits[None]:
+    def failed(self, attempt: Ownership, error: BaseException) -> Waits[None]:
         """Settle the token of work that raised *error*, unless `Attempt.transact` has."""
         self.settlement.make_ready(attempt)
         if attempt.settled is None:
             yield from self.settlement.settle(self.settlement.of_error(attempt, error))
 
 
-def finished(value: Any, attempt: Attempt) -> Any:
+def finished(value: Any, attempt: Ownership) -> Any:
     """Refuse *value* where it is work that is not done: its token must not say that it is."""
     if not inspect.isawaitable(value):
         return value

@@ -8,7 +8,7 @@ leaves a lapsed token and does not fail the caller, whose work is done.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import Decision, decide
@@ -27,6 +27,7 @@ from lambda_once.core.writes import (
     new_write_id,
 )
 from lambda_once.engine.keeping import kept, ttl_after
+from lambda_once.engine.ownership import Ending
 from lambda_once.engine.retry import RESERVE, Tries
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.core.writes import Change
-    from lambda_once.engine.attempt import Attempt
     from lambda_once.engine.call import Call
+    from lambda_once.engine.ownership import Ownership
     from lambda_once.engine.replay import Outcomes
     from lambda_once.engine.story import Story
     from lambda_once.engine.waiting import Waits
@@ -60,26 +61,6 @@ _ENDS = {
 """What has happened to an attempt whose row, in its own name, says so."""
 
 
-class Ending(NamedTuple):
-    """What an attempt is about to write, and what its caller gets once it is written."""
-
-    attempt: Attempt
-    write: Finish
-    happening: Happening
-    """What has happened once it is written."""
-    value: Any = None
-    error: BaseException | None = None
-
-    def write_at(self, now: datetime, parts: int = 0) -> Finish:
-        """Return the write as it is sent at *now*, from which its ttl counts; *parts* of it are written."""
-        ttl = ttl_after(self.write.change, self.attempt.call, now)
-        return (
-            self.write
-            if ttl == self.write.ttl and not parts
-            else replace(self.write, ttl=ttl, parts_written=parts)
-        )
-
-
 class Settlement:
     """Writes what becomes of attempts. Holds nothing of any of them."""
 
@@ -91,7 +72,7 @@ class Settlement:
 
     # ---------------------------------------------------------------- the work is over
 
-    def make_ready(self, attempt: Attempt) -> None:
+    def make_ready(self, attempt: Ownership) -> None:
         """
         Do what comes before a finish of *attempt*: it may be settled then.
 
@@ -105,7 +86,7 @@ class Settlement:
         if attempt.settled is None:
             self._secure(attempt)
 
-    async def off_loop(self, attempt: Attempt, settling: Waits[Any]) -> Any:
+    async def off_loop(self, attempt: Ownership, settling: Waits[Any]) -> Any:
         """
         Do *settling*, which makes *attempt* ready first, in threads.
 
@@ -120,7 +101,7 @@ class Settlement:
         """Write *ending*, again where that can help, and return what the caller gets; see `conclude`."""
         return self.conclude(ending, (yield from self._written(ending)))
 
-    def of_return(self, attempt: Attempt, value: Any) -> Ending:
+    def of_return(self, attempt: Ownership, value: Any) -> Ending:
         """Prepare the completion with *value*. What the work returned as an error response goes by policy."""
         response = attempt.call.plan.error_in(value)
         if response is not None and self._policy(attempt, response) is not STORE:
@@ -132,7 +113,7 @@ class Settlement:
             attempt, _finish(attempt.call, attempt.id, Complete(result), now), Happening.COMPLETED, value
         )
 
-    def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
+    def of_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> Ending:
         """Prepare what the policy says of *error*, which the work raised or answered."""
         policy = self._policy(attempt, error)
         now = self.clock.now()
@@ -179,7 +160,7 @@ class Settlement:
 
     # ---------------------------------------------------------------- while it lasts
 
-    def extend(self, attempt: Attempt, lease: datetime) -> None:
+    def extend(self, attempt: Ownership, lease: datetime) -> None:
         """Let the lease of *attempt* end at *lease* where that is later. Raises as `Attempt.extend`."""
         if lease <= attempt.lease or attempt.settled is not None:
             return
@@ -203,7 +184,7 @@ class Settlement:
             case _ as unreachable:
                 assert_never(unreachable)
 
-    def transact(self, attempt: Attempt, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
+    def transact(self, attempt: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
         self._insist(attempt, self._secure(attempt))
         stored, value = self._serialised(attempt, result)
@@ -256,10 +237,10 @@ class Settlement:
 
     # ---------------------------------------------------------------- parts of these
 
-    def _patience(self, attempt: Attempt) -> float:
+    def _patience(self, attempt: Ownership) -> float:
         return max(min(PATIENCE, attempt.call.invocation.deadline.remaining() - RESERVE), 0.0)
 
-    def _secure(self, attempt: Attempt) -> Acquired | None:
+    def _secure(self, attempt: Ownership) -> Acquired | None:
         """Try once more to acquire the token of an attempt that runs unprotected; None: it has its token."""
         if attempt.wish is None:
             return None
@@ -273,7 +254,7 @@ class Settlement:
             self._story.of_attempt(Happening.ACQUIRED, attempt)
         return answer
 
-    def _insist(self, attempt: Attempt, answer: Acquired | None) -> None:
+    def _insist(self, attempt: Ownership, answer: Acquired | None) -> None:
         """Raise what keeps an attempt that ran unprotected from its token: nothing was written then."""
         match answer:
             case Refused(record):
@@ -286,14 +267,14 @@ class Settlement:
             case _:
                 return
 
-    def _serialised(self, attempt: Attempt, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
+    def _serialised(self, attempt: Ownership, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it will come back from it."""
         result = kept(attempt.call.plan.codec, value)
         if result.problem is not None:
             self._story.of_attempt(Happening.RESULT_UNAVAILABLE, attempt, reason=result.problem)
         return result.stored, result.value
 
-    def _policy(self, attempt: Attempt, error: BaseException) -> Policy:
+    def _policy(self, attempt: Ownership, error: BaseException) -> Policy:
         plan = attempt.call.plan
         try:
             policy: object = policy_for(error, plan.on_error, plan.on_lapse)
@@ -332,12 +313,12 @@ class Settlement:
             yield pause.total_seconds()
 
     def _tell_end(
-        self, happening: Happening, attempt: Attempt, now: datetime, error: BaseException | None = None
+        self, happening: Happening, attempt: Ownership, now: datetime, error: BaseException | None = None
     ) -> None:
         seconds = (now - attempt.created).total_seconds()
         self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
 
-    def _finish(self, attempt: Attempt, change: Change) -> Finished:
+    def _finish(self, attempt: Ownership, change: Change) -> Finished:
         write = _finish(attempt.call, attempt.id, change, self.clock.now())
         (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
         return answer
@@ -354,14 +335,14 @@ class Settlement:
         kind = _kind(ending.error)
         self._story.of_attempt(Happening.COMPLETION_FAILED, ending.attempt, error=kind, reason=reason)
 
-    def _outcome_of(self, attempt: Attempt, successor: Record) -> Any:
+    def _outcome_of(self, attempt: Ownership, successor: Record) -> Any:
         call = attempt.call
         decision = decide(successor, call.request(attempt.id), self.clock.now())
         if decision in (Decision.REPLAY, Decision.STORED_ERROR, Decision.HELD, Decision.RESULT_UNAVAILABLE):
             return self._outcomes.replay_or_raise(call, successor, decision).result
         raise self._lost(attempt, successor)
 
-    def _lost(self, attempt: Attempt, record: Record | None) -> Fenced:
+    def _lost(self, attempt: Ownership, record: Record | None) -> Fenced:
         message = (
             f"this attempt lost token {attempt.token}: {_owner(record)}; "
             "the next delivery gets that one's outcome"

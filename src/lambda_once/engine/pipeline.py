@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lambda_once.engine.finish import Ending, Settlement
+    from lambda_once.engine.finish import Settlement
+    from lambda_once.engine.ownership import Ending
 
     Concluded = Callable[[BaseException | None], object]
 

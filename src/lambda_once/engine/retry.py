@@ -18,7 +18,7 @@ from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.writes import Release
 
 if TYPE_CHECKING:
-    from lambda_once.engine.finish import Ending
+    from lambda_once.engine.ownership import Ending
 
 RESERVE = 0.3
 """Seconds kept for what is done: nothing starts, nobody waits, nothing is retried at an invocation's end."""

@@ -8,8 +8,8 @@ from lambda_once.observability.details import Details, Happening
 
 if TYPE_CHECKING:
     from lambda_once.core.record import Record
-    from lambda_once.engine.attempt import Attempt
     from lambda_once.engine.call import Call
+    from lambda_once.engine.ownership import Ownership
     from lambda_once.observability.powertools import Reporter
 
 
@@ -24,7 +24,7 @@ class Story:
     def of_attempt(
         self,
         happening: Happening,
-        attempt: Attempt,
+        attempt: Ownership,
         *,
         seconds: float | None = None,
         error: str | None = None,
@@ -40,7 +40,7 @@ class Story:
             name=call.name,
             token=call.token,
             attempt=attempt.id,
-            fence=attempt.known_fence,
+            fence=attempt.fence,
             locked_by=call.invocation.locked_by,
             created=attempt.created,
             expected_completion=attempt.lease,
@@ -51,7 +51,7 @@ class Story:
         )
         self._reporter.report(details, call.invocation.tally)
 
-    def of_exception(self, attempt: Attempt, error: BaseException) -> None:
+    def of_exception(self, attempt: Ownership, error: BaseException) -> None:
         """Log the traceback of an exception that ends with us: nobody else would ever show it."""
         details = Details(
             Happening.RAISED,

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.finish import Ending, Settlement
+from lambda_once.engine.finish import Settlement
 from lambda_once.stores.contract import Won, Written
 from lambda_once.testing.staging import staged
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.record import Record, State
     from lambda_once.core.writes import Acquire, Finish
-    from lambda_once.engine.attempt import Attempt
+    from lambda_once.engine.ownership import Ending, Ownership
     from lambda_once.observability.powertools import Reporter
     from lambda_once.stores.contract import Acquired, Finished, Store, Unfinished
 
@@ -168,10 +168,10 @@ class MortalSettlement(Settlement):
         super().__init__(*parts)
         self._killed = killed
 
-    def of_return(self, attempt: Attempt, value: Any) -> Ending:
+    def of_return(self, attempt: Ownership, value: Any) -> Ending:
         return self._or_die(super().of_return(attempt, value))
 
-    def of_error(self, attempt: Attempt, error: BaseException, value: Any = None) -> Ending:
+    def of_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> Ending:
         return self._or_die(super().of_error(attempt, error, value))
 
     def _or_die(self, ending: Ending) -> Ending:
