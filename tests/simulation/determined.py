@@ -12,7 +12,7 @@ from typing import Any
 
 from lambda_once.core import results
 from lambda_once.dynamodb import client
-from lambda_once.engine import attempt, pipeline, retry
+from lambda_once.engine import ownership, pipeline, retry
 from lambda_once.observability import logs, metrics
 from lambda_once.stores import batches
 from tests.simulation import baton
@@ -31,7 +31,7 @@ def determined(seed: int) -> Iterator[None]:
         (pipeline, "threading", threads),
         (client, "threading", threads),
         (retry, "SystemRandom", lambda: rng),
-        (attempt, "threading", threads),
+        (ownership, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),
         (logs, "write", _nothing),
         (logs, "standard_logger", _nothing),
