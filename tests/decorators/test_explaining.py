@@ -17,7 +17,7 @@ from lambda_once import Misconfigured
 from lambda_once.cli.explained import as_json
 from lambda_once.core.record import Record
 from lambda_once.explain.comparison import Verdict, compared
-from lambda_once.explain.explanation import Explanation
+from lambda_once.explain.explanation import Explanation, explain
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY
 from tests.sources.samples import (
@@ -48,8 +48,7 @@ class Order(BaseModel):
 
 
 def _explain(handler: Any, event: object) -> list[Explanation]:
-    found: list[Explanation] = handler.__once__.explain(event)
-    return found
+    return explain(handler.__once__, event)
 
 
 def _answer(*_: object) -> dict[str, object]:
@@ -404,9 +403,10 @@ def test_batches_are_compared_one_by_one(rig: Rig) -> None:
     assert len({each.verdict.sentence for each in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("ask", "loaded"), [("", False), ("; print(f.__once__.explain({'args': [1]}))", True)]
-)
+ASKS = "; from lambda_once.explain.explanation import explain; explain(f.__once__, {'args': [1]})"
+
+
+@pytest.mark.parametrize(("ask", "loaded"), [("", False), (ASKS, True)])
 def test_a_cold_start_does_not_pay(rig: Rig, ask: str, loaded: object) -> None:
     """What explains is imported when somebody asks, and not before."""
     program = (

@@ -1,15 +1,18 @@
-"""Imports point one way, and what costs a cold start is imported at first use."""
+"""Imports point one way, between parts and files; what costs a cold start is imported at first use."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "lambda_once"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -23,6 +26,8 @@ REACHES = {
     "patterns": {"core", "dynamodb", "errors"},
     "observability": {"core", "errors"},
     "engine": {"core", "errors", "observability", "policies", "stores"},
+    "decorators": {"core", "engine", "errors", "observability", "policies", "sources", "stores"},
+    "explain": {"core", "decorators", "errors", "sources"},
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "cli": {
         "core",
@@ -39,7 +44,7 @@ REACHES = {
 }
 """What each part may import of the others. What is in ON_TOP may import everything."""
 
-ON_TOP = {"__init__", "_once", "_signatures", "decorators", "explain", "integrations", "testing"}
+ON_TOP = {"__init__", "_once", "_signatures", "integrations", "testing"}
 ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
 MAY_IMPORT_BOTO3 = {"cli", "dynamodb", "operations", "patterns", "stores", "testing"}
 
@@ -100,6 +105,72 @@ def test_all_ways_of_importing_are_seen() -> None:
     names = _imports(ast.parse(source), ("lambda_once", "core"))
     assert _parts_of(names) == {"stores", "engine"}
     assert not _parts_of(names) <= REACHES["core"]
+
+
+# ------------------------------------------------------------------ the graph of files
+
+
+def _files() -> dict[str, Path]:
+    """Return the files of the project by the dotted names that they are imported by."""
+    found = {path: path.relative_to(SOURCE) for path in MODULES}
+    for tree in ("benchmarks", "examples", "tests"):
+        found |= {path: path.relative_to(ROOT) for path in sorted((ROOT / tree).rglob("*.py"))}
+    return {".".join(name.with_suffix("").parts): path for path, name in found.items()}
+
+
+def _graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """
+    Return for each of *sources*, which are Python by dotted name, which of them it imports.
+
+    A package's `__init__` is a file like any other; it counts as imported by whoever asks for something of
+    the package that is no module, not by whoever imports a module of the package.
+    """
+    graph = {}
+    for name, source in sources.items():
+        wanted = _imports(ast.parse(source), tuple(name.split(".")[:-1]))
+        graph[name] = {file for each in wanted if (file := _file_of(each, sources)) is not None} - {name}
+    return graph
+
+
+def _file_of(name: str | None, sources: Mapping[str, str]) -> str | None:
+    """Return the file that an import of *name* reads, a module or what a module holds; None: none of ours."""
+    while name:
+        for file in (name, f"{name}.__init__"):
+            if file in sources:
+                return file
+        name = name.rpartition(".")[0]
+    return None
+
+
+def _cycle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Return the files of one cycle in *graph*, each imported by the next; none where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        return cycle
+    return []
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """The import graph of all files of the project, imports for type checkers included, has no cycle."""
+    graph = _graph({name: path.read_text(encoding="utf-8") for name, path in _files().items()})
+    assert "lambda_once.core.keys" in graph["lambda_once.decorators.identify"]
+    assert _cycle(graph) == []
+
+
+def test_a_cycle_is_seen() -> None:
+    """Of three files, through a type checker's import, a function's, and a package's own `__init__`."""
+    sources = {
+        "p.__init__": "from p.a import A",
+        "p.a": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.b import B",
+        "p.b": "def f():\n    from . import c",
+        "p.c": "import os",
+    }
+    assert _graph(sources) == {"p.__init__": {"p.a"}, "p.a": {"p.b"}, "p.b": {"p.c"}, "p.c": set()}
+    assert _cycle(_graph(sources)) == []
+    for back in ("import p.a", "from p.a import A", "from .a import A", "from p import A"):
+        assert {"p.a", "p.b", "p.c"} <= set(_cycle(_graph(sources | {"p.c": back})))
 
 
 def _loaded_after(statements: str) -> set[str]:

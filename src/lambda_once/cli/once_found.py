@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.decorators.handlers import Explainer
+from lambda_once.explain.explanation import explain, protection_of
 from lambda_once.integrations.event_handler import Route
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ Explain = Callable[[Any], "list[Explanation]"]
 def explain_of(function: object, module: ModuleType) -> Explain | None:
     """Return what explains events to *function* of *module*; None where it is not protected."""
     for each in _layers(function):
-        explainer = getattr(each, "__once__", None)
-        if isinstance(explainer, Explainer):
-            return explainer.explain
+        protection = protection_of(each)
+        if protection is not None:
+            return partial(explain, protection)
     layers = [*_layers(function)]
     for resolver in vars(module).values():
         for routed, middlewares in _routes(resolver):
@@ -29,7 +30,7 @@ def explain_of(function: object, module: ModuleType) -> Explain | None:
                 for middleware in middlewares:
                     route = getattr(middleware, "__self__", None)
                     if isinstance(route, Route):
-                        return route.explain
+                        return partial(explain, route.protection)
     return None
 
 

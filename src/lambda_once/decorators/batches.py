@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.typed import codec_for
-from lambda_once.decorators.handlers import explained_by, handler_like, with_context
+from lambda_once.decorators.handlers import handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of
 from lambda_once.decorators.subjects import BadRecord, Subjects
 from lambda_once.decorators.validation import check_of_one
@@ -24,20 +24,28 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
-    from lambda_once.explain.explanation import Explanation
     from lambda_once.sources.unit import Unit
 
 
 class Records:
     """
-    Makes calls of records and works them, for one decorator.
+    Makes calls of records and works them, for one *decorator*, whose events *messages* reads.
 
     *retried*: the source invokes asynchronously, and Lambda itself tries again under the same request id.
     """
 
     def __init__(
-        self, host: Host, function: Callable[..., Any], settings: Settings, *, retried: bool = False
+        self,
+        decorator: str,
+        messages: Callable[[Any], list[sqs.Message]],
+        host: Host,
+        function: Callable[..., Any],
+        settings: Settings,
+        *,
+        retried: bool = False,
     ) -> None:
+        self.decorator = decorator
+        self.messages = messages
         self.host = host
         self._concurrency = settings.concurrency
         self._function = with_context(function)
@@ -89,20 +97,15 @@ def _workable(unit: Unit | Malformed) -> Unit:
 
 def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that works each record once, and returns what goes back to the queue."""
-    records = Records(host, function, settings)
+    records = Records("once.sqs", sqs.records, host, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
         with host.invocation(context) as invocation:
-            jobs = jobs_of(sqs.records(event), records, invocation)
+            jobs = jobs_of(records.messages(event), records, invocation)
             records.work_on(jobs, context)
             return _answer(jobs, raises=settings.raise_on_entire_batch_failure)
 
-    def explain(event: Any) -> list[Explanation]:
-        from lambda_once.explain.explanation import of_messages
-
-        return of_messages(records, "once.sqs", sqs.records(event))
-
-    return explained_by(handler_like(function, handle), explain)
+    return protected_by(handler_like(function, handle), records)
 
 
 def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocation) -> list[Job]:
@@ -146,22 +149,17 @@ def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
 
     It raises where one failed, once all were tried, so that Lambda delivers the event again.
     """
-    records = Records(host, function, settings, retried=True)
+    records = Records("once.sns", _notifications, host, function, settings, retried=True)
 
     def handle(event: Any, context: Any) -> None:
         with host.invocation(context) as invocation:
-            jobs = jobs_of(_notifications(event), records, invocation)
+            jobs = jobs_of(records.messages(event), records, invocation)
             records.work_on(jobs, context)
         for job in jobs:
             if job.error is not None:
                 raise job.error
 
-    def explain(event: Any) -> list[Explanation]:
-        from lambda_once.explain.explanation import of_messages
-
-        return of_messages(records, "once.sns", _notifications(event))
-
-    return explained_by(handler_like(function, handle), explain)
+    return protected_by(handler_like(function, handle), records)
 
 
 def _notifications(event: Any) -> list[sqs.Message]:

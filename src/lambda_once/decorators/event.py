@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.typed import codec_for
-from lambda_once.decorators.handlers import executed, explained_by, handler_like, with_context
+from lambda_once.decorators.handlers import executed, handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of, result_type
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Host
-    from lambda_once.explain.explanation import Explanation
 
 
 def event_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -53,12 +52,7 @@ def event_handler(host: Host, function: Callable[..., Any], settings: Settings) 
             raise failures[n]
         return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
 
-    def explain(event: Any) -> list[Explanation]:
-        from lambda_once.explain.explanation import of_event
-
-        return of_event(protection, event)
-
-    return explained_by(handler_like(function, handle), explain)
+    return protected_by(handler_like(function, handle), protection)
 
 
 def dressed(settings: Settings, outcome: Any) -> Any:

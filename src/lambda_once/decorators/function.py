@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.core.typed import codec_for
 from lambda_once.decorators.event import dressed
-from lambda_once.decorators.handlers import explained_by
+from lambda_once.decorators.handlers import protected_by
 from lambda_once.decorators.identify import Given, Protection, name_of, result_type
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt
@@ -28,7 +28,25 @@ if TYPE_CHECKING:
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call
-    from lambda_once.explain.explanation import Explanation
+
+
+class FunctionProtection(NamedTuple):
+    """What protects a function, and how its arguments become a unit."""
+
+    protection: Protection
+    signature: inspect.Signature
+    is_method: bool
+    """Whether the first argument is the object, which does not count."""
+
+    def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, tuple[object, ...]]:
+        """Return the unit of a call, and its arguments in the order of the parameters."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        named = dict(bound.arguments)
+        if self.is_method:
+            named.pop(next(iter(named)))
+        payload = {name: payload_of(value) for name, value in named.items()}
+        return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
 
 
 def protected_function(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -36,33 +54,28 @@ def protected_function(host: Host, function: Callable[..., Any], settings: Setti
     _check(function, settings)
     plan = settings.plan(codec_for(result_type(function, settings)))
     protection = Protection(host, settings, plan, name_of(function))
-    bind = functools.partial(_unit, signature_of(function), is_method(function))
-
-    def explain(given: Any) -> list[Explanation]:
-        from lambda_once.explain.explanation import of_call
-
-        return of_call(protection, bind, given, method=is_method(function))
+    found = FunctionProtection(protection, signature_of(function), is_method(function))
 
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
             with host.invocation() as invocation:
-                unit, bound = bind(args, kwargs)
+                unit, bound = found.unit(args, kwargs)
                 call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
                 outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return dressed(settings, outcome)
 
-        return explained_by(protected_async, explain)
+        return protected_by(protected_async, found)
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
         with host.invocation() as invocation:
-            unit, bound = bind(args, kwargs)
+            unit, bound = found.unit(args, kwargs)
             call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
             return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
 
-    return explained_by(protected, explain)
+    return protected_by(protected, found)
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -79,22 +92,6 @@ def _check(function: Callable[..., Any], settings: Settings) -> None:
             f"{title(function)} is a method, and its object does not count for the key: "
             "the objects of two tenants would share tokens. Pass key= or scope="
         )
-
-
-def _unit(
-    signature: inspect.Signature,
-    method: bool,  # noqa: FBT001
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[Unit, tuple[object, ...]]:
-    """Return the unit of a call, and its arguments in the order of the parameters."""
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    named = dict(bound.arguments)
-    if method:
-        named.pop(next(iter(named)))
-    payload = {name: payload_of(value) for name, value in named.items()}
-    return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
 
 
 _OF_ATTEMPT: Final = frozenset(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call
-    from lambda_once.explain.explanation import Explanation
 
 _SIGNATURE = inspect.Signature(
     [
@@ -30,25 +29,9 @@ _MISSING: Final = object()
 """No event was given: `None` may be one."""
 
 
-class Explainer:
-    """
-    Stands on what a decorator returns, as ``__once__``.
-
-    It tells which token an event would get, and why; nothing runs and nothing is stored.
-    """
-
-    __slots__ = ("explain",)
-
-    def __init__(self, explain: Callable[[Any], list[Explanation]]) -> None:
-        self.explain = explain
-        """Returns an explanation of each unit of an event; raises `Misconfigured` for a foreign one."""
-
-
-def explained_by(
-    handler: Callable[..., Any], explain: Callable[[Any], list[Explanation]]
-) -> Callable[..., Any]:
-    """Return *handler*, which *explain* explains."""
-    handler.__dict__["__once__"] = Explainer(explain)
+def protected_by(handler: Callable[..., Any], protection: object) -> Callable[..., Any]:
+    """Return *handler* with *protection* as its ``__once__``, by which `explain` tells its tokens."""
+    handler.__dict__["__once__"] = protection
     return handler
 
 

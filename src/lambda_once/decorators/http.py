@@ -9,7 +9,7 @@ from lambda_once.core.keys import select, select_from
 from lambda_once.core.typed import codec_for
 from lambda_once.core.values import replace, value
 from lambda_once.decorators.event import dressed
-from lambda_once.decorators.handlers import called, executed, explained_by, handler_like, with_context
+from lambda_once.decorators.handlers import called, executed, handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of
 from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
 from lambda_once.decorators.validation import check_of_one
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
-    from lambda_once.explain.explanation import Explanation
     from lambda_once.sources.api_gateway import Kind, Request
     from lambda_once.sources.caller import Caller
     from lambda_once.sources.problem import Problem
@@ -68,12 +67,14 @@ class HttpProtection:
 
     def __init__(
         self,
+        decorator: str,
         host: Host,
         settings: Settings,
         default_name: str,
         error_in: Callable[[Any], BaseException | None] | None = None,
         codec: Codec | None = None,
     ) -> None:
+        self.decorator = decorator
         self._settings = settings
         self._error_in = error_in
         self._codec = codec_for(Any) if codec is None else codec
@@ -155,7 +156,7 @@ def api_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
     """Return the Lambda handler that answers a repeated request with the stored response."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    protection = HttpProtection(host, settings, name_of(function))
+    protection = HttpProtection("once.api_gateway", host, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)
@@ -175,12 +176,7 @@ def api_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
             return replayed(dressed(settings, outcome), kind)
         return outcome
 
-    def explain(event: Any) -> list[Explanation]:
-        from lambda_once.explain.explanation import of_request
-
-        return of_request(protection, "once.api_gateway", event)
-
-    return explained_by(handler_like(function, handle), explain)
+    return protected_by(handler_like(function, handle), protection)
 
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:

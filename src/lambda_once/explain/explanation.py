@@ -1,20 +1,23 @@
 """
 What a handler would make of an event: key, scope, what is hashed, and the token.
 
-Nothing runs and nothing is stored; no table is needed. Each face hands in its own parts, so that what is told
-here is what `Protection` does.
+Nothing runs and nothing is stored; no table is needed. It asks what the decorator itself works with, so what
+it says is what happens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import without
 from lambda_once.core.forms import opened, plain
 from lambda_once.core.keys import token
 from lambda_once.core.values import replace, value
-from lambda_once.decorators.identify import Given
+from lambda_once.decorators.batches import Records
+from lambda_once.decorators.function import FunctionProtection
+from lambda_once.decorators.http import HttpProtection
+from lambda_once.decorators.identify import Given, Protection
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event, sqs
 from lambda_once.sources.caller import Origin
@@ -24,13 +27,8 @@ from lambda_once.sources.source import source_of
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lambda_once.core.fields import Printed
     from lambda_once.core.record import Presented
-    from lambda_once.decorators.batches import Records
-    from lambda_once.decorators.http import HttpProtection
-    from lambda_once.decorators.identify import Protection
     from lambda_once.sources.caller import Caller
 
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
@@ -77,64 +75,77 @@ class Explanation:
     """Why it would run without a token."""
 
 
-def of_messages(records: Records, face: str, messages: list[sqs.Message]) -> list[Explanation]:
-    """Explain the records of an SQS or SNS event."""
-    return [_message(records, face, message) for message in messages]
+Protected = Records | HttpProtection | FunctionProtection | Protection
+"""What a decorator hands over as ``__once__``, or a route has."""
 
 
-def of_event(protection: Protection, given: object) -> list[Explanation]:
-    """Explain the units of an EventBridge, S3, direct or Step Functions event."""
-    source = source_of(given).value
-    return [
-        explained(protection, "once.event", source, unit, "the whole event", _EVENT_ID)
-        for unit, _ in event.units(given, None)
-    ]
+def protection_of(function: object) -> Protected | None:
+    """Return what protects *function* itself; None where no decorator does."""
+    found = getattr(function, "__once__", None)
+    return found if isinstance(found, Protected) else None
 
 
-def of_request(protection: HttpProtection, face: str, given: Mapping[str, Any]) -> list[Explanation]:
-    """Explain an HTTP request."""
+def explain(protected: Protected, given: Any) -> list[Explanation]:
+    """
+    Explain each unit of *given*: an event, or a call of a function as ``{"args": [...], "kwargs": {...}}``.
+
+    A method is called without self. Raises `Misconfigured` for an event of another kind, and for a call that
+    is something else, or does not fit the function's parameters.
+    """
+    match protected:
+        case Records():
+            return [_message(protected, message) for message in protected.messages(given)]
+        case HttpProtection():
+            return [_request(protected, given)]
+        case FunctionProtection():
+            return [_call(protected, given)]
+        case Protection():
+            source = source_of(given).value
+            return [
+                explained(protected, "once.event", source, unit, "the whole event", _EVENT_ID)
+                for unit, _ in event.units(given, None)
+            ]
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _request(protection: HttpProtection, given: Mapping[str, Any]) -> Explanation:
+    face = protection.decorator
     kind, method = api_gateway.kind_of(given), api_gateway.method_of(given)
     bare = protection.of_kind(kind)
     source = f"{kind.value}: {method}"
     body = f"the body of the request, {_shape(given.get('body'))}"
     if not protection.covers(method):
         reason = f"{method} is not among the methods that are protected"
-        return [_bare(bare, face, source, body, unprotected=reason)]
+        return _bare(bare, face, source, body, unprotected=reason)
     try:
         found = protection.read(given, kind, None)
     except OnceError as error:
-        return [_bare(bare, face, source, body, problem=_told(error))]
+        return _bare(bare, face, source, body, problem=_told(error))
     if found is None:
         reason = f'the request has no {NAME}, and without_key is "run"'
-        return [_bare(bare, face, source, body, unprotected=reason)]
+        return _bare(bare, face, source, body, unprotected=reason)
     body = f"the body of the request, {_named(found.unit.payload)}"
     of_kind = protection.of_kind(kind, found.keep)
     shown = explained(of_kind, face, source, found.unit, body, f"the header {NAME}")
-    return [replace(shown, **_caller(found.caller, protection.caller_selector))]
+    return replace(shown, **_caller(found.caller, protection.caller_selector))
 
 
-def of_call(
-    protection: Protection, bind: Callable[..., tuple[Unit, object]], given: object, *, method: bool
-) -> list[Explanation]:
-    """
-    Explain a call of a function, given as ``{"args": [...], "kwargs": {...}}``, of a method without self.
-
-    Raises `Misconfigured` where that is something else, or does not fit the function's parameters.
-    """
+def _call(function: FunctionProtection, given: object) -> Explanation:
     wrong = 'a call is written as {"args": [...], "kwargs": {...}}: one of them or both'
     if not isinstance(given, dict) or not given or given.keys() - {"args", "kwargs"}:
         raise Misconfigured(wrong)
     args, kwargs = given.get("args", []), given.get("kwargs", {})
     if not isinstance(args, list) or not isinstance(kwargs, dict):
         raise Misconfigured(wrong)
-    args = [None, *args] if method else args
+    args = [None, *args] if function.is_method else args
     try:
-        unit, _ = bind(tuple(args), kwargs)
+        unit, _ = function.unit(tuple(args), kwargs)
     except TypeError as error:
-        raise Misconfigured(f"the call does not fit {protection.name}: {error}") from None
+        raise Misconfigured(f"the call does not fit {function.protection.name}: {error}") from None
     payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
     arguments = Given(tuple(args), kwargs)
-    return [explained(protection, "once.function", "a call", unit, payload, "", arguments)]
+    return explained(function.protection, "once.function", "a call", unit, payload, "", arguments)
 
 
 def explained(
@@ -192,7 +203,8 @@ def _told(error: Exception) -> str:
 # ---------------------------------------------------------------- words for what was found
 
 
-def _message(records: Records, face: str, message: sqs.Message) -> Explanation:
+def _message(records: Records, message: sqs.Message) -> Explanation:
+    face = records.decorator
     queue = "" if face == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
     source = f"Amazon {face.removeprefix('once.').upper()}{queue}"
     unit = message.unit

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
-    from lambda_once.explain.explanation import Explanation
 
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 
@@ -81,7 +80,9 @@ class Route:
         _check(settings)
         self._host = host
         self._settings = settings
-        self._protection = HttpProtection(host, settings, "route", lambda ended: ended.error, FormCodec())
+        self.protection = HttpProtection(
+            "once.route", host, settings, "route", lambda ended: ended.error, FormCodec()
+        )
 
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
         """Handle a request of ``app.resolve``."""
@@ -116,18 +117,12 @@ class Route:
                 return self._answer(outcome)
         return self._refused(app, failure)
 
-    def explain(self, event: Any) -> list[Explanation]:
-        """Tell which token *event* would get, and why; nothing runs and nothing is stored."""
-        from lambda_once.explain.explanation import of_request
-
-        return of_request(self._protection, "once.route", event)
-
     def misused(self, app: Any, message: str) -> NoReturn:
         """Report *message* and raise it as `Misconfigured`."""
         error = Misconfigured(message)
         with self._host.invocation(app.lambda_context) as invocation:
             kind = source.kind_of(app.current_event.raw_event)
-            self._protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+            self.protection.of_kind(kind).refused(error, invocation, invocation.request_id)
         raise error
 
     def _prepared(
@@ -139,11 +134,11 @@ class Route:
         try:
             found = chain()
         except Misconfigured as error:
-            self._protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+            self.protection.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        if not self._protection.covers(source.method_of(event)):
+        if not self.protection.covers(source.method_of(event)):
             return found, None
-        return found, self._protection.call(event, kind, invocation)
+        return found, self.protection.call(event, kind, invocation)
 
     # ---------------------------------------------------------------- what the request came to
 
