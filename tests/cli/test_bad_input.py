@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from lambda_once.cli.app import app
-from lambda_once.dynamodb.client import TRIES
+from lambda_once.dynamodb.retry import TRIES
 from tests.cli.shop import Shop, complaint, on_engine, on_moto
 from tests.kit import strangers
 from tests.kit.ports import free_port

@@ -137,16 +137,16 @@ def test_the_size_need_not_be_known(shop: Shop, monkeypatch: pytest.MonkeyPatch)
     """Who may not describe the table may still search it."""
     from botocore.exceptions import ClientError
 
-    from lambda_once.dynamodb.client import Wire
+    from lambda_once.stores.transport import TokenTransport
 
-    call = Wire.call
+    call = TokenTransport.call
 
-    def denied(self: Wire, operation: str, *rest: object) -> object:
+    def denied(self: TokenTransport, operation: str, *rest: object) -> object:
         if operation == "describe_table":
             raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "DescribeTable")
         return call(self, operation, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Wire, "call", denied)
+    monkeypatch.setattr(TokenTransport, "call", denied)
     shop.complete("orders/charge/order_1")
     ran = shop.run("find", "order_1", "--output", "jsonl")
     assert len(lines(ran)) == 1

@@ -8,11 +8,11 @@ import pytest
 from lambda_once.cli import access, output
 from lambda_once.core.record import State
 from lambda_once.core.writes import Release
-from lambda_once.dynamodb.client import Wire
 from lambda_once.operations.entries import Status
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.index import partitions
+from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
 from tests.cli.shop import Shop, lines, on_moto, open_shop
 from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, Crowd, overdue_token
@@ -240,13 +240,13 @@ def test_the_first_rows_of_a_crowd_come_after_one_round(
 ) -> None:
     """Of 100,000 tokens the oldest overdue one is there when each partition was asked once."""
     asked: list[str] = []
-    calls = Wire.call
+    calls = TokenTransport.call
 
-    def counted(self: Wire, operation: str, *rest: object) -> object:
+    def counted(self: TokenTransport, operation: str, *rest: object) -> object:
         asked.append(operation)
         return calls(self, operation, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Wire, "call", counted)
+    monkeypatch.setattr(TokenTransport, "call", counted)
     table = TokenTable(crowd.name, crowd.client, FakeClock(NOW), SHARDS)
     entries = unfinished(table, frozenset({Status.OVERDUE}), NOW)
     assert next(entries).token == overdue_token(0)

@@ -13,8 +13,8 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
-from lambda_once.dynamodb.client import Wire
 from lambda_once.stores.requests import part_keys
+from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
 
 __all__ = ["open_shop"]
@@ -301,15 +301,15 @@ def test_an_ambiguous_key_lists_the_candidates(shop: Shop, finished: bool) -> No
 
 def _large(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let DynamoDB say that the table has 5 GB."""
-    call = Wire.call
+    call = TokenTransport.call
 
-    def answered(self: Wire, operation: str, *rest: object) -> Any:
+    def answered(self: TokenTransport, operation: str, *rest: object) -> Any:
         answer = call(self, operation, *rest)  # type: ignore[arg-type]
         if operation == "describe_table":
             answer["Table"] |= {"TableSizeBytes": 5 * 1_024**3, "ItemCount": 9_000_000}
         return answer
 
-    monkeypatch.setattr(Wire, "call", answered)
+    monkeypatch.setattr(TokenTransport, "call", answered)
 
 
 def test_a_large_table_is_read_only_when_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

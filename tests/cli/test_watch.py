@@ -7,7 +7,7 @@ from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
 from lambda_once.cli import watch_command
-from lambda_once.dynamodb.client import Wire
+from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import Shop, lines, on_moto, open_shop
 
 __all__ = ["open_shop"]
@@ -69,14 +69,14 @@ def test_ctrl_c_is_the_way_to_end(shop: Shop) -> None:
 def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said, and the next one counts."""
     with on_moto(monkeypatch) as shop:
-        call = Wire.call
+        call = TokenTransport.call
 
-        def out(self: Wire, *args: object) -> object:
+        def out(self: TokenTransport, *args: object) -> object:
             if shop.clock.slept == [5]:
                 raise EndpointConnectionError(endpoint_url="http://nowhere")
             return call(self, *args)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Wire, "call", out)
+        monkeypatch.setattr(TokenTransport, "call", out)
         ran = shop.run("watch", "--count", "3")
         assert len(ran.stdout.splitlines()) == 2
         assert ran.stderr.startswith("2026-11-20T10:12:05.000Z  no answer: ")

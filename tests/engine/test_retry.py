@@ -17,6 +17,7 @@ from lambda_once import HOLD, RELEASE, RetryLater
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
 from lambda_once.core.writes import Finish, Release
+from lambda_once.dynamodb.retry import LONGEST_PAUSE
 from lambda_once.engine import pipeline, retry, waiting
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
@@ -111,7 +112,7 @@ def test_it_is_given_up_after_half_a_minute_or_with_the_time(
 
     context: Any = None if remaining is None else rig.context(seconds=remaining)
     assert charge({"order": 5}, context) == 1
-    assert gives_up - retry.LONGEST_PAUSE <= rig.slept <= gives_up
+    assert gives_up - LONGEST_PAUSE <= rig.slept <= gives_up
     assert {(deadline.one_try, deadline.at) for _, deadline in store.sent} == {
         (True, store.sent[0][0].now + timedelta(seconds=gives_up))
     }

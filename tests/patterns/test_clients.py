@@ -11,7 +11,7 @@ import pytest
 from moto import mock_aws
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns import wire
+from lambda_once.patterns import transport
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher
 from lambda_once.patterns.ledger import Ledger
@@ -45,7 +45,7 @@ def test_a_resource_is_refused_by_name(pattern: Callable[[Any], object]) -> None
 
 def test_believed_a_resources_client_stores_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the request is refused for its types, by words that say nothing of the client."""
-    monkeypatch.setattr(wire, "low_level", lambda client: client)
+    monkeypatch.setattr(transport, "low_level", lambda client: client)
     with mock_aws():
         resource = boto3.resource("dynamodb", "eu-central-1")
         resource.create_table(

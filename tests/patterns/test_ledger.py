@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ledger import BelowFloor, Changed, Conflict, Entry, Full, Ledger
@@ -15,7 +16,6 @@ from lambda_once.patterns.ledger import reads as ledger_reads
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import Layout, bucket_name, id_digest, layout_for
 from lambda_once.patterns.ledger.requests import Write, adding
-from lambda_once.patterns.wire import TRIES
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import Fate, FaultyClient

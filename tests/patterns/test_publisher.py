@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from moto import mock_aws
 
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import KeyMissing, Misconfigured, RetryLater
 from lambda_once.patterns.fifo import messages as messages_module
 from lambda_once.patterns.fifo.publisher import (
@@ -24,7 +25,6 @@ from lambda_once.patterns.fifo.publisher import (
     Unanswered,
     Unsent,
 )
-from lambda_once.patterns.wire import TRIES
 from lambda_once.testing import FakeClock
 from tests.patterns.fifo import QUEUE, TOPIC, Entry, Fate, Fifo, Whole
 

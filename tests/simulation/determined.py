@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from lambda_once.core import results
-from lambda_once.dynamodb import client
-from lambda_once.engine import ownership, pipeline, retry
+from lambda_once.dynamodb import client, retry
+from lambda_once.engine import ownership, pipeline
 from lambda_once.observability import logs, metrics
 from lambda_once.stores import batches
 from tests.simulation import baton
@@ -26,11 +26,10 @@ def determined(seed: int) -> Iterator[None]:
     threads = SimpleNamespace(Thread=baton.Thread, Condition=baton.Condition, Lock=threading.Lock)
     replaced: list[tuple[Any, str, Any]] = [
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
-        (client, "SystemRandom", lambda: rng),
+        (retry, "SystemRandom", lambda: rng),
         (client, "ThreadPoolExecutor", baton.Executor),
         (pipeline, "threading", threads),
         (client, "threading", threads),
-        (retry, "SystemRandom", lambda: rng),
         (ownership, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),
         (logs, "write", _nothing),

@@ -90,7 +90,7 @@ def test_the_function_may_do_what_it_does(
     deployed: Deployed, translated: Template, products: Ratchet
 ) -> None:
     """To put, for a delete is one; on its table, and nothing else."""
-    calls = noted(products._wire._client)
+    calls = noted(products._transport._client)
     for name in EVENTS:
         sent(name)
     assert calls == {"dynamodb:PutItem"}

@@ -6,7 +6,7 @@ import pytest
 
 from lambda_once.core.record import State
 from lambda_once.core.writes import Change
-from lambda_once.dynamodb.client import TRIES
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.stores.line import BATCH, READ, Line

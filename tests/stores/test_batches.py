@@ -13,9 +13,9 @@ from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import AsSeen, Complete, Extend
-from lambda_once.dynamodb.client import TRIES
+from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import statements
-from lambda_once.stores.batches import MOST_KEYS
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 from tests.stores.wire import (

@@ -16,7 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from lambda_once.core.clock import Deadline
-from lambda_once.dynamodb.client import ANSWER, CONNECT, Wire, longest_try, new_client
+from lambda_once.dynamodb.client import ANSWER, CONNECT, Transport, longest_try, new_client
 from lambda_once.testing import FakeClock
 from tests.simulation.engine import client_error
 
@@ -48,7 +48,7 @@ class Stub:
 def _asked(client: Any, remaining: float) -> Any:
     clock = FakeClock()
     deadline = Deadline(clock, clock.now() + timedelta(seconds=remaining), one_try=True)
-    return Wire("tokens", client).call("update_item", {}, deadline)
+    return Transport(client).call("update_item", {}, deadline)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def server() -> Iterator[str]:
 def test_a_late_answer_is_nobody_elses(server: str) -> None:
     """Its connection is in use until it has come: each of the next requests gets an answer of its own."""
     client = _client(60, 60, endpoint_url=server)
-    wire, clock = Wire("tokens", client), FakeClock()
+    wire, clock = Transport(client), FakeClock()
 
     def read(token: str, seconds: float) -> Any:
         deadline = Deadline(clock, clock.now() + timedelta(seconds=seconds), one_try=True)

@@ -10,8 +10,8 @@ import pytest
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete
-from lambda_once.dynamodb.client import TRIES
-from lambda_once.stores import singles
+from lambda_once.dynamodb import paging
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.stores.strict import (
     BATCH,
@@ -123,7 +123,7 @@ FIVE = Chunks((b"1", b"2", b"3", b"4", b"5"))
 @pytest.fixture
 def in_twos(strict: Strict, monkeypatch: pytest.MonkeyPatch) -> Strict:
     """Parts go out two a call; token 0 is held."""
-    monkeypatch.setattr(singles, "BATCH_WRITE", 2)
+    monkeypatch.setattr(paging, "MOST_WRITES", 2)
     strict.held(0)
     return strict
 

@@ -12,7 +12,7 @@ from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
-from lambda_once.dynamodb.client import LONGEST_PAUSE, TRIES
+from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from lambda_once.dynamodb.client import Wire as StoreWire
 from lambda_once.stores.batches import Batches
+from lambda_once.stores.transport import TokenTransport
 from tests.stores.line import SINGLE
 from tests.stores.world import PAID, DynamoDBRows, World
 
@@ -26,7 +26,7 @@ def test_moto_is_never_sent_partiql(moto: World) -> None:
 
 def test_without_moto_batches_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same question where it is not loaded, and where it is."""
-    path = Batches(StoreWire("tokens"), 1, str)
+    path = Batches(TokenTransport("tokens"), 1, str)
     assert not path.usable
     monkeypatch.delitem(sys.modules, "moto")
     assert path.usable

@@ -10,9 +10,9 @@ import click
 from lambda_once.cli.access import Access, with_table
 from lambda_once.cli.durations import DURATION
 from lambda_once.cli.tokens_shown import drawn_at
+from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.entries import STUCK, Entry, Status, Wanted
 from lambda_once.operations.listing import UNFINISHED, Census, census, confirmed, unfinished
-from lambda_once.operations.table import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,7 +84,7 @@ def command(access: Access, limit: int | None, *, consistent: bool, **options: A
     if consistent:
         entries = confirmed(table, entries, now)
     elif options["held"]:
-        entries = confirmed(table, entries, now, HELD, min(AT_ONCE, bound or AT_ONCE))
+        entries = confirmed(table, entries, now, HELD, min(MOST_KEYS, bound or MOST_KEYS))
     listed = Listed(bound)
     output.rows((entry.row(now) for entry in listed.through(entries)), drawn_at(now))
     _tell(access, listed, wanted, now, filtered=only != Wanted())

@@ -1,27 +1,23 @@
-"""Requests on their way to DynamoDB: sent, tried again where that can help, told apart by how they fail."""
+"""
+Sends requests to DynamoDB: by one client, made at first use, again where that can help, until a deadline.
+
+botocore is imported when it is needed: whoever imports this module may never send anything.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import platform
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
-from random import SystemRandom
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import botocore
-import botocore.session
-from botocore.config import Config
-from botocore.exceptions import ReadTimeoutError
-from botocore.loaders import Loader
-
-from lambda_once.dynamodb.errors import Caught, code_of, is_transient, misconfigured
-from lambda_once.dynamodb.origin import only_dynamodb
-from lambda_once.errors import StoreUnavailable
-from lambda_once.stores.contract import Rejected, Unanswered
+from lambda_once.dynamodb.retry import TRIES, back_off
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,40 +28,45 @@ if TYPE_CHECKING:
 W = TypeVar("W")
 A = TypeVar("A")
 
-TRIES = 6
-"""How often one request is sent at most; the pauses between add up to three seconds or less."""
 CONNECT, ANSWER = 1.0, 3.0
 """Seconds that the client made here waits for a connection, and for an answer."""
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
 WORKERS = 10
 """Requests of one batch that are under way at once; botocore's connection pool has as many places."""
 
+_CONVERTS: Final = "dynamodb-attr-value-input"
+"""The name under which boto3 has a resource's client convert attributes (boto3.dynamodb.transform)."""
 
-class Wire:
+
+class Transport:
     """
-    One table and a client for it. Safe from several threads; holds nothing of any request.
+    Sends requests by one client. Safe from several threads; holds nothing of any request.
 
-    Without *client* one is made at first use.
+    Without *client* one is made at first use. Every answer must be DynamoDB's (`origin`).
     """
 
-    def __init__(
-        self, table: str, client: Any = None, heard: Callable[[Any, datetime], object] | None = None
-    ) -> None:
+    def __init__(self, client: Any = None, heard: Callable[[Any, datetime], object] | None = None) -> None:
         """*heard* gets every answer, those of refusals too, and when it was asked for."""
-        self.table = table
         self._heard = heard
-        self._client = only_dynamodb(client)
+        self._client = None if client is None else _guarded(client)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._longest = longest_try(client)
 
-    def call(self, operation: str, arguments: Mapping[str, Any], deadline: Deadline) -> Any:
+    def call(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        deadline: Deadline,
+        failed: Callable[[Exception], object] | None = None,
+    ) -> Any:
         """
         Send one request, again where that can help: with full jitter, and not past the deadline.
 
-        Once, where the deadline is that of `one_try`. Raises what botocore raised at the last try.
+        Once, where the deadline is that of `one_try`. Raises what botocore raised at the last try; *failed*
+        gets what it raised before.
         """
+        from lambda_once.dynamodb.errors import Caught, is_transient
+
         send = getattr(self._connected(), operation)
         if deadline.one_try:
             return self._sent_once(send, arguments, deadline)
@@ -77,6 +78,8 @@ class Wire:
                 self._hear(getattr(error, "response", None), asked)
                 if tries == TRIES or not is_transient(error) or deadline.passed():
                     raise
+                if failed is not None:
+                    failed(error)
                 back_off(deadline, tries)
             else:
                 self._hear(answer, asked)
@@ -104,46 +107,6 @@ class Wire:
             return send(**arguments)
         return answer.within(remaining)
 
-    def asked(
-        self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
-    ) -> Any:
-        """Return a read's answer. Raises `StoreUnavailable` without one, `Misconfigured` for a refusal."""
-        try:
-            return self.call(operation, arguments, deadline)
-        except Caught as error:
-            failed = self.failed(error, operation.title().replace("_", ""), token)
-            if isinstance(failed, Rejected):
-                raise failed.error from error
-            raise unavailable(token, failed.reason) from error
-
-    def items(
-        self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: str | None = None
-    ) -> dict[str, Any]:
-        """
-        Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
-
-        *only* names the attributes that are wanted of each, the key among them; None: all.
-        """
-        found: dict[str, Any] = {}
-        wanted = list(keys)
-        projection = {} if only is None else {"ProjectionExpression": only}
-        while wanted:
-            request = {self.table: {"Keys": wanted, "ConsistentRead": True, **projection}}
-            answer = self.asked("batch_get_item", {"RequestItems": request}, deadline, token)
-            found |= {item["lockToken"]["S"]: item for item in answer["Responses"].get(self.table, [])}
-            wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
-            if wanted:
-                if deadline.one_try or deadline.passed():
-                    raise unavailable(token, "the rows did not all arrive in time")
-                back_off(deadline)
-        return found
-
-    def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Rejected:
-        """Return what *error* means for one token."""
-        if is_transient(error):
-            return Unanswered(code_of(error))
-        return Rejected(misconfigured(error, self.table, operation, token))
-
     def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
         """Do *work* for each of *values*, at once where there are several; the results are in order."""
         if len(values) < 2:  # noqa: PLR2004  (one needs no second thread)
@@ -160,11 +123,10 @@ class Wire:
             return self._pool
 
     def _connected(self) -> Any:
-        if self._client is None:
-            with self._lock:
-                if self._client is None:
-                    self._client = only_dynamodb(new_client())
-        return self._client
+        with self._lock:
+            if self._client is None:
+                self._client = _guarded(new_client())
+            return self._client
 
 
 class Answer:
@@ -188,6 +150,8 @@ class Answer:
             self._changed.wait_for(lambda: self._came, seconds)
             came = self._came[0] if self._came else None
         if came is None:
+            from botocore.exceptions import ReadTimeoutError
+
             raise ReadTimeoutError(endpoint_url="the token table")
         return came()
 
@@ -222,14 +186,27 @@ def longest_try(client: Any) -> float:
     return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: it waits for ever
 
 
-def back_off(deadline: Deadline, tries: int = 2) -> None:
-    """Wait before the next try, with full jitter (DynamoDB asks for it after unprocessed items, too)."""
-    deadline.pause(SystemRandom().uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))
+def _guarded(client: Any) -> Any:
+    from lambda_once.dynamodb.origin import only_dynamodb
+
+    return only_dynamodb(client)
 
 
-def unavailable(token: str | None, reason: str) -> StoreUnavailable:
-    message = f"the token table did not answer in time ({reason}); nothing was run, deliver it again later"
-    return StoreUnavailable(message, token=token)
+def low_level(client: Any) -> Any:
+    """Return *client*. Raises `Misconfigured` for a boto3 resource, a Table, and the client of either."""
+    resources = sys.modules.get("boto3.resources.base")  # loaded by whoever made one
+    if resources is not None and isinstance(client, resources.ServiceResource):
+        raise Misconfigured(
+            f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
+        )
+    events = getattr(getattr(client, "meta", None), "events", None)
+    handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
+    if _CONVERTS in handlers:  # it would take the attributes {"S": "x"} for maps
+        raise Misconfigured(
+            "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
+            " its own, boto3.client('dynamodb')"
+        )
+    return client
 
 
 def new_client() -> Any:
@@ -238,10 +215,15 @@ def new_client() -> Any:
 
     botocore's own are a minute. Raises botocore's NoRegionError where no region is set.
     """
+    import botocore
+    import botocore.session
+    from botocore.config import Config
+    from botocore.loaders import Loader
+
     config = Config(
         connect_timeout=CONNECT,
         read_timeout=ANSWER,
-        retries={"total_max_attempts": 1},  # `Wire.call` retries: it knows the deadline
+        retries={"total_max_attempts": 1},  # `Transport.call` retries: it knows the deadline
         parameter_validation=False,
         tcp_keepalive=True,
         max_pool_connections=WORKERS,
@@ -249,21 +231,9 @@ def new_client() -> Any:
         user_agent=f"lambda-once Botocore/{botocore.__version__} Python/{platform.python_version()}",
     )
     session = botocore.session.get_session()
-    session.register_component("data_loader", _OneService(session.get_config_variable("data_path")))
+    paths = (session.get_config_variable("data_path") or "").split(os.pathsep)
+    loader = Loader([str(Path(os.path.expandvars(path)).expanduser()) for path in paths if path])
+    # botocore would list hundreds of folders, to find DynamoDB among them: a third of what a client costs.
+    loader.list_available_services = lambda _type: ["dynamodb"]
+    session.register_component("data_loader", loader)
     return session.create_client("dynamodb", config=config)
-
-
-class _OneService(Loader):  # type: ignore[misc]  # botocore ships no types
-    """
-    Botocore's loader of service descriptions, without its look into hundreds of folders.
-
-    It lists them all to learn that DynamoDB is among them: a third of the time that a client takes to make.
-    """
-
-    def __init__(self, data_path: str | None) -> None:
-        paths = data_path.split(os.pathsep) if data_path else []
-        super().__init__([str(Path(os.path.expandvars(path)).expanduser()) for path in paths])
-
-    def list_available_services(self, type_name: str) -> list[str]:
-        del type_name
-        return ["dynamodb"]

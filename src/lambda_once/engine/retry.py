@@ -10,12 +10,12 @@ is not simply taken over. The invocation must outlive the last try, whose answer
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from random import SystemRandom
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.writes import Release
+from lambda_once.dynamodb.retry import TRIES, jitter
 
 if TYPE_CHECKING:
     from lambda_once.engine.ownership import Ending
@@ -24,10 +24,6 @@ RESERVE = 0.3
 """Seconds kept for what is done: nothing starts, nobody waits, nothing is retried at an invocation's end."""
 LONGEST = timedelta(seconds=30)
 """How long after its first try an end is sent again."""
-TRIES = 6
-"""How often the release of a token is sent that a later delivery takes over anyway."""
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 1.0
 
 
 class Tries(NamedTuple):
@@ -51,6 +47,5 @@ class Tries(NamedTuple):
         is_minor = isinstance(ending.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
         if is_minor and self.sent >= TRIES:
             return None
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.sent, 10))
-        pause = timedelta(seconds=SystemRandom().uniform(0, longest))
+        pause = timedelta(seconds=jitter(self.sent))
         return pause if now + pause < self.limit(deadline).at else None

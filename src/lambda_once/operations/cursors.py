@@ -8,7 +8,7 @@ from lambda_once.stores.rows import text
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
-    from lambda_once.dynamodb.client import Wire
+    from lambda_once.stores.transport import TokenTransport
 
 WATCHDOG_ROW = "lambda-once#watchdog"
 SWEEP_ROW = "lambda-once#sweep"
@@ -22,15 +22,15 @@ class Cursor:
     A lost or stale one changes the order in which rows are looked at, nothing else.
     """
 
-    def __init__(self, wire: Wire, key: str) -> None:
-        self._wire = wire
+    def __init__(self, transport: TokenTransport, key: str) -> None:
+        self._transport = transport
         self._key = {"lockToken": text(key)}
         self._read: str | None = None
 
     def read(self, deadline: Deadline) -> str | None:
-        """Return what was written last; None where there is nothing. Raises as `Wire.asked`."""
-        request = {"TableName": self._wire.table, "Key": self._key, "ConsistentRead": True}
-        row = self._wire.asked("get_item", request, deadline, None).get("Item", {})
+        """Return what was written last; None where there is nothing. Raises as `TokenTransport.asked`."""
+        request = {"TableName": self._transport.table, "Key": self._key, "ConsistentRead": True}
+        row = self._transport.asked("get_item", request, deadline, None).get("Item", {})
         self._read = row.get("place", {}).get("S")
         return self._read
 
@@ -40,6 +40,6 @@ class Cursor:
             return
         change = "REMOVE place" if place is None else "SET place = :place"
         values = {} if place is None else {"ExpressionAttributeValues": {":place": text(place)}}
-        request = {"TableName": self._wire.table, "Key": self._key, "UpdateExpression": change} | values
-        self._wire.asked("update_item", request, deadline, None)
+        request = {"TableName": self._transport.table, "Key": self._key, "UpdateExpression": change} | values
+        self._transport.asked("update_item", request, deadline, None)
         self._read = place

@@ -6,10 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.record import State
+from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.entries import Entry, Status, listed, read
 from lambda_once.operations.overdue import census as stuck
 from lambda_once.operations.overdue import shard_of
-from lambda_once.operations.table import AT_ONCE
 from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def confirmed(
     entries: Iterable[Entry],
     now: datetime,
     only: frozenset[Status] = UNFINISHED,
-    at_once: int = AT_ONCE,
+    at_once: int = MOST_KEYS,
 ) -> Iterator[Entry]:
     """
     Read the rows of the entries in one of the states *only* consistently, *at_once* of them by one request.

@@ -106,7 +106,7 @@ def parts_there(table: TokenTable, record: Record) -> int | None:
     if not isinstance(record.stored, Parts):
         return None
     keys = part_keys(record, record.stored.count)
-    return len(table.wire.items(keys, table.deadline(), record.token, only="lockToken"))
+    return len(table.transport.items(keys, table.deadline(), record.token, only="lockToken"))
 
 
 def result_text(table: TokenTable, record: Record) -> str | None:

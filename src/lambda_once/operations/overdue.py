@@ -59,7 +59,8 @@ def census(table: TokenTable, before: datetime, deadline: Deadline) -> Census:
     """
     Count the leases that ended before *before* and what is held, in every shard that there may be.
 
-    Exact as the index is, which follows the table by less than a second mostly. Raises as `Wire.asked`.
+    Exact as the index is, which follows the table by less than a second mostly. Raises as
+    `TokenTransport.asked`.
     """
     overdue = table.index.count(State.IN_PROGRESS, deadline, before)
     held = table.index.count(State.HELD, deadline)
@@ -67,14 +68,15 @@ def census(table: TokenTable, before: datetime, deadline: Deadline) -> Census:
     def first(partition: str) -> tuple[Unfinished, ...]:
         return table.index.page(partition, deadline, before, limit=1).entries
 
-    leases = [entry.expected_completion for page in table.wire.each(list(overdue), first) for entry in page]
+    pages = table.transport.each(list(overdue), first)
+    leases = [entry.expected_completion for page in pages for entry in page]
     return Census(overdue, held, min(leases, default=None))
 
 
 def walk(
     table: TokenTable, partitions: Iterable[str], place: Place, before: datetime, deadline: Deadline
 ) -> Iterator[Unfinished]:
-    """Yield the overdue entries after *place*, the earliest lease first. Raises as `Wire.asked`."""
+    """Yield the overdue entries after *place*, the earliest lease first. Raises as `TokenTransport.asked`."""
     starts = [(partition, _start(partition, place, before)) for partition in partitions]
     pages = [_entries(table, partition, start, before, deadline) for partition, start in starts]
     yield from merge(*pages, key=lambda entry: entry.expected_completion)

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.record import Record, State
+from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.entries import Status, Wanted
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.settling import Verdict, settlement
-from lambda_once.operations.table import AT_ONCE
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 from lambda_once.stores.rows import record_of
 
@@ -43,7 +43,7 @@ def held(table: TokenTable, wanted: Wanted, now: datetime) -> Iterator[Record]:
     Raises `StoreUnavailable` and `Misconfigured`.
     """
     entries = (entry for entry in unfinished(table, HELD, now) if wanted.takes(entry, now))
-    while some := list(islice(entries, AT_ONCE)):
+    while some := list(islice(entries, MOST_KEYS)):
         rows = table.rows(entry.token for entry in some)
         for entry in some:
             record = record_of(rows[entry.token]) if entry.token in rows else None

@@ -136,7 +136,7 @@ class _Look:
         """
         if not found.overdue:
             return False
-        cursor = Cursor(self._table.wire, WATCHDOG_ROW)
+        cursor = Cursor(self._table.transport, WATCHDOG_ROW)
         place = place_from(cursor.read(self._deadline))
         entries = walk(self._table, found.overdue, place, self._before, self._deadline)
         bounded = islice(entries, self._rows)
@@ -168,7 +168,7 @@ class _Look:
     def _read(self, chunk: Sequence[Unfinished]) -> Iterator[Record | None]:
         """Yield the rows of *chunk*, read consistently: the index may be behind, and lists nothing else."""
         keys = [{"lockToken": text(token)} for token in dict.fromkeys(entry.token for entry in chunk)]
-        rows = self._table.wire.items(keys, self._deadline, None) if keys else {}
+        rows = self._table.transport.items(keys, self._deadline, None) if keys else {}
         for entry in chunk:
             try:
                 row = rows.pop(entry.token, None)  # a token that moved meanwhile may be listed twice
@@ -196,7 +196,7 @@ class _Look:
 
         failed = [
             (each, answer)
-            for each, answer in zip(decided, self._table.wire.each(decided, write), strict=True)
+            for each, answer in zip(decided, self._table.transport.each(decided, write), strict=True)
             if not self._settled(each, answer)
         ]
         for each, answer in failed:

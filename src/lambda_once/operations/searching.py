@@ -133,9 +133,9 @@ def encoded(part: str) -> str:
 
 
 def size_of(table: TokenTable) -> Size | None:
-    """Ask how large the table is; None where that is not permitted. Raises as `Wire.asked`."""
+    """Ask how large the table is; None where that is not permitted. Raises as `TokenTransport.asked`."""
     try:
-        described = table.wire.asked("describe_table", {"TableName": table.name}, table.deadline(), None)
+        described = table.transport.asked("describe_table", {"TableName": table.name}, table.deadline(), None)
     except Misconfigured as wrong:
         if isinstance(wrong.__cause__, Caught) and is_denied(wrong.__cause__):
             return None
@@ -175,11 +175,11 @@ def rounds(table: TokenTable, what: Sought, segments: int, most_pages: int) -> I
 
     def page(segment: int) -> Any:
         request = scan(table.name, what, segment, segments, open_[segment])
-        return table.wire.asked("scan", request, deadline, None)
+        return table.transport.asked("scan", request, deadline, None)
 
     while open_ and most_pages > 0:
         asked = list(open_)[:most_pages]
-        pages = table.wire.each(asked, page)
+        pages = table.transport.each(asked, page)
         most_pages -= len(pages)
         for segment, answer in zip(asked, pages, strict=True):
             del open_[segment]

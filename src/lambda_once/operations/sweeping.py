@@ -36,7 +36,7 @@ _NAMES = {"#ttl": "ttl", "#status": "status"}
 
 def has_ttl(table: TokenTable, deadline: Deadline) -> bool:
     """Ask whether DynamoDB itself deletes what is past its ttl (dynamodb:DescribeTimeToLive)."""
-    answer = table.wire.asked("describe_time_to_live", {"TableName": table.name}, deadline, None)
+    answer = table.transport.asked("describe_time_to_live", {"TableName": table.name}, deadline, None)
     return answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
 
 
@@ -45,17 +45,17 @@ def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = P
     Delete rows, part rows too, that were over at least `MARGIN` ago; return how many.
 
     At most *pages* pages, none begun after *until*; the next sweep goes on after the last of them. Raises
-    as `Wire.asked`; what was deleted until then stays so (dynamodb:Scan and dynamodb:DeleteItem).
+    as `TokenTransport.asked`; what was deleted until then stays so (dynamodb:Scan and dynamodb:DeleteItem).
     """
-    cursor = Cursor(table.wire, SWEEP_ROW)
+    cursor = Cursor(table.transport, SWEEP_ROW)
     last = cursor.read(deadline)
     start = None if last is None else {"lockToken": text(last)}
     swept = 0
     for _ in range(pages):
         if until.passed():
             break
-        page = table.wire.asked("scan", _scan(table, start), deadline, None)
-        answers = table.wire.each(page["Items"], lambda row: _deleted(table, row, deadline))
+        page = table.transport.asked("scan", _scan(table, start), deadline, None)
+        answers = table.transport.each(page["Items"], lambda row: _deleted(table, row, deadline))
         for answer in answers:  # all are there: nothing is deleted by a thread behind our back
             if isinstance(answer, OnceError):
                 raise answer
@@ -90,12 +90,12 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
         "ExpressionAttributeValues": {":seen": row["ttl"]},
     }
     try:
-        table.wire.call("delete_item", request, deadline)
+        table.transport.call("delete_item", request, deadline)
     except Caught as error:
         if code_of(error) == CONDITION:
             return False
         token = row["lockToken"]["S"]
-        failed = table.wire.failed(error, "DeleteItem", token)
+        failed = table.transport.failed(error, "DeleteItem", token)
         if isinstance(failed, Rejected):
             return failed.error
         message = f"the sweep got no answer for {token} ({failed.reason}); the next one goes on"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.record import State
-from lambda_once.dynamodb.client import Wire
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.rows import configured_shards, text
 from lambda_once.stores.singles import Singles
+from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from lambda_once.core.writes import Finish
     from lambda_once.stores.contract import Finished, Unfinished
     from lambda_once.stores.rows import Item
-
-AT_ONCE = 100
-"""Rows that one BatchGetItem reads (DynamoDB: 100 keys)."""
 
 PATIENCE = 30.0
 """Seconds that a person or the watchdog waits for one answer."""
@@ -53,8 +49,8 @@ class TokenTable:
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         heard = None if self._corrected is None else self._corrected.hear
-        self.wire = Wire(self.name, client, heard)
-        self.index = StatusIndex(self.wire)
+        self.transport = TokenTransport(self.name, client, heard)
+        self.index = StatusIndex(self.transport)
         self.store = DynamoDBStore(self.name, client, self.shards)
 
     def deadline(self, seconds: float = PATIENCE) -> Deadline:
@@ -74,16 +70,12 @@ class TokenTable:
 
     def read(self, token: str) -> Record | None:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
-        return Singles(self.wire, self.shards).read(token, self.deadline())
+        return Singles(self.transport, self.shards).read(token, self.deadline())
 
     def rows(self, tokens: Iterable[str]) -> dict[str, Item]:
         """Return the rows of *tokens* that there are, read consistently. Raises as `read`."""
-        remaining = iter(dict.fromkeys(tokens))
-        found: dict[str, Item] = {}
-        while some := list(islice(remaining, AT_ONCE)):
-            keys = [{"lockToken": text(token)} for token in some]
-            found |= self.wire.items(keys, self.deadline(), None)
-        return found
+        keys = [{"lockToken": text(token)} for token in dict.fromkeys(tokens)]
+        return self.transport.items(keys, self.deadline(), None)
 
     def settle(self, write: Finish) -> Finished:
         """Write *write*; `Refused` with the row where it is not any more as it was seen."""

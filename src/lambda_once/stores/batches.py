@@ -8,14 +8,14 @@ and writes do not mix; the row that refused a statement cannot be relied on to c
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING
 
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Acquire, Finish, Unclaimed, acquired_by, made_by
-from lambda_once.dynamodb.client import TRIES, back_off
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied
+from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import statements
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.dynamodb.client import Wire
     from lambda_once.stores.statements import Statement
+    from lambda_once.stores.transport import TokenTransport
 
 DUPLICATE = "DuplicateItem"
 REFUSED = "ConditionalCheckFailed"
@@ -43,8 +43,6 @@ _AGAIN = frozenset(
         "ThrottlingError",
     }
 )
-MOST_KEYS = 100
-"""Keys of one BatchGetItem (API reference)."""
 
 Outcome = str | None | Unanswered | Rejected
 """Of one statement: None is success, a str DynamoDB's code for its refusal."""
@@ -59,8 +57,8 @@ class Batches:
     *told* hears, once, that the role may not use PartiQL; single writes do the same then.
     """
 
-    def __init__(self, wire: Wire, shards: int, told: Callable[[str], object]) -> None:
-        self._wire = wire
+    def __init__(self, transport: TokenTransport, shards: int, told: Callable[[str], object]) -> None:
+        self._transport = transport
         self._shards = shards
         self._told = told
         self._denied = False
@@ -68,16 +66,15 @@ class Batches:
 
     @property
     def usable(self) -> bool:
-        # moto 5.2.5 overwrites existing rows by INSERT, and lets failing UPDATEs succeed.
-        return not self._denied and "moto" not in sys.modules
+        return not self._denied and statements.are_reliable()
 
     def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired | None]:
         """Acquire each token that has no row, and tell of the others who has them."""
         new = [wish for wish in wishes if isinstance(wish.take, Unclaimed) and not wish.known]
-        inserts = [statements.insert(self._wire.table, wish, self._shards) for wish in new]
+        inserts = [statements.insert(self._transport.table, wish, self._shards) for wish in new]
         likely = [wish.token for wish in new if wish.likely]
         # What is redelivered has a row, most likely: it is read in the same round trip that asks for none.
-        read = self._wire.meanwhile(lambda: self._standing(likely, deadline)) if likely else dict
+        read = self._transport.meanwhile(lambda: self._standing(likely, deadline)) if likely else dict
         outcomes = dict(zip((wish.token for wish in new), self._executed(inserts, deadline), strict=True))
         standing = read()
         lost = [token for token, outcome in outcomes.items() if outcome in (DUPLICATE, CONFLICT)]
@@ -92,7 +89,7 @@ class Batches:
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished | None]:
         """Write each end of an attempt, and tell of what was refused whether it was our own."""
         plain = [write for write in writes if statements.can_update(write)]
-        updates = [statements.update(self._wire.table, write, self._shards) for write in plain]
+        updates = [statements.update(self._transport.table, write, self._shards) for write in plain]
         outcomes = dict(zip((write.token for write in plain), self._executed(updates, deadline), strict=True))
         refused = [token for token, outcome in outcomes.items() if outcome in (REFUSED, CONFLICT)]
         standing = self._standing(refused, deadline)
@@ -107,7 +104,7 @@ class Batches:
 
     def _executed(self, batch: Sequence[Statement], deadline: Deadline) -> list[Outcome]:
         parts = [batch[start : start + statements.MOST] for start in range(0, len(batch), statements.MOST)]
-        outcomes = self._wire.each(parts, lambda part: self._executed_part(part, deadline))
+        outcomes = self._transport.each(parts, lambda part: self._executed_part(part, deadline))
         return [outcome for part in outcomes for outcome in part]
 
     def _executed_part(self, batch: Sequence[Statement], deadline: Deadline) -> list[Outcome]:
@@ -128,14 +125,14 @@ class Batches:
 
     def _sent(self, batch: Sequence[Statement], deadline: Deadline) -> Sequence[Outcome]:
         try:
-            answer = self._wire.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
+            answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
             if is_denied(error):
                 self._deny(code_of(error))
                 return [DENIED] * len(batch)
             if code_of(error) == INVALID:
                 return [INVALID] * len(batch)  # single writes say of which it is true, and why
-            return [self._wire.failed(error, "BatchExecuteStatement", None)] * len(batch)
+            return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
             self._deny(DENIED)
@@ -155,7 +152,7 @@ class Batches:
         for start in range(0, len(tokens), MOST_KEYS):
             part = tokens[start : start + MOST_KEYS]
             try:
-                rows = self._wire.items([{"lockToken": text(token)} for token in part], deadline, None)
+                rows = self._transport.items([{"lockToken": text(token)} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
                 standing |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
             except Misconfigured as wrong:

@@ -10,13 +10,13 @@ from botocore.exceptions import ClientError
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, made_by
-from lambda_once.dynamodb.client import Wire
 from lambda_once.dynamodb.errors import CANCELED, Caught, code_of, is_transient, reasons_of
 from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unanswered, Unfinished, Written
 from lambda_once.stores.rows import record_of, sound_shards
 from lambda_once.stores.singles import Singles
+from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,14 +40,14 @@ class DynamoDBStore:
     ) -> None:
         self.table = table
         self.shards = sound_shards(shards)
-        self._wire = Wire(table, client)
-        self._singles = Singles(self._wire, shards)
-        self._batches = Batches(self._wire, shards, told)
+        self._transport = TokenTransport(table, client)
+        self._singles = Singles(self._transport, shards)
+        self._batches = Batches(self._transport, shards, told)
 
     def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
         answers = self._batches.acquire(wishes, deadline) if self._batched(wishes) else [None] * len(wishes)
         left = [wish for wish, answer in zip(wishes, answers, strict=True) if answer is None]
-        single = iter(self._wire.each(left, lambda wish: self._singles.acquire(wish, deadline)))
+        single = iter(self._transport.each(left, lambda wish: self._singles.acquire(wish, deadline)))
         return [next(single) if answer is None else answer for answer in answers]
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
@@ -55,7 +55,7 @@ class DynamoDBStore:
         sound = [write for write, failure in zip(writes, failed, strict=True) if failure is None]
         answers = self._batches.finish(sound, deadline) if self._batched(sound) else [None] * len(sound)
         left = [write for write, answer in zip(sound, answers, strict=True) if answer is None]
-        single = iter(self._wire.each(left, lambda write: self._singles.finish(write, deadline)))
+        single = iter(self._transport.each(left, lambda write: self._singles.finish(write, deadline)))
         each = [next(single) if answer is None else answer for answer in answers]
         written = iter([_with_parts(answer, write) for answer, write in zip(each, sound, strict=True)])
         return [next(written) if failure is None else failure for failure in failed]
@@ -77,13 +77,13 @@ class DynamoDBStore:
         # One token for all tries: a transaction whose answer was lost is not done a second time.
         request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
         try:
-            self._wire.call("transact_write_items", request, deadline)
+            self._transport.call("transact_write_items", request, deadline)
         except ClientError as error:
             if is_transient(error):
                 return Unanswered(code_of(error))
             return _canceled(error, finish, len(items))
         except Caught as error:
-            return self._wire.failed(error, "TransactWriteItems", finish.token if finish else None)
+            return self._transport.failed(error, "TransactWriteItems", finish.token if finish else None)
         return Written()
 
     def unfinished(
@@ -91,7 +91,7 @@ class DynamoDBStore:
     ) -> Iterator[Unfinished]:
         from lambda_once.stores.index import StatusIndex  # for operators alone: no cold start needs it
 
-        return StatusIndex(self._wire).unfinished(state, deadline, before)
+        return StatusIndex(self._transport).unfinished(state, deadline, before)
 
     def _batched(self, values: Sequence[object]) -> bool:
         return len(values) > 1 and self._batches.usable

@@ -7,10 +7,12 @@ so nobody is lost while that number grows, and what an older or newer configurat
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import stamp
+from lambda_once.dynamodb.paging import pages
 from lambda_once.stores.rows import MOST_SHARDS, Item, text, unfinished_of
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
     from lambda_once.core.record import State
-    from lambda_once.dynamodb.client import Wire
     from lambda_once.stores.contract import Unfinished
+    from lambda_once.stores.transport import TokenTransport
 
 INDEX = "byStatus"
 
@@ -40,8 +42,8 @@ def partitions(state: State) -> tuple[str, ...]:
 class StatusIndex:
     """Reads the index. It is eventually consistent: who acts on an entry reads the row first."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, transport: TokenTransport) -> None:
+        self._transport = transport
 
     def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Unfinished]:
         """List what is in *state*, the earliest lease first; only leases that ended before *before*."""
@@ -49,7 +51,7 @@ class StatusIndex:
         def first(partition: str) -> Page:
             return self.page(partition, deadline, before)
 
-        pages = self._wire.each(partitions(state), first)
+        pages = self._transport.each(partitions(state), first)
         entries = [
             self._all_of(partition, page, deadline, before)
             for partition, page in zip(partitions(state), pages, strict=True)
@@ -61,10 +63,12 @@ class StatusIndex:
         """Count what is in *state* by partition, empty ones left out."""
 
         def of(partition: str) -> int:
-            request = _query(self._wire.table, partition, before) | {"Select": "COUNT"}
-            return sum(page["Count"] for page in self._pages(request, deadline))
+            request = _query(self._transport.table, partition, before) | {"Select": "COUNT"}
+            return sum(page["Count"] for page in pages(ask, "query", request))
 
-        counts = zip(partitions(state), self._wire.each(partitions(state), of), strict=True)
+        ask = partial(self._transport.asked, deadline=deadline, token=None)
+
+        counts = zip(partitions(state), self._transport.each(partitions(state), of), strict=True)
         return {partition: count for partition, count in counts if count}
 
     def page(
@@ -76,10 +80,10 @@ class StatusIndex:
         limit: int | None = None,
     ) -> Page:
         """Return the entries of *partition* after *cursor*, at most *limit* or 1 MB of them."""
-        request = _query(self._wire.table, partition, before)
+        request = _query(self._transport.table, partition, before)
         request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
         request |= {} if limit is None else {"Limit": limit}
-        answer = self._wire.asked("query", request, deadline, None)
+        answer = self._transport.asked("query", request, deadline, None)
         return Page(tuple(map(unfinished_of, answer["Items"])), answer.get("LastEvaluatedKey"))
 
     def _all_of(
@@ -89,14 +93,6 @@ class StatusIndex:
         while page.cursor is not None:
             page = self.page(partition, deadline, before, page.cursor)
             yield from page.entries
-
-    def _pages(self, request: dict[str, Any], deadline: Deadline) -> Iterator[Any]:
-        while True:
-            page = self._wire.asked("query", request, deadline, None)
-            yield page
-            if "LastEvaluatedKey" not in page:
-                return
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _query(table: str, partition: str, before: datetime | None) -> dict[str, Any]:

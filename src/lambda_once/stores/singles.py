@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -9,8 +10,8 @@ from botocore.exceptions import ClientError
 from lambda_once.core.record import Record
 from lambda_once.core.results import Chunks, Parts
 from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
-from lambda_once.dynamodb.client import back_off
 from lambda_once.dynamodb.errors import CONDITION, CONFLICT, Caught, code_of
+from lambda_once.dynamodb.paging import Unprocessed, batch_write
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
@@ -18,23 +19,20 @@ from lambda_once.stores.rows import part_of, record_of, text
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
-    from lambda_once.dynamodb.client import Wire
-
-BATCH_WRITE = 25
-"""Items of one BatchWriteItem (API reference)."""
+    from lambda_once.stores.transport import TokenTransport
 
 
 class Singles:
     """Acquires, finishes and reads single tokens."""
 
-    def __init__(self, wire: Wire, shards: int) -> None:
-        self._wire = wire
+    def __init__(self, transport: TokenTransport, shards: int) -> None:
+        self._transport = transport
         self._shards = shards
 
     def acquire(self, wish: Acquire, deadline: Deadline) -> Acquired:
-        request = requests.acquire(self._wire.table, wish, self._shards)
+        request = requests.acquire(self._transport.table, wish, self._shards)
         try:
-            row = self._wire.call("update_item", request, deadline).get("Attributes")
+            row = self._transport.call("update_item", request, deadline).get("Attributes")
         except Caught as error:
             return self._not_acquired(error, wish, deadline)
         if row is None:
@@ -43,12 +41,12 @@ class Singles:
 
     def finish(self, write: Finish, deadline: Deadline) -> Finished:
         """Write *write*; the parts of a large result are there by now (`put_parts`)."""
-        request = requests.finish(self._wire.table, write, self._shards)
+        request = requests.finish(self._transport.table, write, self._shards)
         try:
-            self._wire.call("update_item", request, deadline)
+            self._transport.call("update_item", request, deadline)
         except Caught as error:
             if code_of(error) != CONDITION:
-                return self._wire.failed(error, "UpdateItem", write.token)
+                return self._transport.failed(error, "UpdateItem", write.token)
             record = self._standing(error, write.token, deadline)
             if isinstance(record, Unanswered | Rejected):
                 return record
@@ -56,8 +54,9 @@ class Singles:
         return Written()
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
-        request = {"TableName": self._wire.table, "Key": {"lockToken": text(token)}, "ConsistentRead": True}
-        item = self._wire.asked("get_item", request, deadline, token).get("Item")
+        key = {"lockToken": text(token)}
+        request = {"TableName": self._transport.table, "Key": key, "ConsistentRead": True}
+        item = self._transport.asked("get_item", request, deadline, token).get("Item")
         return None if item is None else record_of(item)
 
     def put_parts(self, write: Finish, deadline: Deadline) -> Unanswered | Rejected | None:
@@ -66,23 +65,18 @@ class Singles:
             return None
         parts = requests.part_items(write, write.change.result.parts)
         wanted: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
-        puts = wanted[write.parts_written :]
+        left = wanted[write.parts_written :]
         try:
-            while puts:
-                request = {"RequestItems": {self._wire.table: puts[:BATCH_WRITE]}}
-                answer = self._wire.call("batch_write_item", request, deadline)
-                left = answer.get("UnprocessedItems", {}).get(self._wire.table, [])
-                puts = left + puts[BATCH_WRITE:]
-                if puts and (deadline.passed() or (left and deadline.one_try)):
-                    reason = "the parts of its result were not all taken in time"
-                    return Unanswered(reason, _written_of(wanted, puts))
-                if left:
-                    back_off(deadline)
+            batch_write(
+                partial(self._transport.call, deadline=deadline), self._transport.table, left, deadline
+            )
+        except Unprocessed:
+            return Unanswered("the parts of its result were not all taken in time", _written_of(wanted, left))
         except Caught as error:
-            failed = self._wire.failed(error, "BatchWriteItem", write.token)
-            if isinstance(failed, Unanswered):
-                return failed._replace(parts=_written_of(wanted, puts))
-            return failed
+            failed = self._transport.failed(error, "BatchWriteItem", write.token)
+            if isinstance(failed, Rejected):
+                return failed
+            return failed._replace(parts=_written_of(wanted, left))
         return None
 
     def parts(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
@@ -90,14 +84,14 @@ class Singles:
         if not isinstance(record.stored, Parts):
             return ()
         keys = requests.part_keys(record, record.stored.count)
-        rows = self._wire.items(keys, deadline, record.token)
+        rows = self._transport.items(keys, deadline, record.token)
         if len(rows) < len(keys):
             return None
         return tuple(part_of(rows[key["lockToken"]["S"]]) for key in keys)
 
     def _not_acquired(self, error: Exception, wish: Acquire, deadline: Deadline) -> Acquired:
         if code_of(error) not in (CONDITION, CONFLICT):
-            return self._wire.failed(error, "UpdateItem", wish.token)
+            return self._transport.failed(error, "UpdateItem", wish.token)
         record = self._standing(error, wish.token, deadline)
         if isinstance(record, Unanswered | Rejected):
             return record

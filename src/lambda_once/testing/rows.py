@@ -53,17 +53,16 @@ def rows_of(store: Store) -> list[Record] | None:
 
 
 def _scanned(store: Any) -> list[Record]:
+    from functools import partial
+
+    from lambda_once.dynamodb.paging import pages
     from lambda_once.stores.rows import record_of
 
-    found: list[Record] = []
-    request = {"TableName": store.table, "ConsistentRead": True}
-    while True:
-        page = store._wire.call("scan", request, deadline())  # noqa: SLF001  (ours)
-        # Beside tokens there are parts of results, and what a test's own transactions wrote to this table.
-        found += [record_of(item) for item in page["Items"] if "attempt" in item and "created" in item]
-        if "LastEvaluatedKey" not in page:
-            return found
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+    send = partial(store._transport.call, deadline=deadline())  # noqa: SLF001  (ours)
+    scanned = pages(send, "scan", {"TableName": store.table, "ConsistentRead": True})
+    # Beside tokens there are parts of results, and what a test's own transactions wrote to this table.
+    rows = (row for page in scanned for row in page["Items"] if "attempt" in row and "created" in row)
+    return [record_of(row) for row in rows]
 
 
 def deadline() -> Deadline:

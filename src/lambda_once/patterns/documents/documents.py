@@ -42,7 +42,7 @@ from lambda_once.patterns.documents.parts import (
 )
 from lambda_once.patterns.documents.requests import Place
 from lambda_once.patterns.documents.table import DocumentTable
-from lambda_once.patterns.wire import Wire
+from lambda_once.patterns.transport import PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,10 +102,10 @@ class Documents:
         clock: Clock | None = None,
     ) -> None:
         _check_options(key, sort, part_bytes, ahead, keep_deleted)
-        wire = Wire(client, clock)
-        self._clock = wire.clock
+        transport = PatternTransport(client, clock)
+        self._clock = transport.clock
         self.place = Place(table, key, sort)
-        self._table = DocumentTable(self.place, wire)
+        self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead
         self._keep_deleted = keep_deleted

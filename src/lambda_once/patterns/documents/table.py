@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.errors import StoreUnavailable
+from lambda_once.dynamodb.paging import batch_write, pages
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.patterns.documents import requests
 from lambda_once.patterns.documents.parts import HEAD, LOWEST
-from lambda_once.patterns.wire import TRIES, ConditionRefused, back_off
+from lambda_once.patterns.transport import ConditionRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,25 +16,25 @@ if TYPE_CHECKING:
     from lambda_once.patterns.documents.content import Draft
     from lambda_once.patterns.documents.parts import Head, Part, Version
     from lambda_once.patterns.documents.requests import Place
-    from lambda_once.patterns.wire import Wire
+    from lambda_once.patterns.transport import PatternTransport
 
 
 class DocumentTable:
     """One table. Every verb raises `StoreUnavailable` without an answer, and `Misconfigured`."""
 
-    def __init__(self, place: Place, wire: Wire) -> None:
+    def __init__(self, place: Place, transport: PatternTransport) -> None:
         self._place = place
-        self._wire = wire
+        self._transport = transport
 
     def head(self, entity_id: str) -> Head | None:
         """Return the head that stands, read consistently."""
-        item = self._wire.send("get_item", requests.get_head(self._place, entity_id)).get("Item")
+        item = self._transport.send("get_item", requests.get_head(self._place, entity_id)).get("Item")
         return None if item is None else requests.head_of(item)
 
     def put_head(self, entity_id: str, head: Head, seen: Head | None) -> Head | None:
         """Put *head* where *seen* is, and return what stands afterwards: *head*, or what was in its way."""
         try:
-            self._wire.send("put_item", requests.put_head(self._place, entity_id, head, seen))
+            self._transport.send("put_item", requests.put_head(self._place, entity_id, head, seen))
         except ConditionRefused as refused:
             return None if refused.item is None else requests.head_of(refused.item)
         return head
@@ -71,26 +72,10 @@ class DocumentTable:
         return (part for part in found if part is not None)
 
     def _pages(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        start: Mapping[str, Any] = {}
-        while True:
-            page = self._wire.send("query", {**request, **start})
+        for page in pages(self._transport.send, "query", request):
             yield from page["Items"]
-            if "LastEvaluatedKey" not in page:
-                return
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
     def _write(self, batch: dict[str, Any]) -> None:
         """Send *batch*, and again what the table had no room for, as long as each answer has done a part."""
-        fruitless = 0
-        while batch["RequestItems"]:
-            left = self._wire.send("batch_write_item", batch).get("UnprocessedItems", {})
-            if not left:
-                return
-            fruitless = fruitless + 1 if left == batch["RequestItems"] else 0
-            if fruitless == TRIES:
-                raise StoreUnavailable(
-                    f"table {self._place.table!r} took nothing in {TRIES} tries: its throughput is used up, "
-                    f"try it again"
-                )
-            batch = {"RequestItems": left}
-            back_off(self._wire.clock, fruitless + 1)
+        transport, table = self._transport, self._place.table
+        batch_write(transport.send, table, batch["RequestItems"][table], transport.deadline, TRIES)

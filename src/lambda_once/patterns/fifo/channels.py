@@ -10,7 +10,6 @@ from typing import Any, Final
 from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.fifo.messages import Message
-from lambda_once.patterns.wire import code_of, is_transient
 
 KIBIBYTE: Final = 1024
 TOPIC_LARGEST: Final = 256 * KIBIBYTE
@@ -78,12 +77,12 @@ class Channel:
 
         One request; where it is refused for what one message may be, one more for each by itself.
         """
-        from botocore.exceptions import BotoCoreError, ClientError
+        from lambda_once.dynamodb.errors import Caught, code_of, is_transient
 
         publish = getattr(client, self.operation)
         try:
             said = publish(**self.request(batch))
-        except (BotoCoreError, ClientError) as error:
+        except Caught as error:
             if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
                 return [answer for message in batch for answer in self.send(client, [message])]
             return [Trouble(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.values import value
+from lambda_once.dynamodb.client import low_level
+from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo.channels import Trouble, channel_of
 from lambda_once.patterns.fifo.messages import Backlog
 from lambda_once.patterns.fifo.rules import Rules
-from lambda_once.patterns.wire import TRIES, back_off, low_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -166,7 +167,7 @@ class Publisher:
                 results |= settled(backlog, ready, position, tries + 1, answer)
             troubled = 0 if all(position in results for position, _ in taken) else troubled + 1
             if troubled:
-                back_off(self._clock, troubled)
+                self._clock.sleep(jitter(troubled))
         return tuple(results[position] for position in range(len(ready)))
 
     def _connected(self) -> Any:

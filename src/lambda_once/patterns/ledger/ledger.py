@@ -15,6 +15,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.dynamodb.retry import back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import Item, Values, plain_item
 from lambda_once.patterns.ledger import requests, wishes
@@ -32,7 +33,7 @@ from lambda_once.patterns.ledger.reads import read, read_all, summed
 from lambda_once.patterns.ledger.requests import Refusal, Write
 from lambda_once.patterns.ledger.standing import ids_at, layout_of, newest, own_values, version_of
 from lambda_once.patterns.ledger.wishes import Key
-from lambda_once.patterns.wire import ConditionRefused, Wire, back_off
+from lambda_once.patterns.transport import ConditionRefused, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,7 +115,7 @@ class Ledger:
         other = shards_before if shards_next is None else shards_next
         self._other_shards = self._shards if other is None else wishes.shard_count(other)
         self._most_shards = max(self._shards, self._other_shards)
-        self._wire = Wire(client, clock)
+        self._transport = PatternTransport(client, clock)
 
     def add(
         self,
@@ -157,9 +158,9 @@ class Ledger:
         """
         keys = wishes.all_homes(self._names, key, self._most_shards)
         if self._most_shards == 1:
-            item = read(self._wire, self._table, keys[0])
+            item = read(self._transport, self._table, keys[0])
             return None if item is None else own_values(item, self._names)
-        items = read_all(self._wire, self._table, keys)
+        items = read_all(self._transport, self._table, keys)
         return summed(own_values(item, self._names) for item in items) if items else None
 
     def update(
@@ -202,9 +203,9 @@ class Ledger:
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
         where = wishes.key_item(self._names, key, None)
         for race in range(1, RACES + 1):
-            item = read(self._wire, self._table, where) or {}
+            item = read(self._transport, self._table, where) or {}
             values = own_values(item, where)
-            if digest in ids_at(item, self._layout, self._wire.clock.now()):
+            if digest in ids_at(item, self._layout, self._transport.clock.now()):
                 return Changed(Entry.DUPLICATE, values)
             sets = wishes.checked_values("change", change(dict(values)), self._names)
             try:
@@ -212,7 +213,7 @@ class Ledger:
             except Conflict:
                 if race == RACES:
                     raise
-                back_off(self._wire.clock, race)
+                back_off(self._transport.deadline, race)
                 continue
             if entry is Entry.APPLIED or id is None:
                 return Changed(Entry.APPLIED, {**values, **sets})
@@ -229,10 +230,10 @@ class Ledger:
         for where in wishes.all_homes(self._names, key, self._most_shards):
             write = self._write(where, b"")
             for _ in range(FORMS):
-                item = read(self._wire, self._table, where)
+                item = read(self._transport, self._table, where)
                 if item is None or layout_of(item, self._layout) in (None, self._layout):
                     break
-                number = newest(item, self._layout, self._wire.clock.now())
+                number = newest(item, self._layout, self._transport.clock.now())
                 with suppress(ConditionRefused):  # written to meanwhile: again
                     self._update(requests.laying_out(write, number, item))
             else:
@@ -246,7 +247,7 @@ class Ledger:
 
     def _sent(self, write: Write) -> tuple[Entry, Item]:
         """Send *write* in the form that the item takes; for a duplicate, return the item as it stands."""
-        now = self._wire.clock.now()
+        now = self._transport.clock.now()
         request = requests.adding(write, write.layout.number(now))
         for _ in range(FORMS):
             try:
@@ -265,7 +266,7 @@ class Ledger:
 
     def _update(self, request: Mapping[str, Any]) -> None:
         try:
-            self._wire.send("update_item", request)
+            self._transport.send("update_item", request)
         except Misconfigured as error:
             if _TOO_LARGE not in str(error.__cause__):
                 raise
@@ -298,7 +299,7 @@ class Ledger:
 
     def _is_remembered(self, digest: bytes, homes: list[Item]) -> bool:
         """Tell whether one of the items *homes* remembers the id of *digest*, by consistent reads."""
-        now, items = self._wire.clock.now(), read_all(self._wire, self._table, homes)
+        now, items = self._transport.clock.now(), read_all(self._transport, self._table, homes)
         return any(digest in ids_at(item, self._layout, now) for item in items)
 
     def _refuse_shards(self, what: str) -> None:

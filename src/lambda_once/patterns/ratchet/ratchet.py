@@ -32,7 +32,7 @@ from lambda_once.patterns.ratchet.stamps import (
     is_older,
     stamp_of,
 )
-from lambda_once.patterns.wire import ConditionRefused, Wire
+from lambda_once.patterns.transport import ConditionRefused, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,8 +107,8 @@ class Ratchet:
         self._shape = Shape(table, (key,) if isinstance(key, str) else tuple(key), stamp)
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
-        self._wire = Wire(client, clock)
-        self._stamps = Growing(self._wire.clock)
+        self._transport = PatternTransport(client, clock)
+        self._stamps = Growing(self._transport.clock)
 
     # -- writing
 
@@ -139,7 +139,7 @@ class Ratchet:
         expected: Expected = ANYTHING,
     ) -> Outcome:
         """Leave a tombstone at *key* unless something newer stands. Else as `put`."""
-        ttl = epoch_seconds(self._wire.clock.now() + self._tombstone_ttl)
+        ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
         attempt = self._attempt(ts)
         write = requests.tombstone(self._shape, key, attempt.stamp, ttl)
         return self._write(write, key, attempt, expected)
@@ -171,11 +171,11 @@ class Ratchet:
         expected: Expected,
     ) -> Outcome:
         told = f"{self._shape.key_of(key)}"
-        check_ahead(write.stamp, self._wire.clock.now(), self._ahead, where=f"the write of {told}")
+        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {told}")
         request = write.request(expected, attempt.id)
         asked = attempt.note(told, write.rank, expected)
         try:
-            self._wire.send("put_item", request)
+            self._transport.send("put_item", request)
         except ConditionRefused as refused:
             asked.refused(unanswered=refused.unanswered)
             return self._refused(write, refused.item or {}, expected, asked)
@@ -198,7 +198,7 @@ class Ratchet:
                 " type a table, and text of one length. Nothing was written"
             )
         stored: Stamp = plain_item({"stamp": found})["stamp"]
-        check_ahead(stored, self._wire.clock.now(), self._ahead, where=f"what stands at {asked.key}")
+        check_ahead(stored, self._transport.clock.now(), self._ahead, where=f"what stands at {asked.key}")
         if isinstance(expected, Anything) or _is(expected, standing, self._shape):
             return Stale(write.stamp, stored)
         return asked.lost(LostRace(write.stamp, stored))
@@ -207,7 +207,7 @@ class Ratchet:
 
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None for none and for a deleted one."""
-        answer = self._wire.send("get_item", requests.get(self._shape, key, consistent=consistent))
+        answer = self._transport.send("get_item", requests.get(self._shape, key, consistent=consistent))
         return requests.live(answer.get("Item"))
 
     def batch_get(
@@ -215,7 +215,7 @@ class Ratchet:
     ) -> list[Values | None]:
         """Return what `get` would for each of *keys*, of which there may be any number, in their order."""
         wanted = [self._shape.just_key(key) for key in keys]
-        found = found_at(self._wire, self._shape, wanted, consistent=consistent)
+        found = found_at(self._transport, self._shape, wanted, consistent=consistent)
         return [found.get(tuple(key.values())) for key in wanted]
 
     def query(
@@ -243,7 +243,7 @@ class Ratchet:
         request = requests.query(
             self._shape, partition, begins_with=begins_with, descending=descending, consistent=consistent
         )
-        return page_of(self._wire, self._shape, request, start, limit)
+        return page_of(self._transport, self._shape, request, start, limit)
 
 
 class Attempt:

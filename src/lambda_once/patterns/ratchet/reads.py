@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.errors import StoreUnavailable
+from lambda_once.dynamodb.paging import batch_get
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.wire import TRIES, back_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.requests import Shape
-    from lambda_once.patterns.wire import Wire
+    from lambda_once.patterns.transport import PatternTransport
 
 
 class Page(NamedTuple):
@@ -26,7 +26,7 @@ class Page(NamedTuple):
 
 
 def found_at(
-    wire: Wire, shape: Shape, keys: Iterable[Values], *, consistent: bool
+    transport: PatternTransport, shape: Shape, keys: Iterable[Values], *, consistent: bool
 ) -> dict[tuple[object, ...], Values | None]:
     """
     Return the items at *keys* by their keys' values; None for a tombstone, no entry for none.
@@ -34,25 +34,15 @@ def found_at(
     100 keys a request, and what was not read of them again. Raises `StoreUnavailable` when six requests in a
     row read nothing.
     """
-    waiting = list({tuple(key.values()): typed_item(key) for key in keys}.values())
-    found: dict[tuple[object, ...], Values | None] = {}
-    fruitless = 0
-    while waiting:
-        asked, rest = waiting[: requests.MOST_KEYS], waiting[requests.MOST_KEYS :]
-        answer = wire.send("batch_get_item", requests.batch_get(shape, asked, consistent=consistent))
-        for item in answer["Responses"].get(shape.table, []):
-            found[tuple(shape.key_of(plain_item(item)).values())] = requests.live(item)
-        left: list[Item] = answer.get("UnprocessedKeys", {}).get(shape.table, {}).get("Keys", [])
-        fruitless = fruitless + 1 if len(left) == len(asked) else 0
-        if fruitless == TRIES:
-            raise StoreUnavailable(f"{TRIES} calls of batch_get_item read nothing: try it again")
-        if fruitless:
-            back_off(wire.clock, fruitless)
-        waiting = left + rest
-    return found
+    wanted = {tuple(key.values()): typed_item(key) for key in keys}.values()
+    send, deadline = transport.send, transport.deadline
+    items = batch_get(send, shape.table, wanted, deadline, TRIES, ConsistentRead=consistent)
+    return {tuple(shape.key_of(plain_item(item)).values()): requests.live(item) for item in items}
 
 
-def page_of(wire: Wire, shape: Shape, request: Mapping[str, Any], start: Values | None, limit: int) -> Page:
+def page_of(
+    transport: PatternTransport, shape: Shape, request: Mapping[str, Any], start: Values | None, limit: int
+) -> Page:
     """
     Return *limit* items of the query *request* from behind the key *start*, fewer only at its end.
 
@@ -62,7 +52,7 @@ def page_of(wire: Wire, shape: Shape, request: Mapping[str, Any], start: Values 
     begin = None if start is None else typed_item(start)
     while len(items) < limit:
         behind = {} if begin is None else {"ExclusiveStartKey": begin}
-        answer = wire.send("query", {**request, **behind, "Limit": limit})
+        answer = transport.send("query", {**request, **behind, "Limit": limit})
         items += answer["Items"]
         begin = answer.get("LastEvaluatedKey")
         if begin is None:

@@ -19,7 +19,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed, typed_item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.stamps import Stamp
@@ -31,8 +31,6 @@ RANK: Final = "_rank"
 RANK_DIGITS: Final = 16
 WRITE: Final = "_write"
 """The random id of the attempt that wrote the item, where it expected what stood there."""
-MOST_KEYS: Final = 100
-"""API reference, BatchGetItem: at most 100 items a call."""
 
 
 class Anything(Enum):
@@ -192,11 +190,6 @@ def get(shape: Shape, key: Mapping[str, object], *, consistent: bool) -> dict[st
         "Key": typed_item(shape.just_key(key)),
         "ConsistentRead": consistent,
     }
-
-
-def batch_get(shape: Shape, keys: Iterable[Item], *, consistent: bool) -> dict[str, Any]:
-    """Return the arguments of BatchGetItem, for at most 100 *keys*."""
-    return {"RequestItems": {shape.table: {"Keys": list(keys), "ConsistentRead": consistent}}}
 
 
 def query(

@@ -18,8 +18,8 @@ from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.transport import ConditionRefused, PatternTransport
 from lambda_once.patterns.unique.composite import KeySpec, key_of, key_parts
-from lambda_once.patterns.wire import ConditionRefused, Wire
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
@@ -89,7 +89,7 @@ class Unique:
         self._identity = (identity,) if isinstance(identity, str) else tuple(identity)
         self._ignore = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         self._mark = mark
-        self._wire = Wire(client, clock)
+        self._transport = PatternTransport(client, clock)
         names = {part.name for part in self._key}
         if mark is not None and (mark == "" or mark in names.union(self._identity)):
             raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")
@@ -108,7 +108,7 @@ class Unique:
         mark = {} if self._mark is None else {self._mark: {"id": put_id, "content": content}}
         row = typed_item({**item, **key, **mark})
         try:
-            self._wire.send("put_item", put_request(self._table, row, self._key[0].name))
+            self._transport.send("put_item", put_request(self._table, row, self._key[0].name))
         except ConditionRefused as refused:
             return self._judged(refused.item, put_id, content)
         return Stored(self._known(plain_item(row)))

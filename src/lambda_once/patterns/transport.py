@@ -1,0 +1,72 @@
+"""
+Sends the requests of a pattern to DynamoDB, again where that can help.
+
+A request may have been done although its answer was lost, so whatever is sent here must be safe to send
+twice. That is what each pattern is for.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.dynamodb.client import Transport, low_level
+from lambda_once.dynamodb.retry import TRIES
+from lambda_once.errors import Misconfigured, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class ConditionRefused(Exception):
+    """
+    The condition did not hold; *item* is what stands there, where it was asked for.
+
+    *unanswered*: an earlier try of the same request got no answer, and may have been done.
+    """
+
+    def __init__(self, item: Mapping[str, Mapping[str, Any]] | None, *, unanswered: bool = False) -> None:
+        super().__init__("the condition did not hold")
+        self.item = item
+        self.unanswered = unanswered
+
+
+class PatternTransport(Transport):
+    """Sends requests for one pattern. Safe from several threads; connects at first use."""
+
+    def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
+        super().__init__(low_level(client))
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.deadline = Deadline(self.clock, _NEVER)
+
+    def send(self, operation: str, request: Mapping[str, Any]) -> Any:
+        """
+        Send *request*, up to six times with full jitter between.
+
+        Raises `ConditionRefused`; `StoreUnavailable` without an answer, when it may have been done or not;
+        `Misconfigured` for what DynamoDB will never take.
+        """
+        from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient
+
+        earlier: list[Exception] = []
+        try:
+            return self.call(operation, request, self.deadline, earlier.append)
+        except Caught as error:
+            if code_of(error) == CONDITION:
+                unanswered = not all(map(is_refusal, earlier))
+                raise ConditionRefused(error.response.get("Item"), unanswered=unanswered) from None
+            if not is_transient(error):
+                raise Misconfigured(_refused(error, operation, request)) from error
+            message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
+            raise StoreUnavailable(message) from error
+
+
+def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> str:
+    from lambda_once.dynamodb.errors import NOT_DYNAMODB, is_foreign
+
+    table = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
+    said = NOT_DYNAMODB if is_foreign(error) else f"was refused: {error}"
+    return f"{operation} on table {table!r} {said}"

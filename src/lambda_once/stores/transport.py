@@ -1,0 +1,116 @@
+"""The token table and a client for it: what an error of DynamoDB's means for a token."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
+
+from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreign, is_transient
+from lambda_once.dynamodb.paging import Unprocessed, batch_get
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.stores.contract import Rejected, Unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+
+_NOT_ALLOWED = frozenset(
+    {
+        "AccessDeniedException",
+        "ExpiredTokenException",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "UnrecognizedClientException",
+    }
+)
+_WRONG_CLOCK = ("Signature expired", "Signature not yet current")
+"""How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
+_KEY = "its partition key must be lockToken (S), with no sort key"
+_INDEX = "its index byStatus must have the keys status (S) and expectedCompletion (S)"
+
+
+class TokenTransport(Transport):
+    """Sends requests to one token table."""
+
+    def __init__(
+        self, table: str, client: Any = None, heard: Callable[[Any, datetime], object] | None = None
+    ) -> None:
+        super().__init__(client, heard)
+        self.table = table
+
+    def asked(
+        self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
+    ) -> Any:
+        """Return a read's answer. Raises `StoreUnavailable` without one, `Misconfigured` for a refusal."""
+        try:
+            return self.call(operation, arguments, deadline)
+        except Caught as error:
+            failed = self.failed(error, operation, token)
+            if isinstance(failed, Rejected):
+                raise failed.error from error
+            raise unavailable(token, failed.reason) from error
+
+    def items(
+        self, keys: Sequence[Any], deadline: Deadline, token: str | None, only: str | None = None
+    ) -> dict[str, Any]:
+        """
+        Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
+
+        *only* names the attributes that are wanted of each, the key among them; None: all.
+        """
+        options: dict[str, Any] = {} if only is None else {"ProjectionExpression": only}
+        ask = partial(self.asked, deadline=deadline, token=token)
+        try:
+            rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **options)
+        except Unprocessed:
+            raise unavailable(token, "the rows did not all arrive in time") from None
+        return {row["lockToken"]["S"]: row for row in rows}
+
+    def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Rejected:
+        """Return what *error* means for one token."""
+        if is_transient(error):
+            return Unanswered(code_of(error))
+        return Rejected(misconfigured(error, self.table, operation, token))
+
+
+def unavailable(token: str | None, reason: str) -> StoreUnavailable:
+    message = f"the token table did not answer in time ({reason}); nothing was run, deliver it again later"
+    return StoreUnavailable(message, token=token)
+
+
+def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
+    """Say what is wrong with the table, the permissions or the clock, and what to do."""
+    code, said = code_of(error), _said(error)
+    operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
+    if code == "ResourceNotFoundException" and "index" not in said:  # moto says it of an index, too
+        advice = f"there is no table {table!r} in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+    elif said.startswith(_WRONG_CLOCK):
+        advice = f"the clock of this machine is wrong, so {operation} was refused ({said}): set the clock"
+    elif code in _NOT_ALLOWED:
+        advice = (
+            f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
+        )
+    elif isinstance(error, NoCredentialsError | PartialCredentialsError):
+        advice = "there are no AWS credentials: configure them, or pass store=MemoryStore() for a first try"
+    elif isinstance(error, NoRegionError):
+        advice = "no AWS region is set: set AWS_DEFAULT_REGION (Lambda does), or pass client="
+    elif is_foreign(error):
+        advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
+    elif code in ("ResourceNotFoundException", "ValidationException"):
+        shape = _INDEX if operation == "Query" or "Index" in said else _KEY
+        advice = f"table {table!r} does not take {operation} ({said}): {shape}"
+    else:
+        advice = f"{operation} on table {table!r} failed for good: {code}: {said}"
+    return Misconfigured(advice, token=token)
+
+
+def _said(error: Exception) -> str:
+    """Return DynamoDB's own words; of an error of botocore's, all of it."""
+    said = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
+    return str(error) if said is None else str(said)
