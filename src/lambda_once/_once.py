@@ -99,7 +99,7 @@ class Once:
             tracer=tracer,
         )
         reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
-        self._host = Host(table, client, store, reporter)
+        self._host = Host(table, client, store, service, reporter)
 
     @overload
     def sqs(

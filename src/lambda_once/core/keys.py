@@ -16,6 +16,10 @@ from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 Selector = str | Callable[..., object] | None
 """Where a key or a scope stands: a JMESPath expression, a callable, or (None) nowhere in particular."""
 
+SERVICE_VARIABLE: Final = "POWERTOOLS_SERVICE_NAME"
+NO_SERVICE: Final = "service_undefined"
+"""The service where nobody names one, as in Powertools."""
+
 PART_LIMIT = 255
 """Bytes of a token's part that stand readable: four parts and three slashes stay under 1,024 bytes."""
 
@@ -23,6 +27,11 @@ _UNSEEN: Final = object()
 """What a callable made its key of: nobody but itself has seen it."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def service_of(given: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the service of tokens, logs and metrics: *given*, or Powertools'; None where none is named."""
+    return given or environment.get(SERVICE_VARIABLE) or None
 
 
 # -- selecting

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE, service_of
 from lambda_once.core.values import value
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
@@ -43,10 +44,13 @@ class Host:
     stage: ClassVar[Stage | None] = None
     """Set by `lambda_once.testing` alone. An engine is of one stage: what it remembers ends with it."""
 
-    def __init__(self, table: str | None, client: Any, store: Store | None, reporter: Reporter) -> None:
+    def __init__(
+        self, table: str | None, client: Any, store: Store | None, service: str | None, reporter: Reporter
+    ) -> None:
         self.reporter = reporter
         self._clock: Clock | None = None
         self._table = table
+        self._service = service
         self._client = client
         self._store = store
         self._engines: dict[bool, Engine] = {}
@@ -57,7 +61,8 @@ class Host:
 
     @property
     def service(self) -> str:
-        return self.reporter.service
+        """The first part of every token."""
+        return service_of(self._service, os.environ) or NO_SERVICE
 
     @property
     def clock(self) -> Clock:
@@ -156,10 +161,10 @@ class Host:
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._stage is None else self._stage.engine
         if not disabled:
-            if not self.reporter.named:
+            if service_of(self._service, os.environ) is None:
                 self.warn_once(
                     Happening.NO_SERVICE,
-                    "tokens begin with service_undefined: set POWERTOOLS_SERVICE_NAME, or pass service=",
+                    f"tokens begin with {NO_SERVICE}: set {SERVICE_VARIABLE}, or pass service=",
                 )
             return make(self._real_store(), self.clock, self.reporter)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"

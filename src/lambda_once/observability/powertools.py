@@ -9,6 +9,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lambda_once.core.keys import NO_SERVICE, service_of
 from lambda_once.observability import hooks as listeners
 from lambda_once.observability import logs, metrics, traces
 from lambda_once.observability.details import MANNERS, SAMPLED, Details, Happening, Tally
@@ -56,12 +57,7 @@ class Reporter:
 
     @property
     def service(self) -> str:
-        return self._service or os.environ.get("POWERTOOLS_SERVICE_NAME") or "service_undefined"
-
-    @property
-    def named(self) -> bool:
-        """Whether somebody has named the service."""
-        return bool(self._service or os.environ.get("POWERTOOLS_SERVICE_NAME"))
+        return service_of(self._service, os.environ) or NO_SERVICE
 
     def tells(self, happening: Happening) -> bool:
         """Tell whether anybody would see its details: a hook, or a reader of the log at its level."""
