@@ -239,7 +239,7 @@ class Once:
 
         if misplaced:
             raise Misconfigured(
-                "once.route makes a middleware, and takes nothing but options: "
+                "once.route returns a middleware and takes only options: "
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
         given = dict(options) if key is None else {**options, "key": key}

@@ -150,11 +150,11 @@ def lapse_rule(on_lapse: OnLapseOption, on_error: OnError) -> tuple[OnLapse, Pro
         return OnLapse.HOLD, None
     if on_lapse != "take_over":
         raise Misconfigured(
-            f'on_lapse={on_lapse!r}: give "take_over", "hold", or a probe that tells what was done'
+            f'on_lapse={on_lapse!r}: give "take_over", "hold", or a probe that checks what was done'
         )
     if can_hold(on_error) and not (callable(on_error) and not isinstance(on_error, Mapping)):
         raise Misconfigured(
-            'on_error has HOLD and on_lapse is "take_over": a crash would run again what a person '
-            'should look at; leave on_lapse out, or make it "hold" or a probe'
+            'on_error has HOLD, but on_lapse is "take_over": after a crash the work would run again without '
+            'review; omit on_lapse, or set it to "hold" or a probe'
         )
     return OnLapse.TAKE_OVER, None

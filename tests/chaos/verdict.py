@@ -89,7 +89,7 @@ def _stuck(evidence: Evidence, _effects: Effects) -> Iterator[str]:
         if not message.gone:
             yield f"stuck: {message.key} was not settled in {message.receives} deliveries"
         if message.dead and message.lane is not Lane.HOLD:
-            yield f"held: {message.key} waits for a person where nothing is ever held"
+            yield f"held: {message.key} needs review where nothing is ever held"
 
 
 def _repeated(evidence: Evidence, effects: Effects) -> Iterator[str]:
@@ -135,7 +135,7 @@ def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:
         if row is None:
             yield f"held: {key} has no row"
         elif not evidence.befallen(row.attempt):
-            yield f"held: {key} waits for a person, and nothing befell attempt {row.attempt}"
+            yield f"held: {key} needs review, and nothing befell attempt {row.attempt}"
 
 
 def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:

@@ -65,7 +65,7 @@ def test_no_credentials(command: list[str], monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_such_table(shop: Shop, command: list[str]) -> None:
     """Its name and the region are what to look at."""
     said = complaint(shop.run(*command, "--table", "other"))
-    assert "there is no table 'other' in this region" in said
+    assert "table 'other' does not exist in this region" in said
 
 
 @pytest.mark.engine
@@ -76,7 +76,7 @@ def test_no_such_table_on_an_engine(
     """The same."""
     with on_engine(monkeypatch, dynamodb_local) as shop:
         said = complaint(shop.run(*command, "--table", "other-table"))
-        assert "there is no table 'other-table' in this region" in said
+        assert "table 'other-table' does not exist in this region" in said
 
 
 def _of_another_key(client: Any) -> None:
@@ -194,9 +194,8 @@ def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:
 def test_a_row_of_another_program_is_said(shop: Shop) -> None:
     """Which one, and what to do."""
     shop.put({"lockToken": {"S": "their/own/row"}})
-    assert (
-        "the row of token their/own/row is not one that lambda-once wrote: attempt is missing"
-        in complaint(shop.run("show", "their/own/row"))
+    assert "the row of token their/own/row was not written by lambda-once: attempt is missing" in complaint(
+        shop.run("show", "their/own/row")
     )
 
 

@@ -235,10 +235,10 @@ def test_a_fingerprint_may_have_nulls() -> None:
         ({f"f{n}": n for n in range(9)}, "(its fields: f0, f1, f2, f3, f4, 4 more)"),
         ({"a\nb": 1}, "(its fields: a\\nb)"),
         ({}, "(its fields: none)"),
-        (["secret"], "(there are no fields: it is a list)"),
-        ("secret", "(there are no fields: it is text)"),
-        (None, "(there are no fields: it is null)"),
-        (5, "(there are no fields: it is no object)"),
+        (["secret"], "(it has no fields: it is a list)"),
+        ("secret", "(it has no fields: it is text)"),
+        (None, "(it has no fields: it is null)"),
+        (5, "(it has no fields: it is not an object)"),
     ],
 )
 def test_a_message_names_the_fields_of_the_payload(payload: object, told: str) -> None:

@@ -118,7 +118,7 @@ def test_take_over_by_word(on_error: OnError) -> None:
 @pytest.mark.parametrize("on_error", [HOLD, MAPPING])
 def test_hold_and_take_over_contradict_each_other(on_error: OnError) -> None:
     """A crash would run again what a person should look at."""
-    with pytest.raises(Misconfigured, match="a crash would run again"):
+    with pytest.raises(Misconfigured, match="after a crash the work would run again"):
         lapse_rule("take_over", on_error)
 
 

@@ -56,7 +56,7 @@ def test_a_key_of_the_detail(rig: Rig) -> None:
     """key= sees the whole event; the same id with another detail is no duplicate."""
     handler, seen = counting(rig, key="detail.id")
     handler(eventbridge({"id": 1, "what": "new"}), rig.context())
-    with pytest.raises(Exception, match="stands for another payload"):
+    with pytest.raises(Exception, match="was used for another payload"):
         handler(eventbridge({"id": 1, "what": "amended"}), rig.context("request-2"))
     with pytest.raises(KeyMissing):
         handler(eventbridge({"what": "new"}), rig.context("request-3"))

@@ -162,12 +162,12 @@ def test_what_would_be_refused_is_told_per_record(rig: Rig) -> None:
     good, foreign, raising, malformed = _explain(ship, event)
     assert good.token is not None
     assert foreign.problem is not None
-    assert foreign.problem.startswith("BadRecord: the payload is no Order")
+    assert foreign.problem.startswith("BadRecord: the payload is not a valid Order")
     assert raising.problem is not None
     assert raising.problem.startswith("Misconfigured: the callable")
     assert "of key= raised ZeroDivisionError" in raising.problem
     assert malformed.problem is not None
-    assert "no text for a body" in malformed.problem
+    assert "no text body" in malformed.problem
     assert {each.token for each in (foreign, raising, malformed)} == {None}
 
 
@@ -279,7 +279,7 @@ def test_a_foreign_event_is_misconfigured(rig: Rig, face: str, event: Any) -> No
     handler = getattr(rig.once, face)(_answer)
     if face == "sns":
         event = batch(sqs_record("x"))
-    with pytest.raises(Misconfigured, match=f"once.{face} was given"):
+    with pytest.raises(Misconfigured, match=f"once.{face} received"):
         _explain(handler, event)
 
 

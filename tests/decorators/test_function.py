@@ -108,7 +108,7 @@ def test_an_async_function_stays_one(rig: Rig) -> None:
 @in_memory
 def test_a_method_needs_to_say_what_self_is(rig: Rig) -> None:
     """Without key= or scope= a method is refused when it is decorated."""
-    with pytest.raises(Misconfigured, match="its object does not count for the key"):
+    with pytest.raises(Misconfigured, match="self is not part of the key"):
 
         class Tenant:
             @rig.once.function

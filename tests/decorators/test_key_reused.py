@@ -190,7 +190,7 @@ def test_a_client_is_told_which_fields(rig: Rig) -> None:
     answer = shop.ask(rest(json.dumps(FIRST | {"amount": 5990}), headers={KEY: ["k"]}))
     assert answer["statusCode"] == 422
     detail = json.loads(answer["body"])["detail"]
-    assert detail.endswith("What differs: amount.")
+    assert detail.endswith("Fields that differ: amount.")
     assert "5990" not in detail
 
 
@@ -206,7 +206,7 @@ def test_a_row_of_an_earlier_version_names_nothing(rig: Rig) -> None:
     rows.records = {row.token: replace(row, fields=None) for row in rig.rows()}
     error = _refused(rig, charge, FIRST | {"note": "other"})
     assert error.fields == ()
-    assert "stands for another payload:" in str(error)
+    assert "was used for another payload:" in str(error)
 
 
 def test_the_error_can_be_pickled() -> None:

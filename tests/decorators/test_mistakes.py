@@ -60,7 +60,7 @@ PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"hooks": ["print"]}, "which is not a function of one Details"),
     (lambda: {"hooks": [lambda: None]}, "must accept one argument, the Details"),
     (lambda: {"hooks": [asynchronous]}, "hook asynchronous is async"),
-    (lambda: {"tabel": "tokens"}, "no option tabel here (did you mean table?)"),
+    (lambda: {"tabel": "tokens"}, "unknown option tabel (did you mean table?)"),
     (lambda: {"cache": True}, "cache=True: give a whole number"),
     (lambda: {"on_error": lambda: None}, "it must accept one argument, the exception"),
 ]
@@ -129,8 +129,8 @@ OF_HANDLERS: list[tuple[Any, str]] = [
     (Shop.charge, "Shop.charge is a method, and Lambda passes no self"),
     (lambda: None, "must accept the event or record"),
     (lambda *, record: None, "must accept the event or record"),
-    (lambda event, context, table: None, "has the parameter table, which nothing is passed for"),
-    (lambda event, *, table: None, "has the parameter table, which nothing is passed for"),
+    (lambda event, context, table: None, "has a required parameter table, but gets only two arguments"),
+    (lambda event, *, table: None, "has a required parameter table, but gets only two arguments"),
     (lambda event, *, context: None, "make context its second positional parameter"),
     (lambda event, table=None, context=None: None, "make context its second positional parameter"),
 ]
@@ -158,7 +158,7 @@ def test_decorated_twice(outer: str, inner: str) -> None:
     """Two decorators of one function are refused, whichever they are."""
     handler = getattr(once, inner)(decorated)
     refused(
-        "decorated is protected already: remove one of its decorators", lambda: getattr(once, outer)(handler)
+        "decorated is already protected: remove one of its decorators", lambda: getattr(once, outer)(handler)
     )
 
 
@@ -166,7 +166,7 @@ def test_decorated_twice_with_powertools_between() -> None:
     """A wrapper between the two hides nothing."""
     logger = Logger(service="stacked")
     handler = logger.inject_lambda_context(once.event(decorated))
-    refused("is protected already", lambda: once.sqs(handler))
+    refused("is already protected", lambda: once.sqs(handler))
 
 
 @in_memory
@@ -225,7 +225,7 @@ def test_record_handler_of_powertools(rig: Rig) -> None:
         runs.append(record)
 
     processor = BatchProcessor(event_type=EventType.SQS)
-    with pytest.raises(BatchProcessingError, match="charge is a Lambda handler by its decorator"):
+    with pytest.raises(BatchProcessingError, match="charge is decorated as a Lambda handler"):
         process_partial_response(
             batch(sqs_record("x")), record_handler=charge, processor=processor, context=rig.context()
         )

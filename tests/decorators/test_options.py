@@ -37,7 +37,7 @@ EVERYWHERE: list[tuple[dict[str, Any], str]] = [
     ({"cache": 0.5}, "whole number"),
 ]
 PER_DECORATOR: list[tuple[dict[str, Any], str]] = [
-    ({"name": ""}, "not empty"),
+    ({"name": ""}, "non-empty"),
     ({"key": 5}, "JMESPath expression or a callable"),
     ({"key": "order["}, "order\\["),
     ({"key": "no_such(order)"}, "no_such"),
@@ -47,7 +47,7 @@ PER_DECORATOR: list[tuple[dict[str, Any], str]] = [
     ({"fingerprint": "a b"}, "position 2"),
     ({"ignore": "sentDate"}, "list of dotted paths"),
     ({"ignore": (5,)}, "list of dotted paths"),
-    ({"kee": timedelta(1)}, "there is no option kee"),
+    ({"kee": timedelta(1)}, "unknown option kee"),
 ]
 OF_API: list[tuple[dict[str, Any], str]] = [
     ({"methods": "POST"}, "a set or a list"),
@@ -55,7 +55,7 @@ OF_API: list[tuple[dict[str, Any], str]] = [
     ({"without_key": "ignore"}, "hash, reject, run"),
     ({"problem": "sorry"}, "callable"),
     ({"on_replay": "sorry"}, "callable"),
-    ({"concurrency": 2}, "no option concurrency"),
+    ({"concurrency": 2}, "unknown option concurrency"),
 ]
 
 
@@ -80,7 +80,7 @@ def test_keying_is_checked(options: dict[str, Any], words: str) -> None:
     once = Once(table="tokens")
     for face in FACES:
         refused(getattr(once, face), options, words)
-    refused(Once, options, "there is no option")
+    refused(Once, options, "unknown option")
 
 
 @pytest.mark.parametrize(("options", "words"), OF_API)
@@ -140,7 +140,7 @@ def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> No
 
 def test_what_tells_no_parameters_is_refused() -> None:
     """A builtin without a signature cannot have its arguments counted."""
-    with pytest.raises(Misconfigured, match="wrap it in a def"):
+    with pytest.raises(Misconfigured, match="wrap it in a function"):
         Once(table="tokens").run("k", int)
 
 

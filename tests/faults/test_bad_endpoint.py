@@ -47,7 +47,9 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[Layers]:
 @pytest.mark.parametrize("outage", ["fail", "run"])
 def test_what_is_not_dynamodb_is_misconfigured(stranger: Layers, outage: str) -> None:
     """Whatever it answers is no acquisition and no outage; its page is not quoted."""
-    runs_nothing(stranger, Misconfigured, "not DynamoDB: see AWS_ENDPOINT_URL[^<]*$", on_store_outage=outage)
+    runs_nothing(
+        stranger, Misconfigured, "not DynamoDB: check AWS_ENDPOINT_URL[^<]*$", on_store_outage=outage
+    )
 
 
 @pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
@@ -96,7 +98,7 @@ def test_what_speaks_no_http_is_an_outage(outage: str) -> None:
         client = tables.client(address)
         layers = Layers(client)
         if outage == "fail":
-            runs_nothing(layers, StoreUnavailable, "deliver it again")
+            runs_nothing(layers, StoreUnavailable, "retry later")
         else:
             assert layers.once(on_store_outage="run").run("k", len, [1]) == 1
         client.close()
@@ -106,7 +108,7 @@ def test_a_proxy_that_finds_nobody_is_an_outage() -> None:
     """A page of status 502 may be gone in a second."""
     with strangers.page(502, "text/html", b"<html>bad gateway</html>") as address:
         client = tables.client(address)
-        runs_nothing(Layers(client), StoreUnavailable, "deliver it again")
+        runs_nothing(Layers(client), StoreUnavailable, "retry later")
         client.close()
 
 

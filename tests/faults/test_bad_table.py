@@ -104,7 +104,7 @@ def test_a_table_of_another_kind() -> None:
 def test_a_table_that_cannot_answer(status: int, code: str) -> None:
     """Throttling and server errors are tried again a few times, and then are an outage: deliver again."""
     layers, answers = answering(status, code)
-    runs_nothing(layers, StoreUnavailable, "deliver it again")
+    runs_nothing(layers, StoreUnavailable, "retry later")
     assert 6 <= answers.asked <= 12
     assert issubclass(StoreUnavailable, RetryLater)
 
@@ -128,7 +128,7 @@ def unreachable() -> Layers:
 
 def test_no_network() -> None:
     """Nobody at the other end is an outage: nothing runs, unless the user said so."""
-    runs_nothing(unreachable(), StoreUnavailable, "deliver it again")
+    runs_nothing(unreachable(), StoreUnavailable, "retry later")
 
     @unreachable().once(on_store_outage="run").function
     def work(order: int) -> str:

@@ -256,7 +256,7 @@ def test_an_unserialisable_result_does_not_run_again(layers: Layers, result: obj
         return result
 
     assert handler(EVENT, layers.context()) is result
-    with pytest.raises(ResultUnavailable, match="not done again"):
+    with pytest.raises(ResultUnavailable, match="not repeated"):
         handler(EVENT, layers.context("request-2"))
     assert len(ran) == 1
 

@@ -63,7 +63,7 @@ def test_twin_that_lets_the_serialiser_fail(monkeypatch: pytest.MonkeyPatch) -> 
     """The token is left behind in progress, and the work is done again."""
 
     def fails(*_: Any) -> None:
-        raise NotSerialisable("a result of type object cannot be written")
+        raise NotSerialisable("a result of type object cannot be serialised")
 
     monkeypatch.setattr(settlement, "kept", fails)
     breaks(_unwritable)

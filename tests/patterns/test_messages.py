@@ -337,7 +337,7 @@ def test_only_fifo_targets_are_taken(target: str) -> None:
 @pytest.mark.parametrize("option", ["key", "scope", "group"])
 def test_an_expression_that_is_none_is_refused_at_once(option: str) -> None:
     """When the publisher is made, not when the first message comes."""
-    with pytest.raises(Misconfigured, match="no JMESPath expression"):
+    with pytest.raises(Misconfigured, match="not a JMESPath expression"):
         rules(**{option: "a["})
 
 

@@ -126,7 +126,7 @@ class Ledger:
             case "complete" if expired:
                 self._forgets(before)
             case "error":
-                self.story.breaks("a token that waits for a person was acquired")
+                self.story.breaks("a held token was acquired")
             case "complete":
                 self.story.breaks("a stored outcome was overwritten by an acquisition")
             case "released" if holder == _attempt(after):
@@ -241,7 +241,7 @@ class Ledger:
     def _check_ttl(self, after: Item, writer: Sandbox | None) -> None:
         found, ttl = state(after), after.get("ttl")
         if found == "error" and ttl is not None:
-            self.story.breaks("a token that waits for a person would expire")
+            self.story.breaks("a held token would expire")
         if found == "inProgress" and ttl is not None:
             if writer is not None and writer.on_lapse != "take_over":
                 self.story.breaks("a token that may have to wait for a person would expire")

@@ -452,7 +452,7 @@ def test_a_given_caller_joins_and_is_not_compared(found: object) -> None:
 
 def test_a_given_caller_must_be_writable() -> None:
     """It joins the token, so it has a canonical form."""
-    with pytest.raises(Misconfigured, match="caller= returned what cannot be written"):
+    with pytest.raises(Misconfigured, match="caller= returned a value that is not JSON-serialisable"):
         given(object())
 
 

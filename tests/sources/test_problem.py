@@ -52,7 +52,7 @@ def test_a_bad_request_says_what_is_wrong() -> None:
 def test_a_reused_key_says_which_fields() -> None:
     """The names that the error has follow the fixed text; without any it stands alone."""
     bare, told = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
-    assert told == f"{bare} What differs: a, b."
+    assert told == f"{bare} Fields that differ: a, b."
 
 
 def test_other_exceptions_say_nothing() -> None:

@@ -81,7 +81,7 @@ def test_two_mails_in_one_event_are_one_piece_of_work() -> None:
 def test_an_event_without_an_identity_needs_a_key(name: str) -> None:
     """Without one nothing runs, and the message asks for it; with one it is protected."""
     handler, seen = protected()
-    with pytest.raises(Misconfigured, match=r"no identity .* Nothing ran. Give once\.event a key="):
+    with pytest.raises(Misconfigured, match=r"no id that .* Nothing ran. Pass once\.event a key="):
         handler(ASKING[name])
     assert seen == []
     handler, seen = protected(key=lambda _event: "mine")
@@ -117,7 +117,7 @@ def test_another_decorator_names_the_service(name: str) -> None:
         handler: Any = face(_never)
         with pytest.raises(Misconfigured, match="Nothing ran") as raised:
             handler(ALL[name], lambda_context())
-        assert f"was given an event of {service.name}. " in str(raised.value)
+        assert f"received an event of {service.name}. " in str(raised.value)
         advice = "once.run" if name in REFUSED else "with key=" if name in ASKING else "Use once.event for it"
         assert advice in str(raised.value)
 

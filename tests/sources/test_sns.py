@@ -55,7 +55,7 @@ def test_a_notification_of_s3_is_opened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "what"), [(None, "no text as its Message"), ("[" * 200_000, "nested too deeply")]
+    ("message", "what"), [(None, "no text Message"), ("[" * 200_000, "nested too deeply")]
 )
 def test_a_bad_message_is_named(message: object, what: str) -> None:
     """A record that cannot be worked is named by its id."""
@@ -81,6 +81,6 @@ def test_no_records_are_no_work() -> None:
 def test_an_event_of_another_source_is_refused(event: object) -> None:
     """An event of another source is refused, and the right decorator named."""
     with pytest.raises(
-        Misconfigured, match=r"once\.sns was given .* Use once\.(sqs|api_gateway|event) for it"
+        Misconfigured, match=r"once\.sns received .* Use once\.(sqs|api_gateway|event) for it"
     ):
         records(event)

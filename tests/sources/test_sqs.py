@@ -182,8 +182,8 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
 @pytest.mark.parametrize(
     ("record", "id_", "what"),
     [
-        (None, None, "no JSON object"),
-        ("text", None, "no JSON object"),
+        (None, None, "not a JSON object"),
+        ("text", None, "not a JSON object"),
         (
             {key: value for key, value in samples.sqs_record({}).items() if key != "messageId"},
             None,
@@ -191,11 +191,11 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
         ),
         (samples.sqs_record({}, messageId=""), None, "no messageId"),
         (samples.sqs_record({}, messageId=5), None, "no messageId"),
-        (samples.sqs_record({}, id_="m-1") | {"body": None}, "m-1", "Message m-1 has no text for a body"),
+        (samples.sqs_record({}, id_="m-1") | {"body": None}, "m-1", "Message m-1 has no text body"),
         (
             samples.sqs_record({}, id_="m-1") | {"body": {"secret": 1}},
             "m-1",
-            "Message m-1 has no text for a body",
+            "Message m-1 has no text body",
         ),
         (samples.sqs_record("[" * 200_000, id_="m-1"), "m-1", "message m-1 is JSON nested too deeply"),
         (
@@ -212,7 +212,7 @@ def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) ->
     assert isinstance(bad.unit, Malformed)
     assert (bad.id, bad.unit.id) == (id_, id_)
     assert what in bad.unit.message
-    assert "correct its sender" in bad.unit.message
+    assert "Fix the producer" in bad.unit.message
     assert "secret" not in bad.unit.message
     assert isinstance(good.unit, Unit)
 
@@ -242,7 +242,7 @@ def test_an_empty_batch_has_no_records() -> None:
 )
 def test_an_event_of_another_source_is_refused(event: object, advice: str) -> None:
     """An event of another source is refused whole, and the right decorator named."""
-    with pytest.raises(Misconfigured, match=f"once.sqs was given .* Nothing ran. Use {advice} for it"):
+    with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {advice} for it"):
         records(event)
 
 

@@ -155,7 +155,7 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
     first, second = line.acquire(line.wish(0), line.wish(1))
     assert isinstance(first, Won)
     assert isinstance(second, Rejected)
-    assert "there is no table" in str(second.error)
+    assert "does not exist in this region" in str(second.error)
     line.acquire(line.wish(2))
     line.wire.fates = [failing(None, code)]
     assert line.finish(line.write(0), line.write(2)) == [Written(), Written()]

@@ -138,7 +138,7 @@ def test_a_lasting_conflict_brings_the_row_that_stands(wired: World, wire: Wire)
 def test_a_reader_without_an_answer_says_so(wired: World, wire: Wire) -> None:
     """The token is named, and that nothing was run."""
     wire.fates = [request_lost] * TRIES
-    with pytest.raises(StoreUnavailable, match="deliver it again") as raised:
+    with pytest.raises(StoreUnavailable, match="retry later") as raised:
         wired.read()
     assert raised.value.token == wired.token
 
@@ -151,7 +151,7 @@ REJECTED = {
         refused("ValidationException", message="The provided key element does not match the schema"),
         r"partition key must be lockToken \(S\)",
     ),
-    "unknown": (refused("SomethingNew"), "failed for good: SomethingNew"),
+    "unknown": (refused("SomethingNew"), "failed permanently: SomethingNew"),
 }
 
 
@@ -327,7 +327,7 @@ def test_parts_that_do_not_arrive_by_the_deadline(wired: World, wire: Wire) -> N
     wired.finish(Complete(Chunks((b"one", b"two", b"three"))))
     row = wired.row()
     wire.fates = [altered(_never_the_first)] * 10_000
-    with pytest.raises(StoreUnavailable, match="did not all arrive in time"):
+    with pytest.raises(StoreUnavailable, match="could not all be read in time"):
         wired.store.chunks(row, wired.deadline)
 
 

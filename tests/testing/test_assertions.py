@@ -170,11 +170,11 @@ def test_a_story_is_told_in_time(desk: Desk) -> None:
     row, lease = assert_held(desk.once), "lease until 2026-11-20T10:12:32.000Z"
     attempt = f"attempt {row.attempt}"
     desk.clock.advance(5)
-    with pytest.raises(Exception, match="waits for a person"):
+    with pytest.raises(Exception, match="held for manual review"):
         desk.handler({"id": "timeout", "result": None}, lambda_context("charge", "r-2"))
     assert message_of(lambda: assert_completed(desk.once)).splitlines() == [
         "it is not complete",
-        "token shop/charge/timeout is held: it waits for a person",
+        "token shop/charge/timeout is held for manual review",
         f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1 ({attempt}, fence {row.fence}), {lease}",
         f"  2026-11-20T10:12:00.000Z  held after TimeoutError, by {attempt}",
         "  2026-11-20T10:12:05.000Z  asked for by charge/r-2: refused, it is error",

@@ -145,7 +145,7 @@ def _hints(kind: type) -> Mapping[str, Any]:
 
 def _fitting(kind: type, data: Any) -> Any:
     if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
-        raise TypeError(f"the stored value is no {kind.__name__}")
+        raise TypeError(f"the stored value is not of type {kind.__name__}")
     return data
 
 

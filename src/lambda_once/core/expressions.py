@@ -41,7 +41,7 @@ def parsed(expression: str) -> Callable[[object], object]:
     root = _compiled(expression)
     for name in _functions(root):
         if name not in _Functions.FUNCTION_TABLE:
-            raise Misconfigured(f"{expression!r}: there is no JMESPath function {name}(): correct the name")
+            raise Misconfigured(f"{expression!r}: unknown JMESPath function {name}(); correct the name")
     options = jmespath.Options(custom_functions=_Functions())
     required = {id(select): projected for select, projected in _selects(root, projected=False)}
     # One interpreter a search: they keep state. The closure keeps the tree alive, and so its ids unique.
@@ -77,7 +77,7 @@ def _compiled(expression: str) -> Node:
         return jmespath.compile(expression).parsed
     except JMESPathError as error:
         where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
-        raise Misconfigured(f"{expression!r} is no JMESPath expression{where}: correct it") from None
+        raise Misconfigured(f"{expression!r} is not a JMESPath expression{where}; correct it") from None
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types

@@ -171,7 +171,7 @@ def printable(name: str) -> str:
 def names_in(payload: object) -> str:
     """Name the top-level fields of *payload*, as a message may: at most NAMED names, and no value."""
     if not isinstance(payload, Mapping):
-        return f"there are no fields: it is {_KINDS.get(type(payload), 'no object')}"
+        return f"it has no fields: it is {_KINDS.get(type(payload), 'not an object')}"
     names = [printable(str(name)) for name in islice(payload, NAMED)]
     more = len(payload) - len(names)
     told = ", ".join(names) or "none"

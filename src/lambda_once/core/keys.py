@@ -108,8 +108,8 @@ def select_from(
         raise
     except Exception as error:
         raise Misconfigured(
-            f"{name} of {what}= raised {type(error).__name__}: correct it, or let it raise KeyMissing for "
-            "what the sender must correct"
+            f"{name} of {what}= raised {type(error).__name__}: fix it, or raise KeyMissing in it where "
+            "the sender must fix the payload"
         ) from error
     if not is_whole(found):
         raise _missing(f"the {what}, or a part of it,", name)
@@ -150,7 +150,7 @@ def _missing(what: str, selector: str, payload: object = _UNSEEN) -> KeyMissing:
     seen = "" if payload is _UNSEEN else f" ({names_in(payload)})"
     return KeyMissing(
         f"{what} is missing: {selector} selects nothing{seen}; "
-        f"send it with every delivery, or select what is always there"
+        f"send it with every delivery, or select a value that is always present"
     )
 
 
@@ -186,13 +186,15 @@ def _owner(service: str, name: str) -> str:
 
 def _key(key: object) -> str:
     if is_nothing(key):
-        raise KeyMissing("the key is empty: send one with every delivery, or select what is always there")
+        raise KeyMissing(
+            "the key is empty: send one with every delivery, or select a value that is always present"
+        )
     return _part(key)
 
 
 def _scope(scope: object) -> str:
     if not is_whole(scope):
-        raise KeyMissing("the scope is empty, or a part of it: select what every delivery has")
+        raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
     if not isinstance(scope, list | tuple):
         return _part(scope)
     if not all(isinstance(part, str) for part in scope):
@@ -213,7 +215,7 @@ def _part(value: object) -> str:
     try:
         return digest(value)
     except NotCanonical as error:
-        raise KeyMissing(f"the key cannot be written: {error}; select what JSON can write") from None
+        raise KeyMissing(f"the key is not JSON-serialisable: {error}") from None
 
 
 def _encoded(value: str) -> str:

@@ -66,7 +66,7 @@ class Failure:
         try:
             message = str(error)
         except Exception:  # noqa: BLE001  (the user's __str__ failed: the error itself must still be settled)
-            message = "its message cannot be had: its __str__ raises"
+            message = "message unavailable: __str__ raised"
         return cls(type(error).__name__, message[: cls.LIMIT])
 
 

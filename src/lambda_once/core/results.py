@@ -128,12 +128,12 @@ def _inflated(compressed: bytes) -> str:
     try:
         data = inflater.decompress(compressed, TEXT_LIMIT + 1)
     except zlib.error as error:
-        raise Corrupt(f"the stored result is not what was written: {error}") from None
+        raise Corrupt(f"the stored result is corrupt: {error}") from None
     if len(data) > TEXT_LIMIT:
         raise Corrupt(f"the stored result exceeds the limit of {TEXT_LIMIT:,} bytes")
     if not inflater.eof or inflater.unused_data:
-        raise Corrupt("the stored result is not what was written: its end is missing, or more follows")
+        raise Corrupt("the stored result is corrupt: truncated, or followed by other data")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Corrupt("the stored result is not what was written: it is no UTF-8") from None
+        raise Corrupt("the stored result is corrupt: not UTF-8") from None

@@ -32,7 +32,7 @@ def signature_of(function: AnyFunction, *, follow_wrapped: bool = True) -> inspe
         return inspect.signature(function, follow_wrapped=follow_wrapped)
     except (TypeError, ValueError) as error:
         raise Misconfigured(
-            f"the parameters of {title(function)} cannot be read: wrap it in a def, and decorate that"
+            f"cannot inspect the signature of {title(function)}; wrap it in a function and decorate that"
         ) from error
 
 

@@ -58,7 +58,7 @@ class Codec:
         except Exception as error:
             # The work is done: what a property or serialiser of the user's raises is no failure of the work.
             raise NotSerialisable(
-                f"a result of type {_named(value)} cannot be written: {type(error).__name__}"
+                f"a result of type {_named(value)} cannot be serialised: {type(error).__name__}"
             ) from error
 
     def load(self, text: str) -> Any:
@@ -79,7 +79,7 @@ class Codec:
             return self.load(self.dump(value))
         except Corrupt:
             raise NotSerialisable(
-                f"a result of type {_named(value)} does not come back as {self.annotation!r}: "
+                f"a result of type {_named(value)} does not round-trip through {self.annotation!r}: "
                 f"correct the annotation or give returns="
             ) from None
 
@@ -174,9 +174,7 @@ def _json(form: object) -> str:
 def _plain_form(value: object) -> object:
     form = plain(value)
     if form is value:
-        raise NotSerialisable(
-            f"a {_named(value)} in the result cannot be written: return what JSON can write"
-        )
+        raise NotSerialisable(f"a {_named(value)} in the result is not JSON-serialisable; return JSON values")
     return form
 
 

@@ -71,7 +71,7 @@ class Records:
                 name=self.protection.name,
                 delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
                 error=type(error).__name__,
-                reason=str(error) if isinstance(error, OnceError) else "its model, key or scope raised",
+                reason=str(error) if isinstance(error, OnceError) else "model, key or scope raised",
             )
             self.host.reporter.report(details, invocation.tally)
             raise
@@ -139,7 +139,7 @@ def _answer(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]]]
         # As Powertools does: the Errors metric rings, and a mapping without ReportBatchItemFailures, which
         # would take the answer for success and delete every message, is safe.
         children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
-        raise BatchProcessingError(f"all {len(failed)} pieces of work of the batch failed", children)
+        raise BatchProcessingError(f"all {len(failed)} records of the batch failed", children)
     return sqs.response(id_ for job in failed for id_ in job.ids)
 
 

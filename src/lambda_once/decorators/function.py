@@ -89,8 +89,8 @@ def _check(function: Callable[..., Any], settings: Settings) -> None:
     check_of_call(settings, function)
     if is_method(function) and settings.key is None and settings.scope is None:
         raise Misconfigured(
-            f"{title(function)} is a method, and its object does not count for the key: "
-            "the objects of two tenants would share tokens. Pass key= or scope="
+            f"{title(function)} is a method, and self is not part of the key: "
+            "objects of two tenants would share tokens. Pass key= or scope="
         )
 
 
@@ -147,7 +147,7 @@ class Begun:
         def __getattr__(self, name: str) -> Any:
             if name in _OF_ATTEMPT:
                 raise Misconfigured(
-                    f"once.begin(...).{name}: the attempt is what `with once.begin(...) as attempt:` gives"
+                    f"once.begin(...).{name}: use the attempt that `with once.begin(...) as attempt:` returns"
                 )
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self

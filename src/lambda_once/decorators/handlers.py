@@ -42,7 +42,7 @@ def handler_like(function: Callable[..., Any], handle: Callable[[Any, Any], Any]
     def handler(event: Any = _MISSING, context: Any = None, **others: Any) -> Any:
         if event is _MISSING or others:
             raise Misconfigured(
-                f"{title(function)} is a Lambda handler by its decorator: call it with event and context. "
+                f"{title(function)} is decorated as a Lambda handler; call it with event and context. "
                 "For the record_handler of Powertools' BatchProcessor use once.function"
             )
         return handle(event, context)

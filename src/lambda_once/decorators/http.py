@@ -42,9 +42,9 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): they are not protected unless ``methods=`` names them."""
 STORED_BELOW = 400
 _UNSCOPED = (
-    "nothing in this request names its user, or only an application does (API key, certificate, cookie): "
+    "the request identifies no user, at most an application (API key, certificate, cookie): "
     "users who send the same key or content share a response; use an authorizer or caller=, "
-    "or caller=False where that is meant"
+    "or caller=False if that is intended"
 )
 
 

@@ -130,8 +130,8 @@ class Protection:
         substance = unit.substance(payload)
         if is_nothing(substance):
             raise KeyMissing(
-                "an empty payload is no key: every empty one would be a duplicate of the first; "
-                "name a key with key=, or send something that tells this work from other work"
+                "an empty payload is not a key: every empty payload would be a duplicate of the first; "
+                "pass key=, or send a payload that identifies the work"
             )
         # Tagged, so that it is digested even where the whole payload is a readable text.
         return {"payload": substance}, False
@@ -172,7 +172,7 @@ def seen(unit: Unit, value: object) -> object:
     try:
         return plain(value)
     except NotCanonical as error:
-        raise KeyMissing(f"an expression cannot look into the arguments: {error}; use a callable") from None
+        raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
 
 
 def named(qualified: str) -> str:

@@ -126,7 +126,7 @@ def _unknown(names: list[str], options: list[str]) -> str:
 
     likely = difflib.get_close_matches(names[0], options, n=1)
     hint = f" (did you mean {likely[0]}?)" if likely else ""
-    return f"there is no option {', '.join(names)} here{hint}; the options are {', '.join(options)}"
+    return f"unknown option {', '.join(names)}{hint}; the options are {', '.join(options)}"
 
 
 def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:
     for name in ("methods", "store_status"):
         value = getattr(settings, name)
         if not (value is None or isinstance(value, frozenset)):
-            yield name, "give several: a set or a list"
+            yield name, "give a set or a list"
     for name, what, arguments in (
         ("on_replay", "two arguments, the result and a Replayed", 2),
         ("problem", "one argument, the Problem", 1),
@@ -216,7 +216,7 @@ def _keying_problems(settings: Settings) -> Iterable[tuple[str, str]]:
     if isinstance(settings.ignore, str) or not all(isinstance(path, str) for path in settings.ignore):
         yield "ignore", _PATHS
     if settings.name is not None and not (isinstance(settings.name, str) and settings.name):  # type: ignore[redundant-expr]
-        yield "name", "give a text that is not empty"
+        yield "name", "give a non-empty string"
     if not (
         settings.fingerprint is None or settings.fingerprint is False or isinstance(settings.fingerprint, str)
     ):

@@ -182,7 +182,7 @@ class Host:
         table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
         if not table:
             raise Misconfigured(
-                "no token table is named: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
+                "no token table configured: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
                 "or Once(store=MemoryStore()) for a first try"
             )
         return DynamoDBStore(table, self._client, configured_shards(), self._told)

@@ -38,7 +38,9 @@ class Subjects:
             fields = ", ".join(
                 f"{'.'.join(map(str, p['loc'])) or 'the payload'} ({p['type']})" for p in problems[:5]
             )
-            raise BadRecord(f"the payload is no {_name(self._model)}: {fields}; correct its sender") from None
+            raise BadRecord(
+                f"the payload is not a valid {_name(self._model)}: {fields}; fix the producer"
+            ) from None
 
     @cached_property
     def _adapter(self) -> tuple[Any, Any]:

@@ -57,7 +57,7 @@ def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
         raise Misconfigured(f"hooks= must be a list of functions: hooks=[{named}]")
     for hook in hooks:
         if not callable(hook):
-            raise Misconfigured(f"hooks= has {hook!r}, which is not a function of one Details")
+            raise Misconfigured(f"hooks= contains {hook!r}, which is not a function of one Details")
         if is_async(hook):
             raise Misconfigured(f"hook {title(hook)} is async, and would not be awaited: pass a plain def")
         if not accepts(hook, object()):
@@ -82,8 +82,8 @@ def check_decorated(decorator: str, function: object, name: str | None) -> None:
         raise Misconfigured(f"{decorator} decorates functions, and {title(function)} is a class")
     if hasattr(function, "__once__"):
         raise Misconfigured(
-            f"{title(function)} is protected already: remove one of its decorators. "
-            "The inner one would meet the token of the outer one, and nothing would ever run"
+            f"{title(function)} is already protected: remove one of its decorators. "
+            "The inner one would find the token in progress, and nothing would ever run"
         )
     check_named(function, name)
 
@@ -98,7 +98,7 @@ def check_not_generator(function: Callable[..., Any]) -> None:
     """Check that to call *function* does its work. Raises `Misconfigured`."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Misconfigured(
-            f"{title(function)} is a generator function: its values cannot be stored and replayed. "
+            f"{title(function)} is a generator function; its values cannot be replayed. "
             "Return a list, or protect the work on each value"
         )
 
@@ -119,7 +119,7 @@ def takes_context(handler: Callable[..., Any]) -> bool:
     if positional and is_self(positional[0].name):
         raise Misconfigured(
             f"{title(handler)} is a method, and Lambda passes no {positional[0].name}: "
-            "decorate a function of the module, and call the method from it"
+            "decorate a module-level function that calls the method"
         )
     if not positional and not variadic:
         raise Misconfigured(f"{title(handler)} must accept the event or record as its first parameter")
@@ -128,8 +128,8 @@ def takes_context(handler: Callable[..., Any]) -> bool:
             raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")
         if each.default is each.empty:
             raise Misconfigured(
-                f"{title(handler)} has the parameter {each.name}, which nothing is passed for: "
-                "it is called with the event or record, and the context. Give it a default"
+                f"{title(handler)} has a required parameter {each.name}, but gets only two arguments: "
+                "the event or record, and the context. Give it a default"
             )
     if len(positional) < 2:  # noqa: PLR2004  (the event alone)
         return variadic

@@ -47,7 +47,7 @@ Caught = (BotoCoreError, ClientError)
 
 NOT_DYNAMODB = (
     "was answered by something that is not DynamoDB: "
-    "see AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
+    "check AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
 )
 """What a message says where `is_foreign`: the page that answered is not quoted."""
 

@@ -25,7 +25,7 @@ _SERVER_ERROR = 500
 class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
     """The endpoint answered, and does not speak DynamoDB. Trying again does not help."""
 
-    fmt = "an answer with HTTP status {status} is none of DynamoDB's"
+    fmt = "a response with HTTP status {status} is not from DynamoDB"
 
 
 def only_dynamodb(client: Any) -> Any:

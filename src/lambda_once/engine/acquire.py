@@ -51,8 +51,8 @@ LONGEST_POLL = 1.0
 ROUNDS = 5
 """How often a row may change under a call before the call counts as in progress."""
 _OWN_STACK = (
-    "is held by the work that asks for it: a recursion, a nested begin, or a function decorated twice; "
-    "give the inner work a key or name of its own"
+    "is already in progress in this call stack (a recursion, a nested begin, or a function decorated twice); "
+    "give the inner work its own key or name"
 )
 
 Admitted = Ownership | Replayed
@@ -111,7 +111,7 @@ class Admissions:
             if self.may_start(attempt):  # the answer may have been slow
                 return attempt
         self._settlement.give_back([(call, attempt.id)], told=True)
-        message = f"too little time remains to start the work of token {call.token}: deliver it again"
+        message = f"token {call.token} was not started: too little time remains; retry later"
         raise RetryLater(message, token=call.token)
 
     def may_start(self, attempt: Ownership) -> bool:
@@ -255,12 +255,10 @@ class Admissions:
         """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
         if call.plan.runs_in_outage and not refused:
             self._story.of_call(
-                Happening.STORE_UNAVAILABLE, call, reason="runs unprotected, as on_store_outage says"
+                Happening.STORE_UNAVAILABLE, call, reason="running unprotected, per on_store_outage"
             )
             return Ownership(call, wish.attempt, None, wish.now, wish.lease, wish=wish)
-        message = (
-            f"the token table did not answer ({reason}): token {call.token} was not worked, deliver it again"
-        )
+        message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
         raise StoreUnavailable(message, token=call.token)
 
     def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, Acquired]:
@@ -327,9 +325,7 @@ class Admissions:
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:
             return self._outcomes.error(call, record, Decision.IN_PROGRESS)
-        return InProgress(
-            f"token {call.token} changes hands too fast: deliver it again later", token=call.token
-        )
+        return InProgress(f"token {call.token} is contended; retry later", token=call.token)
 
 
 def is_retry_of_own(call: Call, record: Record) -> bool:

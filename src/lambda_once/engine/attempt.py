@@ -60,7 +60,7 @@ class Attempt:
         """
         if self._ownership.fence is None:
             message = (
-                f'token {self.token} was not acquired, the work runs unprotected (on_store_outage="run"): '
+                f'token {self.token} was not acquired and runs unprotected (on_store_outage="run"): '
                 "it has no fence"
             )
             raise Misconfigured(message, token=self.token)
@@ -150,7 +150,7 @@ def current_attempt() -> Attempt:
     """Return the attempt of the innermost protected work. Raises `Misconfigured` outside of it."""
     attempt = _current.get()
     if attempt is None:
-        message = "once.current() is for use inside protected work: no decorated function is running here"
+        message = "once.current() works only inside protected work; no decorated function is running here"
         raise Misconfigured(message)
     return attempt
 

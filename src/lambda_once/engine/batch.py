@@ -246,7 +246,7 @@ class Batch:
                 continue
             if isinstance(job.admission, Ownership):
                 attempts.append(job.admission)
-            message = "completions of the records before it could not be written; retry later"
+            message = "completions of earlier records could not be written; retry later"
             job.admission, job.error = None, Unstarted(message, token=job.call.token)
         return attempts
 
@@ -261,7 +261,7 @@ class Batch:
             None,
         )
         if failed is not None and job.error is None:
-            job.error = Skipped(f"message {failed.ids[0]} of its group failed before it")
+            job.error = Skipped(f"an earlier message of its group failed: {failed.ids[0]}")
         return failed is not None
 
     # ---------------------------------------------------------------- how a job ends
@@ -385,7 +385,9 @@ def _is_being_cancelled() -> bool:
 
 
 def _leaked(error: BaseException) -> LeakedCancellation:
-    leaked = LeakedCancellation("an await of the work was cancelled, the record was not: it failed alone")
+    leaked = LeakedCancellation(
+        "the handler raised CancelledError, but its task was not cancelled; only this record failed"
+    )
     leaked.__cause__ = error
     return leaked
 

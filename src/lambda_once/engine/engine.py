@@ -148,5 +148,7 @@ def finished(value: Any, attempt: Ownership) -> Any:
     if callable(stop):
         stop()
     kind = type(value).__name__
-    message = f"the work of token {attempt.token} returned a {kind}, not yet awaited: protect an async def"
+    message = (
+        f"the function for token {attempt.token} returned an unawaited {kind}; protect an async def instead"
+    )
     raise Misconfigured(message, token=attempt.token)

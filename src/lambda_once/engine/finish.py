@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
-from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.clock import Deadline, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Decision, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
@@ -140,7 +140,7 @@ class Settlement:
                 # A write of our own stands whose answer was lost: a transaction's, after which work raised.
                 attempt.happened = _ENDS[ours.state]
                 self._story.of_attempt(
-                    attempt.happened, attempt, reason="written before, its answer was lost"
+                    attempt.happened, attempt, reason="written earlier; only the response was lost"
                 )
                 if ending.error is None:
                     return self._outcome_of(attempt, ours)
@@ -149,7 +149,7 @@ class Settlement:
                 if ending.error is None:
                     return self._outcome_of(attempt, successor)
             case Refused(record):
-                self._not_marked(ending, f"the row is not this attempt's: {_owner(record)}")
+                self._not_marked(ending, f"this attempt does not own the token: {_owner(record)}")
             case Unanswered(reason):
                 self._not_marked(ending, reason)
             case Rejected(wrong):
@@ -166,7 +166,7 @@ class Settlement:
             return
         if attempt.unprotected:
             attempt.lease = lease
-            reason = "runs unprotected, as on_store_outage says: its lease is not in the table"
+            reason = "running unprotected, per on_store_outage: the table has no lease to extend"
             self._story.of_attempt(Happening.STORE_UNAVAILABLE, attempt, reason=reason)
             return
         match self._finish(attempt, Extend(lease)):
@@ -176,7 +176,8 @@ class Settlement:
                 raise self._lost(attempt, record)
             case Unanswered(reason):
                 message = (
-                    f"the lease of token {attempt.token} could not be renewed ({reason}): it ends as it was"
+                    f"could not extend the lease on token {attempt.token} ({reason}); "
+                    f"it still expires at {stamp(attempt.lease)}"
                 )
                 raise StoreUnavailable(message, token=attempt.token)
             case Rejected(wrong):
@@ -201,8 +202,8 @@ class Settlement:
                 raise self._lost(attempt, record)
             case Unanswered(reason):
                 message = (
-                    f"whether the transaction of token {attempt.token} was written is not known ({reason}): "
-                    "the next delivery finds out"
+                    f"outcome of the transaction on token {attempt.token} is unknown ({reason}); "
+                    "the next delivery re-checks it"
                 )
                 raise StoreUnavailable(message, token=attempt.token)
             case Rejected(wrong):
@@ -223,7 +224,7 @@ class Settlement:
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
         for (call, _), answer in zip(unstarted, answers, strict=True):
             if told and isinstance(answer, Written):
-                self._story.of_call(Happening.RELEASED, call, reason="it never started")
+                self._story.of_call(Happening.RELEASED, call, reason="never started")
 
     def pin(self, call: Call, record: Record) -> None:
         """
@@ -282,7 +283,7 @@ class Settlement:
             policy = broken
         if isinstance(policy, Policy):
             return policy
-        reason = "on_error raised, or answered no policy: held"
+        reason = "on_error raised or returned no policy; held for manual review"
         self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
@@ -344,11 +345,11 @@ class Settlement:
 
     def _lost(self, attempt: Ownership, record: Record | None) -> Fenced:
         message = (
-            f"this attempt lost token {attempt.token}: {_owner(record)}; "
-            "the next delivery gets that one's outcome"
+            f"this attempt no longer owns token {attempt.token}: {_owner(record)}; "
+            "the next delivery gets its outcome"
         )
         if record is not None and record.attempt == attempt.id:
-            message = f"this attempt has ended before: token {attempt.token} is {record.state.value}"
+            message = f"this attempt has already finished: token {attempt.token} is {record.state.value}"
         state = None if record is None else record.state.value
         return Fenced(
             message, token=attempt.token, state=state, locked_by=record.locked_by if record else None
@@ -361,7 +362,7 @@ def _finish(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
 
 
 def _owner(record: Record | None) -> str:
-    return "its row is gone" if record is None else f"attempt {record.attempt} of {record.locked_by} has it"
+    return "the row is gone" if record is None else f"attempt {record.attempt} ({record.locked_by}) owns it"
 
 
 def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:

@@ -45,8 +45,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     else:
         coroutine.close()
         raise Misconfigured(
-            "the handler was called from a running event loop: Lambda calls it plainly, "
-            "and an async test by `await asyncio.to_thread(handler, event, context)`"
+            "the handler was called from a running event loop; call it outside one, "
+            "in an async test with `await asyncio.to_thread(handler, event, context)`"
         )
     if getattr(_loops, "kept", None) is None:
         _loops.kept = _Kept(asyncio.Runner())

@@ -122,12 +122,12 @@ class Ownership:
         with _one_at_a_time:
             if self._finishing:
                 message = (
-                    f"transact came after the end of its attempt at token {self.token}: nothing was written. "
-                    "Call it before complete, and wait for it before the work returns"
+                    f"transact was called after token {self.token} was finished; nothing was written. "
+                    "Call it before complete, and await it before the function returns"
                 )
                 raise Misconfigured(message, token=self.token)
             if self._sending is not None:
-                message = "transact was called twice by one attempt: put all writes into one call"
+                message = "transact was called twice in one attempt; put all writes into one call"
                 raise Misconfigured(message, token=self.token)
             self._sending = Sending()
             return self._sending

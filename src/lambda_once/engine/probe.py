@@ -59,11 +59,12 @@ class Probing:
             raise written.error
         if isinstance(written, Unanswered):
             message = (
-                f"the probe says that token {call.token} is done, but that was not written ({written.reason})"
+                f"the probe found token {call.token} done, but the completion was not written "
+                f"({written.reason}); retry later"
             )
             raise StoreUnavailable(message, token=call.token)
         if isinstance(written, Written):
-            self._story.of_record(Happening.COMPLETED, call, record, reason="the probe says that it was done")
+            self._story.of_record(Happening.COMPLETED, call, record, reason="the probe found it done")
 
     def _answer(self, call: Call, record: Record) -> object:
         if call.plan.probe is None:

@@ -41,9 +41,9 @@ REMEMBERED = timedelta(minutes=5)
 SOON = 5.0
 """Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
 
-_NEW_KEY = "use a new key, or let ignore= name what may differ"
+_NEW_KEY = "use a new key, or list what may differ in ignore="
 _OTHER_CALLER = (
-    "was acquired with other credentials: use a new key, or name callers by an authorizer or caller="
+    "was acquired with other credentials: use a new key, or identify callers with an authorizer or caller="
 )
 
 
@@ -65,9 +65,7 @@ class Replayed:
     def complete(self, result: Any = None) -> NoReturn:
         """Raise `Misconfigured`: work that was done before must not be done, let alone completed, again."""
         del result
-        message = (
-            f"token {self.token} was completed before: return .result where .replayed is true, and do no work"
-        )
+        message = f"token {self.token} is already complete: check .replayed, and return .result"
         raise Misconfigured(message, token=self.token)
 
     async def acomplete(self, result: Any = None) -> NoReturn:
@@ -135,7 +133,7 @@ class Outcomes:
         """Return what the caller of a refused *call* is told; *because* says why it is in progress."""
         now = self._clock.now()
         at = f"token {call.token}"
-        by = f"attempt {record.attempt} of {record.locked_by}"
+        by = f"attempt {record.attempt} ({record.locked_by})"
         match decision:
             case Decision.OTHER_CALLER:
                 kind: Callable[..., OnceError] = OtherCaller
@@ -143,21 +141,26 @@ class Outcomes:
             case Decision.KEY_REUSED:
                 found = difference(record.fields, call.fields)
                 kind = partial(KeyReused, fields=found.named)
-                message = f"{at} stands for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
+                message = (
+                    f"{at} was used for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
+                )
             case Decision.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
-                message = f"{at} is complete, but its result cannot be had; the work is not done again"
+                message = f"{at} is complete, but its result is unavailable; the work is not repeated"
             case Decision.STORED_ERROR if record.error is not None:
                 message = record.error.message
                 named = call.plan.on_error if isinstance(call.plan.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
             case Decision.HELD:
                 kind = Held
-                message = f"{at} waits for a person: find out whether {by} did its work, then resolve it"
+                message = (
+                    f"{at} is held for manual review: check whether {by} completed, "
+                    f"then run `lambda-once resolve {call.token}`"
+                )
             case _:
                 kind = InProgress
                 until = stamp(record.expected_completion)
-                message = f"{at} " + (because or f"is in progress: {by} has until {until}; try later")
+                message = f"{at} " + (because or f"is in progress: {by} has until {until}; retry later")
         return kind(
             message,
             token=call.token,
@@ -178,7 +181,7 @@ class Outcomes:
                 Happening.SAME_CONTENT,
                 call,
                 record,
-                reason="equal content in two deliveries: they may be two pieces of work",
+                reason="two deliveries have the same content; they may be separate work",
             )
         return Replayed(result, record)
 

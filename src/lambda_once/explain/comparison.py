@@ -45,7 +45,7 @@ class Verdict(Enum):
 
 @value
 class Part:
-    """What differs: its name, and the canonical text of both; None where one has it not."""
+    """Fields that differ: its name, and the canonical text of both; None where one has it not."""
 
     name: str
     first: str | None

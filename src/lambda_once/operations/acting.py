@@ -27,7 +27,7 @@ OverdueProbe = Callable[[Lapsed], object]
 Action = Literal["release"] | OverdueProbe
 
 RELEASED = "the watchdog may release it"
-DONE = "the probe says that it was done"
+DONE = "the probe found it done"
 WAS_NOT_DONE = "the probe says that it was not done"
 NOBODY_KNOWS = "the probe does not know whether it was done"
 

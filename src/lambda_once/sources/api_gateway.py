@@ -186,7 +186,7 @@ def _body(event: object) -> object:
     except TooDeep as error:
         message = f"The body of the request {error}."
     except (binascii.Error, ValueError):
-        message = "The body of the request is marked as base64 and is not."
+        message = "The body of the request is marked as base64 but is not valid base64."
     raise BadRequest(message)
 
 

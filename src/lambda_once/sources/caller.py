@@ -101,7 +101,7 @@ def given(found: object) -> Caller:
     try:
         canonical(found)
     except NotCanonical as error:
-        raise Misconfigured(f"caller= returned what cannot be written: {error}") from None
+        raise Misconfigured(f"caller= returned a value that is not JSON-serialisable: {error}") from None
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 

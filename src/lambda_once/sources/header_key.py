@@ -46,13 +46,13 @@ def _unquoted(value: str) -> str:
         _refuse("has characters that are not printable ASCII")
     if value.startswith('"'):
         if not _QUOTED.fullmatch(value):
-            _refuse("starts with a quote and is no quoted string of RFC 8941")
+            _refuse("starts with a quote but is not a quoted string of RFC 8941")
         value = re.sub(r"\\(.)", r"\1", value[1:-1])
     key = value.strip(" ")
     if not key:
         _refuse("is empty")
     if len(key) > LONGEST:
-        _refuse(f"has {len(key)} characters: {LONGEST} are allowed")
+        _refuse(f"has {len(key)} characters; at most {LONGEST} are allowed")
     return key
 
 

@@ -59,7 +59,7 @@ def _exact(text: str) -> float | Decimal:
 
 
 def _no_json(text: str) -> NoReturn:
-    message = f"{len(text)} characters that are no number of JSON as others read it"
+    message = f"{len(text)} characters that are not a portable JSON number"
     raise ValueError(message)
 
 

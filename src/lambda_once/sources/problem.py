@@ -68,76 +68,75 @@ _TABLE: Final = (
         StoreUnavailable,
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
-        "The service cannot tell whether this request was handled before",
-        "Nothing was done. Send the request again, with the same key.",
+        "The service could not check for an earlier request",
+        "Nothing was done. Retry later with the same key.",
     ),
     _Row(
         InProgress,
         HTTPStatus.CONFLICT,
         "in-progress",
-        "This request is being handled",
-        "An earlier request with the same key has not finished. Send it again later, with the same key.",
+        "This request is in progress",
+        "An earlier request with the same key is still in progress. Retry later with the same key.",
     ),
     _Row(
         RetryLater,
         HTTPStatus.CONFLICT,
         "retry-later",
-        "This request is not settled yet",
-        "Send it again later, with the same key, to get its outcome.",
+        "The outcome of this request is not known yet",
+        "Retry later with the same key to get the outcome.",
     ),
     _Row(
         OtherCaller,
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "other-credentials",
         "The key was used with other credentials",
-        "Nothing was done. Send the request with a key of its own.",
+        "Nothing was done. Use a new key.",
     ),
     _Row(
         KeyReused,
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "key-reused",
         "The key was used for another request",
-        "Nothing was done. Send another request with a key of its own.",
+        "Nothing was done. Use a new key for a different request.",
     ),
     _Row(
         KeyMissing,
         HTTPStatus.BAD_REQUEST,
         "key-missing",
         "The request has no usable key",
-        "Nothing was done. Send the request with a key that tells it from every other one.",
+        "Nothing was done. Send a key that is unique to this request.",
     ),
     _Row(
         Held,
         HTTPStatus.CONFLICT,
         "held",
-        "This request waits for a person",
-        "It is not known whether an earlier request with this key took effect. Do not send it under another.",
+        "Manual review required",
+        "It is not known whether an earlier request with this key took effect. "
+        "Do not retry with a different key.",
     ),
     _Row(
         ResultUnavailable,
         HTTPStatus.CONFLICT,
         "result-unavailable",
-        "This request was carried out, but its response cannot be repeated",
-        "It took effect and will not be carried out again. Look up what it made.",
+        "This request was processed, but its response cannot be replayed",
+        "It took effect and will not be processed again. Fetch the resource that it created.",
     ),
     _Row(
         StoredError,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "failed",
-        "This request failed for good",
-        "An earlier request with the same key failed, and sending it again changes nothing.",
+        "This request failed permanently",
+        "An earlier request with the same key failed. A retry gets the same response.",
     ),
     _Row(
         Misconfigured,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "misconfigured",
-        "The service is not set up correctly",
-        "Nothing was done. The operator finds the reason in the log.",
+        "The service is misconfigured",
+        "Nothing was done. See the service logs.",
     ),
 )
-_UNKNOWN: Final = Problem(
-    HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed", "The operator finds the reason in the log."
-)
+_UNKNOWN: Final = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed", "See the service logs.")
 
 
 def problem_for(error: Exception) -> Problem:
@@ -153,6 +152,6 @@ def problem_for(error: Exception) -> Problem:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
     if isinstance(error, KeyReused) and error.fields:
-        detail = f"{detail} What differs: {', '.join(error.fields)}."
+        detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)

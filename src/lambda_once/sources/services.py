@@ -44,23 +44,23 @@ class Service:
         if self.identity is not None:
             return None
         return (
-            f"An event of {self.name} has no identity that every delivery of it shares. Nothing ran. "
-            "Give once.event a key= that tells one piece of work from the next."
+            f"An event of {self.name} has no id that all its deliveries share. Nothing ran. "
+            "Pass once.event a key= that identifies the work."
         )
 
     def misplaced(self, face: str) -> Misconfigured:
-        """Return the error that *face*, the decorator in use, was given an event of this service."""
+        """Return the error that *face*, the decorator in use, received an event of this service."""
         if self.refused is not None:
             advice = f"{self.refused}, with any key. Protect the effect inside with once.run."
         elif self.identity is None:
             advice = "Use once.event with key= for it."
         else:
             advice = "Use once.event for it."
-        return Misconfigured(f"{face} was given an event of {self.name}. Nothing ran. {advice}")
+        return Misconfigured(f"{face} received an event of {self.name}. Nothing ran. {advice}")
 
 
-_VERDICT: Final = "Its answer is a verdict, and a replayed verdict is a bypass"
-_ONE_CALL: Final = "Its answer belongs to this one call, and is not to be replayed"
+_VERDICT: Final = "Its response is a decision and must not be replayed"
+_ONE_CALL: Final = "Its response belongs to this one call and must not be replayed"
 
 
 def service_of(event: object) -> Service | None:
@@ -189,7 +189,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     Service(
         "a tumbling window",
         _is_tumbling_window,
-        refused="Its answer is the state of this one window, and is not to be replayed",
+        refused="Its response is the state of this one window and must not be replayed",
     ),
     Service(
         "a CloudFormation custom resource",

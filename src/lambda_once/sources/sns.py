@@ -27,13 +27,11 @@ def _unit(record: object) -> Unit | Malformed:
     raw_id, message = at(record, "Sns", "MessageId"), at(record, "Sns", "Message")
     id_ = raw_id if isinstance(raw_id, str) and raw_id else None
     if not isinstance(record, dict) or not isinstance(message, str):
-        return Malformed(
-            "A record of SNS has no text as its Message. It was not worked: correct its sender.", id_
-        )
+        return Malformed("An SNS record has no text Message; not processed. Fix the producer.", id_)
     try:
         content = opened(message)
     except TooDeep as error:
-        return Malformed(f"The Message of {id_} {error}. It was not worked: correct its sender.", id_)
+        return Malformed(f"The Message of {id_} {error}; not processed. Fix the producer.", id_)
     from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
     return Unit(content.payload, record, SNSEventRecord(record), id_, content.substance, content.key)

@@ -95,15 +95,15 @@ def misplaced(face: str, source: Source, event: object) -> Misconfigured:
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
         return service.misplaced(face)
     advice = f"Use {_FACE[source]} for it." if source in _FACE else _no_face(source)
-    message = f"{face} was given an event of {source.value}. Nothing ran. {advice}"
+    message = f"{face} received an event of {source.value}. Nothing ran. {advice}"
     return Misconfigured(message)
 
 
 def _no_face(source: Source) -> str:
     if source is Source.AUTHORIZER:
         return (
-            "No key makes an authorizer's answer replayable: a replayed verdict lets callers pass. "
-            "Protect an effect inside it with once.run."
+            "An authorizer's response must not be replayed, with any key: it would let other callers in. "
+            "Protect the effect inside with once.run."
         )
     return (
         f"There is no decorator for {source.value} yet: protect the work on each record with once.function."

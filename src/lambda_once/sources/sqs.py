@@ -71,20 +71,16 @@ def _message(record: object) -> Message:
 
 def _unit(record: object, id_: str | None, *, fifo: bool) -> Unit | Malformed:
     if not isinstance(record, dict):
-        return Malformed(
-            "A record of the batch is no JSON object. It was not worked: correct its sender.", id_
-        )
+        return Malformed("A record of the batch is not a JSON object; not processed. Fix the producer.", id_)
     if id_ is None:
-        return Malformed(
-            "A record of the batch has no messageId. It was not worked: correct its sender.", id_
-        )
+        return Malformed("A record of the batch has no messageId; not processed. Fix the producer.", id_)
     body = record.get("body")
     if not isinstance(body, str):
-        return Malformed(f"Message {id_} has no text for a body. It was not worked: correct its sender.", id_)
+        return Malformed(f"Message {id_} has no text body; not processed. Fix the producer.", id_)
     try:
         content = opened(body)
     except TooDeep as error:
-        return Malformed(f"The body of message {id_} {error}. It was not worked: correct its sender.", id_)
+        return Malformed(f"The body of message {id_} {error}; not processed. Fix the producer.", id_)
     return _worked(record, id_, content, _fifo_key(record) if fifo else NOTHING)
 
 

@@ -143,7 +143,7 @@ class Batches:
             first, self._denied = not self._denied, True
         if first:
             self._told(
-                f"PartiQL is refused ({code}), single writes go on: allow PartiQLInsert and PartiQLUpdate"
+                f"PartiQL is denied ({code}); using single writes: allow PartiQLInsert and PartiQLUpdate"
             )
 
     def _standing(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Standing]:

@@ -122,7 +122,7 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
     except Malformed as malformed:
         token = _name_of(item)
         message = (
-            f"the row of token {token} is not one that lambda-once wrote: {malformed} is missing "
+            f"the row of token {token} was not written by lambda-once: {malformed} is missing "
             "or malformed. Is the table shared with another program? Give lambda-once a table of its own, or "
             "remove the row"
         )
@@ -144,7 +144,7 @@ def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
     except Malformed as malformed:
         token = _name_of(item)
         message = (
-            f"the index byStatus does not tell enough of token {token}: {malformed} is missing or malformed. "
+            f"the index byStatus is incomplete for token {token}: {malformed} is missing or malformed. "
             "It must project lockedBy, created and attempt, and list no other program's rows"
         )
         raise Misconfigured(message, token=token) from malformed
@@ -156,7 +156,7 @@ def part_of(item: Mapping[str, Mapping[str, Any]]) -> bytes:
         return _bytes(item, "data")
     except Malformed as malformed:
         token = _name_of(item)
-        message = f"the part {token} of a result is not one that lambda-once wrote: {malformed} is malformed"
+        message = f"the part {token} of a result was not written by lambda-once: {malformed} is malformed"
         raise Misconfigured(message, token=token) from malformed
 
 

@@ -71,7 +71,9 @@ class Singles:
                 partial(self._transport.call, deadline=deadline), self._transport.table, left, deadline
             )
         except Unprocessed:
-            return Unanswered("the parts of its result were not all taken in time", _written_of(wanted, left))
+            return Unanswered(
+                "the parts of its result could not all be written in time", _written_of(wanted, left)
+            )
         except Caught as error:
             failed = self._transport.failed(error, "BatchWriteItem", write.token)
             if isinstance(failed, Rejected):

@@ -69,7 +69,7 @@ class TokenTransport(Transport):
         try:
             rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **options)
         except Unprocessed:
-            raise unavailable(token, "the rows did not all arrive in time") from None
+            raise unavailable(token, "the rows could not all be read in time") from None
         return {row["lockToken"]["S"]: row for row in rows}
 
     def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Rejected:
@@ -80,7 +80,7 @@ class TokenTransport(Transport):
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
-    message = f"the token table did not answer in time ({reason}); nothing was run, deliver it again later"
+    message = f"the token table did not respond in time ({reason}); nothing was run, retry later"
     return StoreUnavailable(message, token=token)
 
 
@@ -89,9 +89,13 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
     code, said = code_of(error), _said(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
     if code == "ResourceNotFoundException" and "index" not in said:  # moto says it of an index, too
-        advice = f"there is no table {table!r} in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+        advice = (
+            f"table {table!r} does not exist in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+        )
     elif said.startswith(_WRONG_CLOCK):
-        advice = f"the clock of this machine is wrong, so {operation} was refused ({said}): set the clock"
+        advice = (
+            f"the clock of this machine is wrong, so DynamoDB refused {operation} ({said}): set the clock"
+        )
     elif code in _NOT_ALLOWED:
         advice = (
             f"{operation} on table {table!r} is not allowed ({code}): give the function's role the permission"
@@ -104,9 +108,9 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
         shape = _INDEX if operation == "Query" or "Index" in said else _KEY
-        advice = f"table {table!r} does not take {operation} ({said}): {shape}"
+        advice = f"table {table!r} rejects {operation} ({said}): {shape}"
     else:
-        advice = f"{operation} on table {table!r} failed for good: {code}: {said}"
+        advice = f"{operation} on table {table!r} failed permanently: {code}: {said}"
     return Misconfigured(advice, token=token)
 
 

@@ -36,7 +36,7 @@ def _state(record: Record) -> str:
         case State.COMPLETE:
             return "complete" if record.error is None else "complete, with a stored error"
         case State.HELD:
-            return "held: it waits for a person"
+            return "held for manual review"
         case State.RELEASED:
             return "released: the next delivery may try again"
         case _ as unreachable:
