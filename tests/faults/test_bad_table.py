@@ -58,7 +58,9 @@ def no_table() -> Any:
 @pytest.mark.parametrize("outage", ["fail", "run"])
 def test_a_missing_table(no_table: Layers, outage: str) -> None:
     """It is no outage, even where on_store_outage is "run": the error names table and template."""
-    runs_nothing(no_table, Misconfigured, "table 'tokens' does not exist.*LAMBDA_ONCE_TABLE", on_store_outage=outage)
+    runs_nothing(
+        no_table, Misconfigured, "table 'tokens' does not exist.*LAMBDA_ONCE_TABLE", on_store_outage=outage
+    )
 
 
 class Answers:
