@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.core.canonical import NotCanonical, canonical, fingerprint
@@ -34,6 +34,7 @@ def _told(first: object, later: object) -> Difference:
     return difference(None if before is None else before.stored, _fields(later))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(payload=payloads, assembled=st.booleans())
 def test_the_text_is_the_canonical_one(payload: object, assembled: bool) -> None:
     """Taken field by field, a payload has the fingerprint that it has as a whole."""

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Complete, Finish
 from lambda_once.engine.pipeline import OLDEST, Pipeline
 from lambda_once.stores.contract import Finished, Store, Unanswered
 from tests.decorators.counted import records
@@ -29,6 +29,8 @@ class Slow(FrailStore):
         super().__init__(sound)
         self.on_its_way = threading.Event()
         self.awaited = threading.Event()
+        self.second = threading.Event()
+        """Set once the second record is at work."""
         self.order: list[str] = []
         self.retries_to_the_end = False
         self.tried = False
@@ -43,8 +45,12 @@ class Slow(FrailStore):
         return answers
 
     def _in_vain(self, writes: Sequence[Finish]) -> list[Finished]:
+        if not isinstance(writes[0].change, Complete):
+            return [Unanswered("ConnectTimeoutError") for _ in writes]
+        assert self.second.wait(PATIENCE), "nobody came"
         if self.tried:
             self.on_its_way.set()
+            assert self.awaited.wait(PATIENCE), "nobody came"
         self.tried = True
         return [Unanswered("ConnectTimeoutError") for _ in writes]
 
@@ -77,6 +83,7 @@ def _handler(rig: Rig, slow: Slow, *, is_async: bool) -> Any:
     def work(record: SQSRecord) -> None:
         slow.order.append(record.body)
         if record.body == "b":
+            slow.second.set()
             assert slow.on_its_way.wait(PATIENCE)
             rig.clock.advance(OLDEST + 0.1)
 
@@ -106,9 +113,14 @@ def test_no_record_starts_while_a_completion_is_old(
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-def test_no_record_starts_while_a_completion_is_tried_again(rig: Rig, slow: Slow, is_async: bool) -> None:
+def test_no_record_starts_while_a_completion_is_tried_again(
+    rig: Rig, slow: Slow, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
     """The table is out: what has not started goes back released, and what is done does not run again here."""
     slow.retries_to_the_end = True
+    # The third record asks, and time passes while it waits; the table answers when nobody waits any more.
+    _when(monkeypatch, "_may_start", lambda: slow.order == ["a", "b"] and rig.clock.advance(1))
+    _when(monkeypatch, "close", slow.awaited.set)
     handler = _handler(rig, slow, is_async=is_async)
     assert handler(records("a", "b", "c", "d"), rig.context(seconds=20)) == failed("c", "d")
     assert slow.order == ["a", "b"]
