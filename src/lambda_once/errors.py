@@ -2,17 +2,17 @@
 What can go wrong, named by what the caller must do next.
 
     OnceError
-    ├── RetryLater            nothing is settled: deliver it again later
+    ├── RetryLater            no outcome yet: retry later
     │   ├── InProgress        another attempt is at work
     │   ├── Fenced            this attempt lost its token, and its successor is still at work
     │   └── StoreUnavailable  the token table did not answer: nothing was run
-    └── GiveUp                delivering it again changes nothing
+    └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── KeyReused         this key was used for another payload
         ├── OtherCaller       this key was used with other credentials
-        ├── Held              the token waits for a person
-        ├── ResultUnavailable the work is done, its result cannot be had
-        ├── StoredError       the work failed for good; this is the stored error
+        ├── Held              the token is held for manual review
+        ├── ResultUnavailable the work is complete, its result is unavailable
+        ├── StoredError       the work failed permanently; this is the stored error
         └── Misconfigured     the decorator, its options or the table are wrong
 """
 
@@ -60,7 +60,7 @@ class OnceError(Exception):
 
 
 class RetryLater(OnceError):
-    """Nothing is settled yet: let the source deliver it again."""
+    """There is no outcome yet: retry later, or let the source redeliver."""
 
 
 class InProgress(RetryLater):
@@ -68,15 +68,15 @@ class InProgress(RetryLater):
 
 
 class Fenced(RetryLater):
-    """The attempt lost its token to a later one, which is still at work."""
+    """Another attempt has taken the token over and is still in progress."""
 
 
 class StoreUnavailable(RetryLater):
-    """The token table gave no answer in the time there was. Nothing ran."""
+    """The token table did not respond in time. Nothing ran."""
 
 
 class GiveUp(OnceError):
-    """Delivering it again changes nothing: correct the message, the code or the token."""
+    """A retry changes nothing: fix the message or the code, or resolve the token."""
 
 
 class KeyMissing(GiveUp):
@@ -109,7 +109,7 @@ class Held(GiveUp):
 
 
 class ResultUnavailable(GiveUp):
-    """The work is done and will not be done again, but its result cannot be had."""
+    """The work is complete and will not run again, but its result is unavailable."""
 
 
 class StoredError(GiveUp):

@@ -20,11 +20,11 @@ class Policy(Enum):
     """What becomes of a token when its work raised."""
 
     RELEASE = "release"
-    """Not done, safe to try again: the token is given back and the exception propagates."""
+    """Not done, safe to retry: the token is released and the exception propagates."""
     STORE = "store"
-    """Done and final, nobody needs to look: the error is stored and duplicates get it."""
+    """Done and final: the error is stored, and duplicates get it."""
     HOLD = "hold"
-    """Unsafe, a person must look: ``status`` is ``error`` until somebody resolves it."""
+    """Needs manual review: the token is held (``status`` is ``error``) until it is resolved."""
 
 
 RELEASE = Policy.RELEASE
@@ -43,9 +43,9 @@ class Answer(Enum):
     """A probe's other answers."""
 
     NOT_DONE = "not done"
-    """It was not done: it may run now."""
+    """The work was not done: it may run now."""
     UNKNOWN = "unknown"
-    """It cannot be told: a person must look."""
+    """The outcome is unknown: the token is held for manual review."""
 
 
 NOT_DONE = Answer.NOT_DONE

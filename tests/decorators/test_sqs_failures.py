@@ -170,6 +170,6 @@ def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> No
     def handler(record: SQSRecord) -> None:
         raise AssertionError
 
-    with pytest.raises(Misconfigured, match=r"once\.sqs was given"):
+    with pytest.raises(Misconfigured, match=r"once\.sqs received"):
         handler(event, rig.context())
     assert rig.rows() == []
