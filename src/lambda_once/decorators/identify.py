@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, without
@@ -36,12 +37,38 @@ class Given(NamedTuple):
     kwargs: Mapping[str, Any]
 
 
-class Identity(NamedTuple):
-    """What tells a unit of work from every other one."""
+class KeyFrom(Enum):
+    """Where the key of a unit comes from."""
 
-    token: str
-    fingerprint: str | None = None
-    fields: Fields | None = None
+    OPTION = "key="
+    SOURCE = "what the source itself identifies it by"
+    HASH = "the hash of its payload"
+
+
+class Identification(NamedTuple):
+    """
+    What tells a unit of work from every other one, as far as that could be found.
+
+    Where something went wrong it is in *error*, and what comes after it is empty.
+    """
+
+    key_from: KeyFrom
+    payload: object
+    """What counts of the payload: without what is ignored."""
+    key: object = None
+    scope: object = None
+    token: str = ""
+    hashed: Printed | None = None
+    """What the fingerprint is the hash of; None: there is no fingerprint."""
+    error: Exception | None = None
+
+    @property
+    def fingerprint(self) -> str | None:
+        return None if self.hashed is None else self.hashed.fingerprint
+
+    @property
+    def fields(self) -> Fields | None:
+        return None if self.hashed is None else fields_of(self.hashed, self.token)
 
 
 @value
@@ -73,31 +100,33 @@ class Protection:
 
         Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`; has reported both.
         """
-        given = Given((unit.subject,), {}) if given is None else given
         if self.host.disabled:
             invocation.tally.count("disabled")
-        name = self.name
-        try:
-            identity = self._identity(name, unit, given)
-        except OnceError as error:
-            if not self.host.disabled:
-                self.refused(error, invocation, unit.delivery)
-                raise
-            # Everything runs; and no two pieces of work may share a key for the next system.
-            identity = Identity(f"disabled/{new_attempt_id()}")
+        found = self._checked(self.identify(unit, given), invocation, unit.delivery)
         return Call(
-            name=name,
-            token=identity.token,
+            name=self.name,
+            token=found.token,
             plan=self.plan,
             invocation=invocation,
-            fingerprint=identity.fingerprint,
-            fields=identity.fields,
+            fingerprint=found.fingerprint,
+            fields=found.fields,
             presented=unit.presented,
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=redelivered,
             waits_for_own=waits_for_own,
         )
+
+    def _checked(self, found: Identification, invocation: Invocation, delivery: str | None) -> Identification:
+        """Return *found*, or report and raise what went wrong."""
+        if found.error is None:
+            return found
+        if isinstance(found.error, OnceError):
+            if self.host.disabled:
+                # Everything runs; and no two pieces of work may share a key for the next system.
+                return found._replace(token=f"disabled/{new_attempt_id()}", hashed=None)
+            self.refused(found.error, invocation, delivery)
+        raise found.error
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
         """Report that a unit has no token because of *error*; of the developer's own, the class is logged."""
@@ -107,36 +136,49 @@ class Protection:
         )
         self.host.reporter.report(details, invocation.tally)
 
-    def _identity(self, name: str, unit: Unit, given: Given) -> Identity:
-        payload = without(unit.payload, self.settings.ignore)
-        key, explicit = self.key(unit, payload, given)
-        found = token(self.host.service, name, self.scope(unit, given), key)
-        counted = self.counted(unit, payload) if explicit else None
-        if counted is None:
-            return Identity(found)
-        return Identity(found, counted.fingerprint, fields_of(counted, found))
+    def identify(self, unit: Unit, given: Given | None = None) -> Identification:
+        """
+        Return what *unit* is identified by. *given* is what callables get, *unit*'s subject where left out.
 
-    def key(self, unit: Unit, payload: object, given: Given) -> tuple[object, bool]:
-        """Return the key, and whether it is one that another payload could come with."""
+        Raises no Exception: one is kept with what was found before it, for whoever raises or explains it.
+        """
+        given = Given((unit.subject,), {}) if given is None else given
+        found = Identification(self._key_from(unit), without(unit.payload, self.settings.ignore))
+        try:
+            found = found._replace(key=self._key(unit, found, given))
+            found = found._replace(scope=self._scope(unit, given))
+            found = found._replace(token=token(self.host.service, self.name, found.scope, found.key))
+            if found.key_from is not KeyFrom.HASH:
+                found = found._replace(hashed=self._counted(unit, found.payload))
+        except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
+            return found._replace(error=error)
+        return found
+
+    def _key_from(self, unit: Unit) -> KeyFrom:
+        if self.settings.key is not None:
+            return KeyFrom.OPTION
+        return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
+
+    def _key(self, unit: Unit, found: Identification, given: Given) -> object:
         selector = self.settings.key
         if isinstance(selector, str):
-            return select(selector, seen(unit, payload)), True
+            return select(selector, seen(unit, found.payload))
         if selector is not None:
-            return select_from(selector, given.args, given.kwargs), True
-        if unit.key is not NOTHING:
-            return unit.key, True
+            return select_from(selector, given.args, given.kwargs)
+        if found.key_from is KeyFrom.SOURCE:
+            return unit.key
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
-        substance = unit.substance(payload)
+        substance = unit.substance(found.payload)
         if is_nothing(substance):
             raise KeyMissing(
                 "an empty payload is not a key: every empty payload would be a duplicate of the first; "
                 "pass key=, or send a payload that identifies the work"
             )
         # Tagged, so that it is digested even where the whole payload is a readable text.
-        return {"payload": substance}, False
+        return {"payload": substance}
 
-    def scope(self, unit: Unit, given: Given) -> object:
+    def _scope(self, unit: Unit, given: Given) -> object:
         selector = self.settings.scope
         if selector is None:
             return unit.scope or None
@@ -146,7 +188,7 @@ class Protection:
             scope = select_from(selector, given.args, given.kwargs, "scope")
         return (scope, *unit.scope) if unit.scope else scope
 
-    def counted(self, unit: Unit, payload: object) -> Printed | None:
+    def _counted(self, unit: Unit, payload: object) -> Printed | None:
         """Return what the fingerprint of *unit* is made from; None where there is to be none."""
         narrowed = self.settings.fingerprint
         if narrowed is False:

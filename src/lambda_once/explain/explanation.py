@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from lambda_once.core.canonical import without
 from lambda_once.core.forms import opened, plain
-from lambda_once.core.keys import token
 from lambda_once.core.values import replace, value
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionProtection
 from lambda_once.decorators.http import HttpProtection
-from lambda_once.decorators.identify import Given, Protection
+from lambda_once.decorators.identify import Given, Identification, KeyFrom, Protection
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event, sqs
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.header_key import NAME
 from lambda_once.sources.json_text import TooDeep, parse
 from lambda_once.sources.source import source_of
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
+from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
@@ -157,30 +155,39 @@ def explained(
     default: str,
     given: Given | None = None,
 ) -> Explanation:
-    """Explain *unit* as `Protection.call` identifies it; *default* is where the source's own key stands."""
+    """Explain *unit* as *protection* identifies it; *default* is where the source's own key stands."""
     settings = protection.settings
+    found = protection.identify(unit, given)
     known: dict[str, Any] = {
         "delivery": unit.delivery,
-        "key_from": _key_from(settings.key, unit, default),
+        "key_from": _key_from(settings.key, found.key_from, default),
         "scope_from": _scope_from(settings.scope, unit),
         "ignored": tuple(
             Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
         ),
+        "token": found.token if found.error is None else None,
+        "problem": None if found.error is None else _told(found.error),
     }
-    given = Given((unit.subject,), {}) if given is None else given
-    counts = without(unit.payload, settings.ignore)
     try:
-        key, explicit = protection.key(unit, counts, given)
-        known["key"] = plain(key) if explicit else None
-        known["hashed"] = protection.counted(unit, counts) if explicit else protection.substance(unit, counts)
-        known["hashed_for"] = "the fingerprint" if explicit else "the key"
-        known["fingerprint"] = known["hashed"].fingerprint if explicit and known["hashed"] else None
-        scope = protection.scope(unit, given)
-        known["scope"] = plain(scope)
-        known["token"] = token(protection.host.service, protection.name, scope, key)
-    except Exception as error:  # noqa: BLE001  (the user's key or scope may raise anything)
-        known["problem"] = _told(error)
+        known |= _hashed(protection, unit, found)
+        known["scope"] = plain(found.scope)
+    except Exception as error:  # noqa: BLE001  (arguments of any kind may be in the key and the scope)
+        known["problem"] = known["problem"] or _told(error)
     return _bare(protection, face, source, payload, **known)
+
+
+def _hashed(protection: Protection, unit: Unit, found: Identification) -> dict[str, Any]:
+    """Return the key that was found, and what of the payload the key or the fingerprint is the hash of."""
+    if found.key is None:
+        return {}
+    if found.key_from is KeyFrom.HASH:
+        return {"hashed": protection.substance(unit, found.payload), "hashed_for": "the key"}
+    return {
+        "key": plain(found.key),
+        "hashed": found.hashed,
+        "hashed_for": "the fingerprint",
+        "fingerprint": found.fingerprint,
+    }
 
 
 def _bare(protection: Protection, face: str, source: str, payload: str, **known: Any) -> Explanation:
@@ -253,10 +260,16 @@ def _named(found: object) -> str:
             return "a JSON value"
 
 
-def _key_from(selector: object, unit: Unit, default: str) -> str:
-    if selector is None:
-        return default if unit.key is not NOTHING else "no key=: the hash of what counts"
-    return _selector("key", selector)
+def _key_from(selector: object, key_from: KeyFrom, default: str) -> str:
+    match key_from:
+        case KeyFrom.OPTION:
+            return _selector("key", selector)
+        case KeyFrom.SOURCE:
+            return default
+        case KeyFrom.HASH:
+            return "no key=: the hash of what counts"
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
 def _scope_from(selector: object, unit: Unit) -> str | None:
