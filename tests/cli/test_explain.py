@@ -274,7 +274,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ("handler", "file", "said"),
     [
         (PAYMENTS, "http-api-order.json", "Use once.api_gateway"),
-        (PAYMENTS, "direct.json", "once.sqs was given"),
+        (PAYMENTS, "direct.json", "once.sqs received"),
         ("examples.orders.api:create_order", "sqs-payment.json", "Use once.sqs"),
         ("examples.orders.invoices:issue", "sns-notice.json", "Use once.sns"),
     ],
