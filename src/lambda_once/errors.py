@@ -105,7 +105,7 @@ class OtherCaller(GiveUp):
 
 
 class Held(GiveUp):
-    """The token waits for a person: what its attempt did is not known, or not good."""
+    """The token is held for manual review: its attempt failed, or its outcome is unknown."""
 
 
 class ResultUnavailable(GiveUp):
