@@ -57,7 +57,7 @@ def test_not_before_the_lease_is_over(rig: Rig) -> None:
 def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> None:
     """A lapsed token waits for a person, has no ttl, and stays as it is."""
     crashed = Crashed(rig, **options)
-    with pytest.raises(Held, match="person"):
+    with pytest.raises(Held, match="manual review"):
         crashed.work(5)
     rig.clock.advance(100 * 86_400)
     with pytest.raises(Held) as raised:
