@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from lambda_once import RetryLater, StoreUnavailable
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
-from lambda_once.core.writes import Acquire, Extend, Finish
+from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Unclaimed, new_write_id
 from lambda_once.engine import finish as settlement
 from lambda_once.engine.acquire import Admissions
 from lambda_once.observability.details import Happening
-from lambda_once.stores.contract import Acquired, Finished, Unanswered
+from lambda_once.stores.contract import Acquired, Finished, Unanswered, Won, Written
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import FrailStore, Rig
+from tests.simulation.guards import once_looked_at
 
 
 class Silent(FrailStore):
@@ -123,3 +124,56 @@ def test_an_extension_without_an_answer_gives_the_token_back() -> None:
     rig = Rig()
     slow(rig).extension_is_lost = True
     _begins_too_late(rig, StoreUnavailable)
+
+
+class Overtaken(Slow):
+    """While the first extension is under way, its lease ends, and another attempt comes and gives up."""
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        if isinstance(writes[0].change, Extend) and self.acquisitions == 1:
+            self.clock.advance(2)
+            self._another(writes[0], deadline)
+        return super().finish(writes, deadline)
+
+    def _another(self, write: Finish, deadline: Deadline) -> None:
+        now = self.clock.now()
+        wish = Acquire(
+            token=write.token,
+            attempt="another",
+            locked_by="elsewhere",
+            now=now,
+            lease=now + timedelta(seconds=30),
+            take=Unclaimed(take_over=True),
+            ttl=None,
+        )
+        (won,) = self.sound.acquire([wish], deadline)
+        assert isinstance(won, Won)
+        ttl, change = epoch_seconds(now) + 1_000, Release()
+        release = Finish(write.token, Holder("another"), change, now, ttl, new_write_id(change))
+        (written,) = self.sound.finish([release], deadline)
+        assert isinstance(written, Written)
+
+
+def _starts_with_time_to_work(rig: Rig) -> None:
+    rig.stand_on(Overtaken)
+    assert isinstance(rig.store, Overtaken)
+    rig.store.clock = rig.clock
+
+    @rig.once.event(key="order", lease=timedelta(seconds=30))
+    def handler(event: dict[str, Any], context: object) -> None:
+        assert rig.once.current().lease >= rig.clock.now() + timedelta(seconds=29)
+
+    handler({"order": "5"}, rig.context(seconds=900))
+    assert (rig.store.acquisitions > 1, rig.row().state) == (True, State.COMPLETE)
+
+
+def test_what_is_acquired_again_is_looked_at_again() -> None:
+    """The second acquisition was as slow as the first: its lease, too, is extended before work starts."""
+    _starts_with_time_to_work(Rig())
+
+
+def test_twin_that_looks_at_the_first_acquisition_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work starts on a lease that is all but over."""
+    once_looked_at(monkeypatch)
+    with pytest.raises(AssertionError):
+        _starts_with_time_to_work(Rig())

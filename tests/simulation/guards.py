@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from copy import copy
 from dataclasses import replace
 from functools import partialmethod
 from typing import Any
@@ -222,6 +223,22 @@ _right_written = partiql.written
 def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str, **_: bool) -> Ownership:
     """Run although the table did not answer."""
     return Ownership(call, wish.attempt, 0, wish.now, wish.lease)
+
+
+def once_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start what was acquired in place of a lost attempt as it is, whatever has become of its lease."""
+    right = Admissions.make_ready
+
+    def as_it_is(attempt: Ownership, **_: bool) -> Generator[float, None, Ownership]:
+        yield from ()
+        return attempt
+
+    def make_ready(self: Admissions, attempt: Ownership, *, may_wait: bool) -> Any:
+        within = copy(self)
+        monkeypatch.setattr(within, "make_ready", as_it_is)
+        return (yield from right(within, attempt, may_wait=may_wait))
+
+    monkeypatch.setattr(Admissions, "make_ready", make_ready)
 
 
 def recognising(how: Callable[..., bool]) -> Patch:

@@ -44,14 +44,19 @@ EXPECTED = (OnceError, TryAgain, Final, Unsafe)
 
 
 def play(seed: int) -> Story:
-    """Play the schedule of *seed*. Raises `Counterexample`, its story told, where a promise is broken."""
-    with determined(seed):
-        schedule = Schedule(scenario(seed))
+    """Play the schedule of *seed*. Raises as `play_out`."""
+    return play_out(scenario(seed))
+
+
+def play_out(found: Scenario) -> Story:
+    """Play the schedule of *found*. Raises `Counterexample`, its story told, where a promise is broken."""
+    with determined(found.seed):
+        schedule = Schedule(found)
         schedule.run()
     story = schedule.story
     if story.broken:
-        verdict = f"seed {seed}: {story.broken[0]}"
-        raise Counterexample(f"{verdict}\n{scenario(seed)}\n{story.text()}\n{verdict}")
+        verdict = f"seed {found.seed}: {story.broken[0]}"
+        raise Counterexample(f"{verdict}\n{found}\n{story.text()}\n{verdict}")
     return story
 
 

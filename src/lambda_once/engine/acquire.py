@@ -93,8 +93,8 @@ class Admissions:
         Return what may be started now: *attempt* itself where its lease and the time suffice.
 
         A lease that is nearly over is extended first; where that is refused, the call is a duplicate
-        of whoever has the token now. Raises `RetryLater`, the token released, where too little time
-        remains to finish anything.
+        of whoever has the token now, and what it acquires is looked at in the same way. Raises
+        `RetryLater`, the token released, where too little time remains to finish anything.
         """
         call = attempt.call
         if self.may_start(attempt):
@@ -107,7 +107,11 @@ class Admissions:
                 raise
             except RetryLater:
                 self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
-                return (yield from self.admit(call, may_wait=may_wait))
+                admitted = yield from self.admit(call, may_wait=may_wait)
+                if not isinstance(admitted, Ownership):
+                    return admitted
+                # The answer to this acquisition, too, may have been slow.
+                return (yield from self.make_ready(admitted, may_wait=may_wait))
             if self.may_start(attempt):  # the answer may have been slow
                 return attempt
         self._settlement.give_back([(call, attempt.id)], told=True)
