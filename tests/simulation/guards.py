@@ -15,6 +15,7 @@ from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Complete, End, Hold, Onlooker, Release, made_by, stored_form
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import finish as settlement
+from lambda_once.engine import ownership
 from lambda_once.engine import probe as probing
 from lambda_once.engine.acquire import Admissions
 from lambda_once.engine.finish import Settlement
@@ -156,7 +157,8 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
         def wrong(change: Any, call: Any, now: Any) -> int | None:
             return ttl(change, call, now) if isinstance(change, kind) else right(change, call, now)
 
-        monkeypatch.setattr(settlement, "ttl_after", wrong)
+        for module in (settlement, ownership, probing):
+            monkeypatch.setattr(module, "ttl_after", wrong)
 
     return patch
 
