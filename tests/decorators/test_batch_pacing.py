@@ -118,8 +118,13 @@ def test_no_record_starts_while_a_completion_is_tried_again(
 ) -> None:
     """The table is out: what has not started goes back released, and what is done does not run again here."""
     slow.retries_to_the_end = True
+
+    def asked() -> None:
+        if slow.order == ["a", "b"]:
+            rig.clock.advance(1)
+
     # The third record asks, and time passes while it waits; the table answers when nobody waits any more.
-    _when(monkeypatch, "_may_start", lambda: slow.order == ["a", "b"] and rig.clock.advance(1))
+    _when(monkeypatch, "_may_start", asked)
     _when(monkeypatch, "close", slow.awaited.set)
     handler = _handler(rig, slow, is_async=is_async)
     assert handler(records("a", "b", "c", "d"), rig.context(seconds=20)) == failed("c", "d")

@@ -49,6 +49,7 @@ PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
         "client= is a boto3 resource",
     ),
     (lambda: {"client": table()}, "client= is a boto3 resource"),
+    (lambda: {"client": table().meta.client}, "client= is the client of a boto3 resource"),
     (lambda: {"client": boto3.client("sqs", region_name="eu-central-1")}, "client= is a SQS, not a DynamoDB"),
     (lambda: {"client": boto3.client}, "client= is a function, not a DynamoDB client"),
     (lambda: {"table": table()}, "table= must be a name, a str, not a dynamodb.Table"),

@@ -299,7 +299,7 @@ def test_a_reader_who_is_overtaken_looks_again(shelf: Shelf) -> None:
         ({"sections": {}}, "no sections"),
         ({}, "either a document or sections="),
         ({"document": b"1", "sections": {"a": b"1"}}, "not both"),
-        ({"document": object()}, "neither bytes nor what JSON can write"),
+        ({"document": {1, 2}}, "neither bytes nor what JSON can write"),
         ({"document": float("nan")}, "neither bytes nor what JSON can write"),
         ({"sections": {"fine": b"1", "a#b": b"2"}}, "the section 'a#b' cannot be stored.*without '#'"),
         ({"sections": {"fine": b"1", "": b"2"}}, "the section '' cannot be stored"),

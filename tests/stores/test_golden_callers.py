@@ -46,7 +46,7 @@ def _decided(record: Record, presented: Presented) -> Decision:
     )
 
 
-@pytest.mark.parametrize("name", ROWS.keys() | STATES.keys())
+@pytest.mark.parametrize("name", sorted(ROWS.keys() | STATES.keys()))
 def test_a_row_reads_as_what_it_was(name: str) -> None:
     """Its state, the write that ended it, and the mark of its caller, whose salt is the acquiring attempt."""
     record = RECORDS[name]

@@ -26,7 +26,7 @@ REACHES = {
     "patterns": {"core", "dynamodb", "errors"},
     "observability": {"core", "errors"},
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
-    "decorators": {"core", "engine", "errors", "observability", "policies", "sources", "stores"},
+    "decorators": {"core", "dynamodb", "engine", "errors", "observability", "policies", "sources", "stores"},
     "explain": {"core", "decorators", "errors", "sources"},
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "cli": {

@@ -34,10 +34,10 @@ def check_parts(*, table: object, client: object, store: object, service: object
     for name, part in {"client": client, "store": store, **reported}.items():
         if isinstance(part, type):
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
-    if hasattr(getattr(client, "meta", None), "client"):
-        raise Misconfigured(
-            'client= is a boto3 resource: pass a client, boto3.client("dynamodb") or resource.meta.client'
-        )
+    if client is not None:
+        from lambda_once.dynamodb.client import low_level  # no cold start without client= needs it
+
+        low_level(client)
     if client is not None and not callable(getattr(client, "update_item", None)):
         raise Misconfigured(
             f'client= is a {type(client).__name__}, not a DynamoDB client: pass boto3.client("dynamodb")'
