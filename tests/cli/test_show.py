@@ -179,7 +179,7 @@ def test_a_malformed_row_is_one_line(shop: Shop, attribute: str, options: tuple[
     )
     said = complaint(shop.run("show", TOKEN, *options))
     assert said.startswith(
-        f"lambda-once: the row of token {TOKEN} is not one that lambda-once wrote: {attribute} is"
+        f"lambda-once: the row of token {TOKEN} was not written by lambda-once: {attribute} is"
     )
 
 

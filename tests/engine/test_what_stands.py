@@ -16,10 +16,10 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks, Unavailable
 from lambda_once.core.writes import Acquire, Extend, Finish, Release
+from lambda_once.dynamodb import paging
 from lambda_once.engine import keeping
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.details import Happening
-from lambda_once.stores import singles
 from lambda_once.stores.contract import Acquired, Finished, Store
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig, elsewhere
@@ -117,7 +117,7 @@ def test_the_parts_of_a_result_are_sent_once(
     partiql: None, monkeypatch: pytest.MonkeyPatch, in_batch: bool
 ) -> None:
     """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
-    monkeypatch.setattr(singles, "BATCH_WRITE", 1)
+    monkeypatch.setattr(paging, "MOST_WRITES", 1)
     monkeypatch.setattr(keeping, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
     ground, parts = Ground(), list[str]()
     rig = Rig(ground)

@@ -11,6 +11,7 @@ from lambda_once import HOLD, UNKNOWN, Held
 from lambda_once.core import writes
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import finish as settlement
+from lambda_once.engine import ownership
 from lambda_once.stores import requests
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 
@@ -91,7 +92,7 @@ def _a_day_later(machines_clock: Any) -> int:
 
 def test_twin_with_a_ttl_on_a_held_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is deleted with its question, and the work runs again."""
-    monkeypatch.setattr(settlement, "ttl_after", lambda _change, _call, now: _a_day_later(now))
+    monkeypatch.setattr(ownership, "ttl_after", lambda _change, _call, now: _a_day_later(now))
     breaks(_held)
 
 

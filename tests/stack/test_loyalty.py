@@ -67,7 +67,7 @@ def test_an_order_sent_again_by_its_sender_counts_once(points: Ledger) -> None:
 def test_a_bad_message_comes_back_alone(points: Ledger) -> None:
     """Points that are no number fail their own message, and the rest is counted."""
     good = {"orderId": "order_5", "customer": CUSTOMER, "kind": "earned", "points": 10}
-    batch = sqs_event(good, {**good, "orderId": "order_6", "points": 1.5})
+    batch = sqs_event(good, {**good, "orderId": "order_6", "points": "ten"})
     failed = batch["Records"][1]["messageId"]
     assert loyalty.count(batch, lambda_context()) == {"batchItemFailures": [{"itemIdentifier": failed}]}
     assert points.get(CUSTOMER) == {"balance": 10, "entries": 1, "lastOrder": "order_5"}

@@ -38,6 +38,7 @@ def test_a_retry_after_a_crash_waits_for_the_lease(
     with crash_at("acquire"):
         notify(event, lambda_context(request_id="r-1", remaining_ms=10_000))
     assert mailed() == 0
+    fake_clock.advance(1)
     notify(event, lambda_context(request_id="r-1", remaining_ms=30_000))
     assert mailed() == 1
     assert sum(fake_clock.slept) > 10
