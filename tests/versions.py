@@ -30,7 +30,7 @@ FAST = (
     "tests/testing",
 )
 """Folders whose tests need no engine, no command line and no page."""
-TOOLS = ("hypothesis", "moto", "pytest", "pyyaml")
+TOOLS = ("hypothesis", "moto", "pytest", "pytest-xdist", "pyyaml")
 """What these tests need beside the package, at the newest version, out of the group dev or demo."""
 OLDEST = (3, 11)
 
@@ -132,7 +132,9 @@ def run_tests(environment: Environment) -> bool:
     """Run the fast tests, and tell whether they passed."""
     python = install(environment)
     cache = f"cache_dir=.cache/pytest-{environment.name}"
-    command = [str(python), "-m", "pytest", "-q", "-o", cache, "-m", "not engine and not e2e", *FAST]
+    on_all_cores = ("--numprocesses=auto", "--dist=worksteal")
+    chosen = ("-m", "not engine and not e2e", *on_all_cores, *FAST)
+    command = [str(python), "-m", "pytest", "-q", "-o", cache, *chosen]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
