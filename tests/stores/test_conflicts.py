@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from lambda_once.core.writes import Acquire, Complete
 from lambda_once.dynamodb import paging
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from tests.simulation.engine import client_error
 from tests.stores.strict import (
     BATCH,
     PARTS,
@@ -69,6 +71,19 @@ def test_a_lasting_conflict_brings_the_row_that_stands(strict: Strict) -> None:
     assert isinstance(second, Won)
     assert strict.client.sent[: TRIES + 1] == [BATCH] * TRIES + [READ]
     assert SINGLE not in strict.client.sent
+
+
+def _in_conflict(_arguments: dict[str, Any], _forward: Any) -> Any:
+    """Answer a single write that meets a transaction."""
+    raise client_error("TransactionConflictException", "as the test wants it", "any")
+
+
+def test_a_conflict_before_a_throttled_try_is_a_refusal(strict: Strict) -> None:
+    """Somebody was at the row: it is read, and only the last try's silence would be an outage."""
+    strict.held(0, attempt="other")
+    strict.client.fates[SINGLE] = [_in_conflict, *[throttled] * (TRIES - 1)]
+    (answer,) = strict.world.store.acquire([strict.wish(0)], strict.world.deadline)
+    assert answer == Refused(strict.world.row_of(strict.token(0)))
 
 
 def test_a_conflict_that_passes_is_no_answer_yet(strict: Strict) -> None:

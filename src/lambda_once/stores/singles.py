@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from lambda_once.core.record import Record
 from lambda_once.core.results import Chunks, Parts
 from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
-from lambda_once.dynamodb.errors import CONDITION, CONFLICT, Caught, code_of
+from lambda_once.dynamodb.errors import CONDITION, CONFLICT, Caught, code_of, is_transient
 from lambda_once.dynamodb.paging import Unprocessed, batch_write
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
@@ -31,10 +31,18 @@ class Singles:
 
     def acquire(self, wish: Acquire, deadline: Deadline) -> Acquired:
         request = requests.acquire(self._transport.table, wish, self._shards)
+        conflicts: list[Exception] = []
+
+        def failed(error: Exception) -> None:
+            if code_of(error) == CONFLICT:
+                conflicts.append(error)
+
         try:
-            row = self._transport.call("update_item", request, deadline).get("Attributes")
+            row = self._transport.call("update_item", request, deadline, failed).get("Attributes")
         except Caught as error:
-            return self._not_acquired(error, wish, deadline)
+            # Another write was at this row: silence after that makes it no outage (guarantee 7).
+            refusal = conflicts[-1] if conflicts and is_transient(error) else error
+            return self._not_acquired(refusal, wish, deadline)
         if row is None:
             return Won(requests.first_fence(wish), took_over=False)
         return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
