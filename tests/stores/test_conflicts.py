@@ -86,6 +86,16 @@ def test_a_conflict_before_a_throttled_try_is_a_refusal(strict: Strict) -> None:
     assert answer == Refused(strict.world.row_of(strict.token(0)))
 
 
+def test_a_conflict_in_a_batch_before_a_throttled_try_is_a_refusal(strict: Strict) -> None:
+    """The same for a statement: the row is read, and the other one is not touched by it."""
+    strict.held(0, attempt="other")
+    silent = failing("ThrottlingError")
+    strict.client.fates[BATCH] = [failing(CONFLICT), *[silent] * (TRIES - 1)]
+    first, second = strict.world.store.acquire([strict.wish(0), strict.wish(1)], strict.world.deadline)
+    assert first == Refused(strict.world.row_of(strict.token(0)))
+    assert isinstance(second, Won)
+
+
 def test_a_conflict_that_passes_is_no_answer_yet(strict: Strict) -> None:
     """The statement is sent again by itself, and wins."""
     strict.client.fates[BATCH] = [failing(CONFLICT), failing(CONFLICT)]

@@ -111,17 +111,17 @@ class Batches:
         """Execute *batch*; what was throttled or conflicted is sent again by itself, the rest is not."""
         outcomes: list[Outcome] = [Unanswered("not sent")] * len(batch)
         open_ = list(range(len(batch)))
+        conflicts: set[int] = set()
         for tries in range(1, TRIES + 1):
             for n, outcome in zip(open_, self._sent([batch[n] for n in open_], deadline), strict=True):
                 outcomes[n] = outcome
+                if outcome == CONFLICT:
+                    conflicts.add(n)
             open_ = [n for n in open_ if outcomes[n] in _AGAIN]
             if not open_ or deadline.one_try or deadline.passed() or tries == TRIES:
                 break
             back_off(deadline, tries)
-        return [
-            Unanswered(each) if isinstance(each, str) and each in _AGAIN - {CONFLICT} else each
-            for each in outcomes
-        ]
+        return [_meant(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
 
     def _sent(self, batch: Sequence[Statement], deadline: Deadline) -> Sequence[Outcome]:
         try:
@@ -167,6 +167,15 @@ def _record(item: object) -> Standing:
         return None if item is None else record_of(item)  # type: ignore[arg-type]
     except Misconfigured as wrong:
         return Rejected(wrong)
+
+
+def _meant(last: Outcome, *, conflicted: bool) -> Outcome:
+    """Return what a statement's *last* try means: silence after a conflict is no outage (guarantee 7)."""
+    if not isinstance(last, Unanswered) and last not in _AGAIN:
+        return last
+    if conflicted:
+        return CONFLICT
+    return last if isinstance(last, Unanswered) else Unanswered(str(last))
 
 
 def _acquired(wish: Acquire, outcome: Outcome, standing: Standing) -> Acquired | None:
