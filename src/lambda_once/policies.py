@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, Literal, TypeVar
@@ -10,7 +11,6 @@ from typing import Any, Generic, Literal, TypeVar
 from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, RetryLater
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ STORE = Policy.STORE
 HOLD = Policy.HOLD
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
     """A probe's answer: the work of the lapsed attempt was done, and *result* is what it gave."""
 
@@ -52,7 +52,7 @@ NOT_DONE = Answer.NOT_DONE
 UNKNOWN = Answer.UNKNOWN
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Lapsed:
     """What a probe is told of the attempt whose lease is over."""
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.record import Failure, State
+from lambda_once.core.record import MESSAGE_LIMIT, Failure, State
 from tests.core.rows import ALIVE, LAPSED, NOW, SECONDS, row
 
 
@@ -43,5 +43,5 @@ def test_two_known_payloads_clash(stored: str | None, asked: str | None, clashes
 
 def test_a_failure_is_kept_short() -> None:
     """The name of its class, and the beginning of its message."""
-    assert Failure.of(KeyError("x" * 5000)) == Failure("KeyError", ("'" + "x" * 5000)[: Failure.LIMIT])
+    assert Failure.of(KeyError("x" * 5000)) == Failure("KeyError", ("'" + "x" * 5000)[:MESSAGE_LIMIT])
     assert Failure.of(ValueError("no")) == Failure("ValueError", "no")

@@ -229,7 +229,7 @@ AFTER: list[tuple[Change, Record]] = [
 def test_the_holder_writes(change: Change, after: Record) -> None:
     """The row is as the change says, with the ttl that the write brings."""
     write = _write(change)
-    expected = replace(after, ttl=SECONDS + 100, write=write.write)
+    expected = after._replace(ttl=SECONDS + 100, write=write.write)
     assert finished(row(State.IN_PROGRESS), write) == expected
 
 
@@ -241,7 +241,7 @@ def test_what_a_write_made_is_its_own(change: Change) -> None:
     assert made is not None
     assert made_by(made, write)
     if not isinstance(change, End):
-        assert not made_by(replace(made, attempt="a2"), write)
+        assert not made_by(made._replace(attempt="a2"), write)
     assert not made_by(None, write)
 
 

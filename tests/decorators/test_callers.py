@@ -11,7 +11,6 @@ import pytest
 from lambda_once import Misconfigured, Once, OtherCaller
 from lambda_once.core.record import Presented, State
 from lambda_once.core.results import Inline
-from lambda_once.core.values import replace
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import AUTHORIZERS, Json, http, lattice, lattice_v2, rest
 from tests.sources.test_caller import ALICE, BOB, basic, jwt, sent
@@ -193,8 +192,7 @@ def test_a_fenced_attempt_gets_no_other_callers_outcome(rig: Rig) -> None:
         # Meanwhile its lease runs out, a person gives the token back, and bob's request is worked.
         store: Any = rig.store.sound
         seen = store.records[rig.row().token]
-        store.records[seen.token] = replace(
-            seen,
+        store.records[seen.token] = seen._replace(
             state=State.COMPLETE,
             attempt="b",
             caller=Presented("bob").mark("b"),

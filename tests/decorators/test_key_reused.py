@@ -12,7 +12,6 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import KeyReused
 from lambda_once.core.fields import MOST
 from lambda_once.core.record import State
-from lambda_once.core.values import replace
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Shop
 from tests.sources.samples import batch, eventbridge, rest, sns_event, sqs_record
@@ -203,7 +202,7 @@ def test_a_row_of_an_earlier_version_names_nothing(rig: Rig) -> None:
 
     charge(FIRST, rig.context())
     rows: Any = rig.ground.store
-    rows.records = {row.token: replace(row, fields=None) for row in rig.rows()}
+    rows.records = {row.token: row._replace(fields=None) for row in rig.rows()}
     error = _refused(rig, charge, FIRST | {"note": "other"})
     assert error.fields == ()
     assert "was used for another payload:" in str(error)

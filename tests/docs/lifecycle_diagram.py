@@ -7,7 +7,6 @@ docs/lifecycle.md.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
@@ -54,25 +53,25 @@ _AT_WORK = Record(
     expected_completion=NOW + MINUTE,
     fingerprint="f",
 )
-_LAPSED = replace(_AT_WORK, expected_completion=NOW - MINUTE)
+_LAPSED = _AT_WORK._replace(expected_completion=NOW - MINUTE)
 _KEPT = epoch_seconds(NOW + MINUTE)
-_COMPLETE = replace(_AT_WORK, state=State.COMPLETE, stored=Inline("1"), ttl=_KEPT)
-_RELEASED = replace(_AT_WORK, state=State.RELEASED, ttl=_KEPT)
+_COMPLETE = _AT_WORK._replace(state=State.COMPLETE, stored=Inline("1"), ttl=_KEPT)
+_RELEASED = _AT_WORK._replace(state=State.RELEASED, ttl=_KEPT)
 
 ROWS: dict[str, Record | None] = {
     "nothing": None,
-    "complete or released, past its ttl": replace(_COMPLETE, ttl=epoch_seconds(NOW - MINUTE)),
+    "complete or released, past its ttl": _COMPLETE._replace(ttl=epoch_seconds(NOW - MINUTE)),
     "released by another attempt": _RELEASED,
-    "in progress, by our own attempt": replace(_AT_WORK, attempt=OURS),
-    "anything else, of a caller with other credentials": replace(_COMPLETE, caller=Presented("b").mark("x")),
-    "anything else, with another fingerprint": replace(_COMPLETE, fingerprint="g"),
+    "in progress, by our own attempt": _AT_WORK._replace(attempt=OURS),
+    "anything else, of a caller with other credentials": _COMPLETE._replace(caller=Presented("b").mark("x")),
+    "anything else, with another fingerprint": _COMPLETE._replace(fingerprint="g"),
     "complete, with a result": _COMPLETE,
-    "complete, its result unavailable": replace(_COMPLETE, stored=Unavailable()),
-    "complete, with an error": replace(_COMPLETE, error=FAILURE),
-    "held": replace(_AT_WORK, state=State.HELD, error=FAILURE),
+    "complete, its result unavailable": _COMPLETE._replace(stored=Unavailable()),
+    "complete, with an error": _COMPLETE._replace(error=FAILURE),
+    "held": _AT_WORK._replace(state=State.HELD, error=FAILURE),
     "in progress, lease alive": _AT_WORK,
     "in progress, lapsed": _LAPSED,
-    "released by our own attempt": replace(_RELEASED, attempt=OURS),
+    "released by our own attempt": _RELEASED._replace(attempt=OURS),
 }
 
 NODES: dict[str, Record | None] = {
@@ -80,7 +79,7 @@ NODES: dict[str, Record | None] = {
     "InProgress": _AT_WORK,
     "Lapsed": _LAPSED,
     "Complete": _COMPLETE,
-    "Failed": replace(_COMPLETE, error=FAILURE),
+    "Failed": _COMPLETE._replace(error=FAILURE),
     "Held": ROWS["held"],
     "Released": _RELEASED,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +16,6 @@ from moto import mock_aws
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
-from lambda_once.core.values import replace
 from lambda_once.core.writes import (
     Change,
     Complete,
@@ -194,7 +193,7 @@ def by_content(record: Record | None, write: Finish) -> bool:
 
 
 def _in_progress_again(record: Record) -> Record:
-    return replace(record, state=State.IN_PROGRESS, actual_completion=None, stored=None, error=None)
+    return record._replace(state=State.IN_PROGRESS, actual_completion=None, stored=None, error=None)
 
 
 Scenario = Callable[[Cluster], None]

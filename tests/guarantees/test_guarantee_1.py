@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -271,7 +270,7 @@ class _Delayed(MemoryStore):
         (wish,) = wishes
         if self._first is None:
             now = self._clock.now()
-            other = replace(wish, attempt="other", now=now, lease=now + timedelta(seconds=30))
+            other = wish._replace(attempt="other", now=now, lease=now + timedelta(seconds=30))
             super().acquire([other], deadline)
             self._first = wish
             answers = super().acquire(wishes, deadline)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lambda_once import Done, OnceError, StoreUnavailable
-from lambda_once.core.values import replace
 from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import attempt

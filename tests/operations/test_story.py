@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
-from lambda_once.core.values import replace
 from lambda_once.operations.spans import moment, spoken
 from lambda_once.operations.story import (
     function_of,
@@ -51,7 +50,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
     state: State, note: Resolution | None, ttl: int | None, delivery: str | None, now: datetime
 ) -> None:
     """It names who had the token, and who decided; what has no time stands last."""
-    row = replace(ROW, state=state, resolution=note, ttl=ttl, delivery=delivery, **ENDS[state])
+    row = ROW._replace(state=state, resolution=note, ttl=ttl, delivery=delivery, **ENDS[state])
     told = story(row, now)
     dated = [event.at for event in told if event.at is not None]
     assert dated == sorted(dated)
@@ -77,24 +76,24 @@ def test_every_row_has_a_story_in_the_order_of_time(
 def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
     """Never by what it is."""
     assert kept(stored) == said
-    row = replace(ROW, state=State.COMPLETE, stored=stored, **ENDS[State.COMPLETE])
+    row = ROW._replace(state=State.COMPLETE, stored=stored, **ENDS[State.COMPLETE])
     assert any(said in event.what for event in story(row, NOW))
 
 
 def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
     """The id and the fence on the row are the decision's; how long the work took is not known by it."""
-    row = replace(ROW, state=State.COMPLETE, resolution=NOTE, **ENDS[State.COMPLETE])
+    row = ROW._replace(state=State.COMPLETE, resolution=NOTE, **ENDS[State.COMPLETE])
     whole = "\n".join(event.what for event in story(row, NOW))
     assert "attempt a1" not in whole
     assert "complete after" not in whole
     assert "attempt a1, fence 7" in "\n".join(
-        event.what for event in story(replace(row, resolution=None), NOW)
+        event.what for event in story(row._replace(resolution=None), NOW)
     )
 
 
 def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
     """The next delivery runs again."""
-    row = replace(ROW, state=State.COMPLETE, ttl=int(NOW.timestamp()) - 1, **ENDS[State.COMPLETE])
+    row = ROW._replace(state=State.COMPLETE, ttl=int(NOW.timestamp()) - 1, **ENDS[State.COMPLETE])
     assert "the next delivery runs again" in outlook(row, NOW)
     assert story(row, NOW)[-1].what == "no longer replayed"
 
@@ -104,7 +103,7 @@ def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
 )
 def test_only_what_is_stuck_has_a_next_step(state: State, steps: int) -> None:
     """Pinned to the attempt that was shown, and quoted for a shell."""
-    row = replace(ROW, state=state, token="orders/charge/it's", **ENDS[state])
+    row = ROW._replace(state=state, token="orders/charge/it's", **ENDS[state])
     told = next_steps(row, NOW)
     assert len(told) == steps
     assert all("'orders/charge/it'\"'\"'s' --attempt a1 " in step for step in told)
@@ -113,7 +112,7 @@ def test_only_what_is_stuck_has_a_next_step(state: State, steps: int) -> None:
 
 def test_a_holder_outside_of_lambda_has_a_query_too() -> None:
     """What held the token need not be a function with a request."""
-    row = replace(ROW, locked_by="script")
+    row = ROW._replace(locked_by="script")
     assert function_of(row) == "script"
     assert '"script"' in log_queries(row)["request"]
 
@@ -121,17 +120,17 @@ def test_a_holder_outside_of_lambda_has_a_query_too() -> None:
 @pytest.mark.parametrize("locked_by", ["local/-", "orders/"])
 def test_a_holder_without_a_request_is_not_asked_for_by_it(locked_by: str) -> None:
     """A query for every line with a hyphen finds everything."""
-    assert log_queries(replace(ROW, locked_by=locked_by)).keys() == {"token"}
+    assert log_queries(ROW._replace(locked_by=locked_by)).keys() == {"token"}
 
 
 def test_the_memory_is_measured_from_the_completion() -> None:
     """A ttl is in whole seconds: one of 14 days is not short by the fraction that it lacks."""
     done = NOW + timedelta(milliseconds=999)
-    row = replace(ROW, state=State.COMPLETE, actual_completion=done)
-    whole = replace(row, ttl=int((done + timedelta(days=14)).timestamp()))
+    row = ROW._replace(state=State.COMPLETE, actual_completion=done)
+    whole = row._replace(ttl=int((done + timedelta(days=14)).timestamp()))
     assert memory_is_short(whole, timedelta(days=14)) is None
     assert memory_is_short(whole, timedelta(days=14, seconds=2)) is not None
-    assert memory_is_short(replace(whole, state=State.RELEASED), timedelta(days=99)) is None
+    assert memory_is_short(whole._replace(state=State.RELEASED), timedelta(days=99)) is None
     assert memory_is_short(row, timedelta(days=14)) is None
 
 
@@ -165,7 +164,7 @@ def test_a_moment_of_today_has_no_date() -> None:
 def test_decisions_in_a_row_are_counted() -> None:
     """The watchdog's second release of a token says that it is the second."""
     again = Resolution("watchdog", "the watchdog may release it", NOW, times=2)
-    row = replace(ROW, state=State.RELEASED, resolution=again)
+    row = ROW._replace(state=State.RELEASED, resolution=again)
     assert any("(2 times in a row)" in event.what for event in story(row, NOW))
-    once = replace(row, resolution=again._replace(times=1))
+    once = row._replace(resolution=again._replace(times=1))
     assert not any("in a row" in event.what for event in story(once, NOW))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lambda_once.core.values import replace
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import layout_for
 from lambda_once.patterns.sizing import Limit, Plan, Quantity, plan

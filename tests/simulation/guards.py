@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from copy import copy
-from dataclasses import replace
 from functools import partialmethod
 from typing import Any
 
@@ -132,7 +131,7 @@ def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mortal(admissions: Admissions, *args: Any, **options: Any) -> Any:
         made = wish(admissions, *args, **options)
-        return replace(made, ttl=epoch_seconds(made.lease) + 1_000)
+        return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
     monkeypatch.setattr(Admissions, "_wish", mortal)
 
@@ -143,7 +142,7 @@ def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def short(admissions: Admissions, *args: Any, **options: Any) -> Any:
         made = wish(admissions, *args, **options)
-        return replace(made, ttl=epoch_seconds(made.now) + 1)
+        return made._replace(ttl=epoch_seconds(made.now) + 1)
 
     monkeypatch.setattr(Admissions, "_wish", short)
 

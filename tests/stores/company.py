@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +35,7 @@ class InCompany:
         write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
         assert self._store.finish([write], deadline) == [Written()]
         return [
-            self._store.acquire([replace(wish, known=True)], deadline)[0]
+            self._store.acquire([wish._replace(known=True)], deadline)[0]
             if _is_free(wish, answer)
             else answer
             for wish, answer in zip(wishes, answers, strict=True)

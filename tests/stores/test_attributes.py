@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -114,5 +113,5 @@ def test_a_lease_in_another_zone_is_stored_in_utc(dynamodb: World) -> None:
     from datetime import timezone
 
     wish = dynamodb.wish()
-    dynamodb.acquire(replace(wish, lease=wish.lease.astimezone(timezone(timedelta(hours=-5)))))
+    dynamodb.acquire(wish._replace(lease=wish.lease.astimezone(timezone(timedelta(hours=-5)))))
     assert (dynamodb.item() or {})["expectedCompletion"] == {"S": LEASE_ENDS}

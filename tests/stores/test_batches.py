@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -92,7 +91,7 @@ def test_what_an_insert_cannot_say_is_a_single_write(line: Line) -> None:
     line.wire.sent.clear()
     lapsed = AsSeen("a1", line.row(1).expected_completion)
     answers = line.acquire(
-        replace(line.wish(0, "a2"), known=True),
+        line.wish(0, "a2")._replace(known=True),
         line.wish(1, "a2", rule=OnLapse.PROBE, seen=lapsed),
         line.wish(2, "a2"),
         line.wish(3, "a2"),
@@ -149,7 +148,7 @@ def _taken_over(line: Line) -> None:
     """Two attempts lapse, and their completions arrive together when successors are at work."""
     line.won(3)
     line.world.clock.advance(31)
-    line.acquire(replace(line.wish(0, "a2"), known=True), replace(line.wish(1, "a2"), known=True))
+    line.acquire(line.wish(0, "a2")._replace(known=True), line.wish(1, "a2")._replace(known=True))
     before = [line.row(n) for n in range(2)]
     answers = line.finish(*(line.write(n) for n in range(3)))
     assert answers == [Refused(before[0]), Refused(before[1]), Written()]

@@ -132,7 +132,7 @@ def test_an_early_read_that_found_no_row_is_repeated(strict: Strict) -> None:
         strict.client.sent.remove(SINGLE)
 
     strict.client.fates = {READ: [after(read.set)], BATCH: [before(another_wins)]}
-    wishes = [replace(strict.wish(n), likely=not n) for n in (0, 1)]
+    wishes = [strict.wish(n)._replace(likely=not n) for n in (0, 1)]
     first, second = strict.world.store.acquire(wishes, strict.world.deadline)
     assert first == Refused(strict.world.row_of(strict.token(0)))
     assert isinstance(second, Won)
@@ -167,7 +167,7 @@ def test_parts_stop_at_the_deadline(in_twos: Strict) -> None:
 def test_parts_that_are_written_are_not_sent_again(in_twos: Strict) -> None:
     """The next try goes on where the one before was throttled."""
     write = in_twos.world.write(Complete(FIVE), token=in_twos.token(0))
-    once = replace(in_twos.world.deadline, one_try=True)
+    once = in_twos.world.deadline._replace(one_try=True)
     in_twos.client.fates[PARTS] = [after(lambda: None), throttled]
     (answer,) = in_twos.world.store.finish([write], once)
     assert isinstance(answer, Unanswered)

@@ -143,7 +143,7 @@ def _wish(world: World, want: Want, row: Record | None, token: str) -> Acquire:
         want.attempt, token=token, rule=want.rule, fingerprint=want.fingerprint, presented=want.presented
     )
     as_seen = _seen(row) if want.seen else None
-    return wish if as_seen is None else replace(wish, take=as_seen)
+    return wish if as_seen is None else wish._replace(take=as_seen)
 
 
 def _write(world: World, write: Write, row: Record | None, token: str) -> Finish:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -39,8 +38,7 @@ def test_the_holder_ends_its_attempt(world: World, change: Change, state: State)
     world.clock.advance(1)
     assert world.finish(change, write="w1") == Written()
     settled = state in (State.COMPLETE, State.HELD)
-    assert world.row() == replace(
-        before,
+    assert world.row() == before._replace(
         state=state,
         actual_completion=world.clock.now() if settled else None,
         stored=Inline('{"paid": true}') if change is PAID else None,
@@ -142,7 +140,7 @@ def test_extend_lengthens_the_lease_and_moves_the_ttl(world: World) -> None:
     before = world.row()
     later = world.ends(timedelta(hours=1))
     assert world.finish(Extend(later)) == Written()
-    assert world.row() == replace(before, expected_completion=later, ttl=int((later + KEEP).timestamp()))
+    assert world.row() == before._replace(expected_completion=later, ttl=int((later + KEEP).timestamp()))
 
 
 def test_a_delayed_extend_does_not_shorten_a_later_one(world: World) -> None:
@@ -167,7 +165,7 @@ def test_pin_takes_the_ttl_away(world: World) -> None:
     world.won()
     before = world.row()
     assert world.finish(Pin()) == Written()
-    assert world.row() == replace(before, ttl=None)
+    assert world.row() == before._replace(ttl=None)
     assert world.finish(Pin()) == Written()
     _refused(world, Pin(), "a2")
 

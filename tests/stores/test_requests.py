@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -107,7 +106,7 @@ def test_acquire_under_take_over() -> None:
 
 def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
     """Without payload, delivery, caller and ttl these are removed, and each of *asks* is among the names."""
-    wish = replace(WISH, take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None)
+    wish = WISH._replace(take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None)
     built = requests.acquire("tokens", wish, 1)
     assert built == {
         "TableName": "tokens",
@@ -351,7 +350,7 @@ def test_a_verdict_that_holds_leaves_its_status() -> None:
 def test_a_status_is_sharded_by_its_token() -> None:
     """The same token always writes to the same shard, and not all tokens to one."""
     written = [
-        requests.acquire("tokens", replace(WISH, token=f"t{n}"), 4)["ExpressionAttributeValues"][":status_"][
+        requests.acquire("tokens", WISH._replace(token=f"t{n}"), 4)["ExpressionAttributeValues"][":status_"][
             "S"
         ]
         for n in (*range(50), *range(50))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts
-from lambda_once.core.values import replace
 from lambda_once.core.writes import Finish, Onlooker, finished
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores import requests

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,8 +67,7 @@ def test_insert() -> None:
 
 def test_insert_of_the_bare_row() -> None:
     """Under hold there is no ttl, and what the source does not give is left out."""
-    wish = replace(
-        WISH,
+    wish = WISH._replace(
         take=Unclaimed(take_over=False),
         ttl=None,
         fingerprint=None,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Protocol
-
-from lambda_once.core.values import value
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -45,8 +43,7 @@ async def sleep_on_loop(clock: Clock, seconds: float) -> None:
     await (asyncio.to_thread(clock.sleep, seconds) if sleep is None else sleep(seconds))
 
 
-@value
-class Deadline:
+class Deadline(NamedTuple):
     """Until when answers are of use, by the clock that tells."""
 
     clock: Clock

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from itertools import islice
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import MARK, VERSION, NotCanonical, written
 from lambda_once.core.forms import NEVER_WRAPS, WRITTEN_OUT, opened
-from lambda_once.core.values import replace, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,8 +35,7 @@ _LONG_WHOLE = 10**WRITTEN_OUT
 _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
-@value
-class Printed:
+class Printed(NamedTuple):
     """What a fingerprint is made from: its canonical text, and that of each field by name."""
 
     text: str
@@ -49,8 +47,7 @@ class Printed:
         return f"{VERSION}.{sha256(self.text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-@value
-class Fields:
+class Fields(NamedTuple):
     """The fields of one payload: checksum of the name, checksum of the text, the name; sorted."""
 
     entries: tuple[tuple[int, int, str], ...]
@@ -62,8 +59,7 @@ class Fields:
         return b"".join([(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in kept])
 
 
-@value
-class Difference:
+class Difference(NamedTuple):
     """Where a later payload differs from the one that a row keeps the checksums of."""
 
     changed: tuple[str, ...] = ()
@@ -124,8 +120,8 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
     if found.fields:
         return found
     if len(labels) > 1 and isinstance(whole, list) and len(whole) == len(labels):
-        return replace(found, fields=tuple(zip(labels, (printed(part).text for part in whole), strict=True)))
-    return replace(found, fields=((", ".join(labels), found.text),))
+        return found._replace(fields=tuple(zip(labels, (printed(part).text for part in whole), strict=True)))
+    return found._replace(fields=((", ".join(labels), found.text),))
 
 
 def fields_of(printed: Printed, token: str) -> Fields | None:

@@ -7,7 +7,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.values import value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,15 +50,15 @@ class Presented(NamedTuple):
         return f"{salt}.{hmac.digest(salt.encode(), text, 'sha256').hex()}"
 
 
-@value
-class Failure:
+MESSAGE_LIMIT = 1024
+"""Characters of an error's message that are kept: a row stays small."""
+
+
+class Failure(NamedTuple):
     """An exception as a row keeps it: the name of its class, and its message."""
 
     kind: str
     message: str
-
-    LIMIT = 1024
-    """Characters of a message that are kept: a row stays small."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
@@ -67,7 +66,7 @@ class Failure:
             message = str(error)
         except Exception:  # noqa: BLE001  (the user's __str__ failed: the error itself must still be settled)
             message = "message unavailable: __str__ raised"
-        return cls(type(error).__name__, message[: cls.LIMIT])
+        return cls(type(error).__name__, message[:MESSAGE_LIMIT])
 
 
 class Resolution(NamedTuple):
@@ -81,8 +80,7 @@ class Resolution(NamedTuple):
     """How often in a row the same writer has decided: the watchdog releases a token so often only."""
 
 
-@value
-class Record:
+class Record(NamedTuple):
     """One row: the token, its latest attempt, and what came of it."""
 
     token: str

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from lambda_once.core.values import value
 
 INLINE_LIMIT = 4 * 1024
 """Bytes of a result that are kept in the row itself."""
@@ -41,14 +40,14 @@ class Inline(NamedTuple):
     data: str | bytes
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The result lives in *count* part rows of this attempt."""
 
     count: int
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Unavailable:
     """The work is done, but its result could not be written."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lambda_once.core.annotations import built, is_plain
 from lambda_once.core.forms import plain
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 
 _OLDEST = (2, 11)
@@ -106,8 +105,7 @@ class _Untyped:
         return json.loads(text)
 
 
-@value
-class _ByPydantic:
+class _ByPydantic(NamedTuple):
     """Names are those of fields, not aliases: validation and serialisation aliases may differ."""
 
     adapter: Any
@@ -119,8 +117,7 @@ class _ByPydantic:
         return self.adapter.validate_json(text, by_alias=False, by_name=True)
 
 
-@value
-class _ByStandardLibrary:
+class _ByStandardLibrary(NamedTuple):
     annotation: object
 
     def write(self, value: object) -> object:

@@ -8,12 +8,12 @@ says the same in DynamoDB's expressions, and one contract suite holds the two to
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.values import replace, value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,8 +44,7 @@ class AsSeen(NamedTuple):
     """The lease of the lapsed attempt that a probe was asked about; None: the row was released."""
 
 
-@value
-class Acquire:
+class Acquire(NamedTuple):
     """One attempt's wish for a token. *attempt* is fresh for each acquisition and kept over its retries."""
 
     token: str
@@ -88,7 +87,7 @@ class Onlooker(NamedTuple):
     state: State = State.IN_PROGRESS
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Complete:
     """The work is done. *error* is set where it failed for good (STORE)."""
 
@@ -96,28 +95,28 @@ class Complete:
     error: Failure | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Hold:
     """A person must look."""
 
     error: Failure
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Release:
     """Not done: the next delivery may try again."""
 
     error: Failure | None = None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Extend:
     """Still at work: the lease ends later. It only ever lengthens; a delayed copy must not shorten it."""
 
     lease: datetime
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Pin:
     """Take the ttl off an unfinished row, so that it waits for a person however long that takes."""
 
@@ -132,7 +131,7 @@ def new_write_id(change: Change) -> str | None:
     return os.urandom(8).hex() if isinstance(change, End) else None
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Finish:
     """
     One write to a token after its acquisition. *ttl* is what the row has afterwards.
@@ -221,31 +220,29 @@ def finished(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
-    row = replace(
-        record,
+    row = record._replace(
         ttl=write.ttl,
         resolution=write.note or record.resolution,
         write=write.write or record.write,
     )
     if isinstance(write.by, Onlooker):
-        row = replace(row, attempt=write.by.attempt, fence=record.fence + 1)
+        row = row._replace(attempt=write.by.attempt, fence=record.fence + 1)
         if write.by.state is not State.IN_PROGRESS:
-            row = replace(row, actual_completion=None, stored=None, error=None)
+            row = row._replace(actual_completion=None, stored=None, error=None)
     match write.change:
         case Complete(result, error):
-            return replace(
-                row,
+            return row._replace(
                 state=State.COMPLETE,
                 actual_completion=write.now,
                 stored=stored_form(result),
                 error=error,
             )
         case Hold(error):
-            return replace(row, state=State.HELD, actual_completion=write.now, error=error)
+            return row._replace(state=State.HELD, actual_completion=write.now, error=error)
         case Release(error):
-            return replace(row, state=State.RELEASED, error=error)
+            return row._replace(state=State.RELEASED, error=error)
         case Extend(lease):
-            return replace(row, expected_completion=lease)
+            return row._replace(expected_completion=lease)
         case Pin():
             return row
         case _ as unreachable:

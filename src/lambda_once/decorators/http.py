@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.keys import select, select_from
 from lambda_once.core.typed import codec_for
-from lambda_once.core.values import replace, value
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.handlers import called, executed, handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of
@@ -48,8 +47,7 @@ _UNSCOPED = (
 )
 
 
-@value
-class Read:
+class Read(NamedTuple):
     """A request as a unit: what came of its key and of its caller."""
 
     unit: Unit
@@ -122,7 +120,7 @@ class HttpProtection:
         unit = source.unit_of(request, event, request_id, caller)
         if key is not None:
             # Every try of a client is a request of its own: its id tells no delivery.
-            unit = replace(unit, key=key, delivery=None)
+            unit = unit._replace(key=key, delivery=None)
         return Read(unit, FOR_HASHED_API if hashed else FOR_API, caller)
 
     def _caller(self, request: Request, event: Mapping[str, Any], *, hashed: bool) -> Caller:

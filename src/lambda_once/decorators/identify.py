@@ -11,7 +11,6 @@ from lambda_once.core.fields import fields_of, printed, selected
 from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.core.values import value
 from lambda_once.core.writes import new_attempt_id
 from lambda_once.engine.acquire import refusal
 from lambda_once.engine.call import Call
@@ -71,8 +70,7 @@ class Identification(NamedTuple):
         return None if self.hashed is None else fields_of(self.hashed, self.token)
 
 
-@value
-class Protection:
+class Protection(NamedTuple):
     """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
 
     host: Host

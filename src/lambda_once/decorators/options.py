@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.keys import compile_expression
 from lambda_once.core.signatures import accepts, is_async
-from lambda_once.core.values import replace, value
 from lambda_once.engine.acquire import MARGIN
 from lambda_once.engine.call import Plan, never_an_error
 from lambda_once.errors import Misconfigured
@@ -38,8 +37,7 @@ EVENT = POLICIES | KEYING | {"returns", "on_replay"}
 API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay", "caller"}
 
 
-@value(kw_only=True)
-class Settings:
+class Settings(NamedTuple):
     """All options with their defaults. Made by `settings_of`, which checks them."""
 
     name: str | None = None
@@ -106,7 +104,7 @@ def settings_of(
     unknown = sorted(options.keys() - allowed)
     if unknown:
         raise Misconfigured(_unknown(unknown, sorted(allowed | besides)))
-    settings = replace(defaults, **_frozen(options))
+    settings = defaults._replace(**_frozen(options))
     for name, problem in _problems(settings):
         raise Misconfigured(f"{name}={getattr(settings, name)!r}: {problem}")
     lapse_rule(settings.on_lapse, settings.on_error)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE, service_of
-from lambda_once.core.values import value
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
 from lambda_once.errors import Misconfigured
@@ -29,8 +28,7 @@ _NO: Final = ("0", "n", "no", "f", "false", "off")
 _SYSTEM_CLOCK = SystemClock()
 
 
-@value
-class Stage:
+class Stage(NamedTuple):
     """What every `Host` of the process works with while a test runs, unless it was given its own."""
 
     store: Store | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.values import replace
 from lambda_once.errors import KeyMissing, Misconfigured
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Subjects:
             return unit
         adapter, invalid = self._adapter
         try:
-            return replace(unit, subject=adapter.validate_python(unit.payload))
+            return unit._replace(subject=adapter.validate_python(unit.payload))
         except invalid as error:
             problems = error.errors(include_input=False, include_url=False, include_context=False)
             fields = ", ".join(

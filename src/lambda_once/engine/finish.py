@@ -14,7 +14,6 @@ from lambda_once.core.clock import Deadline, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Decision, decide
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
-from lambda_once.core.values import replace
 from lambda_once.core.writes import (
     Complete,
     Extend,
@@ -248,7 +247,7 @@ class Settlement:
         now = self.clock.now()
         lease = max(attempt.lease, now + LAST_WORD)
         ttl = None if attempt.wish.ttl is None else epoch_seconds(lease + attempt.call.plan.keep)
-        wish = replace(attempt.wish, now=now, lease=lease, ttl=ttl)
+        wish = attempt.wish._replace(now=now, lease=lease, ttl=ttl)
         (answer,) = self.store.acquire([wish], Deadline(self.clock, now + LAST_WORD, one_try=True))
         if isinstance(answer, Won):
             attempt.acquired(answer.fence, answer.lease or lease)

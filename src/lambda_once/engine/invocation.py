@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.values import replace, value
 from lambda_once.observability.details import Tally
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ NO_REQUEST_ID = "-"
 """What stands for the request id where there is none."""
 
 
-@value
-class Invocation:
+class Invocation(NamedTuple):
     """Who is at work, until when, and what is to be counted of it."""
 
     locked_by: str
@@ -49,7 +47,7 @@ class Invocation:
 
     def of(self, owner: object) -> Invocation:
         """Return the same invocation with counts of *owner*'s."""
-        return replace(self, owner=owner, tally=Tally())
+        return self._replace(owner=owner, tally=Tally())
 
 
 _current: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)

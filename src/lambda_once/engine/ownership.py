@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.record import Record, State
-from lambda_once.core.values import replace
 from lambda_once.engine.keeping import ttl_after
 from lambda_once.errors import Misconfigured
 

@@ -7,14 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.fields import difference
 from lambda_once.core.lifecycle import Decision
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
-from lambda_once.core.values import value
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -47,8 +46,7 @@ _OTHER_CALLER = (
 )
 
 
-@value
-class Replayed:
+class Replayed(NamedTuple):
     """What a duplicate gets: the stored result, and the row that keeps it."""
 
     result: Any

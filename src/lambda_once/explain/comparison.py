@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.canonical import canonical
-from lambda_once.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Verdict(Enum):
                 assert_never(unreachable)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Part:
     """Fields that differ: its name, and the canonical text of both; None where one has it not."""
 
@@ -54,7 +54,7 @@ class Part:
     """Whether it alone makes another token or another fingerprint."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two units, and what is not the same in them."""
 

@@ -8,10 +8,10 @@ it says is what happens.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.forms import opened, plain
-from lambda_once.core.values import replace, value
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionProtection
 from lambda_once.decorators.http import HttpProtection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
 
 
-@value(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
     """A path of ``ignore=``, and at how many places of this payload there is something to leave out."""
 
@@ -40,7 +40,7 @@ class Ignored:
     places: int
 
 
-@value(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What one unit of work is, as far as could be told; None for what is not there."""
 

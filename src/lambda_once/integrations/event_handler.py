@@ -7,11 +7,10 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.typed import Codec
-from lambda_once.core.values import value
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.http import STORED_BELOW, HttpProtection, problem_of
 from lambda_once.engine.replay import Replayed
@@ -38,8 +37,7 @@ class NotStarted(RetryLater):
     """A middleware behind `once.route` failed before the route function ran: nothing was done."""
 
 
-@value
-class Ended:
+class Ended(NamedTuple):
     """What a request came to behind `once.route`."""
 
     form: dict[str, Any] | None

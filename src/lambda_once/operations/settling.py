@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.record import Failure, Resolution
+from lambda_once.core.record import MESSAGE_LIMIT, Failure, Resolution
 from lambda_once.core.results import Chunks, Inline, pack
 from lambda_once.core.writes import Complete, Finish, Hold, Onlooker, Release, new_attempt_id, new_write_id
 
@@ -79,7 +79,7 @@ def _change(record: Record, verdict: Verdict, because: str, result: str | None) 
         case Verdict.NOT_DONE:
             return Release(record.error)
         case Verdict.FAILED:
-            return Complete(None, Failure(FAILURE, because[: Failure.LIMIT]))
+            return Complete(None, Failure(FAILURE, because[:MESSAGE_LIMIT]))
         case Verdict.HOLD:
             return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
         case _ as unreachable:

@@ -11,10 +11,9 @@ import binascii
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from lambda_once.core.values import value
 from lambda_once.sources.caller import Caller, caller_of, cookies_of
 from lambda_once.sources.envelopes import at
 from lambda_once.sources.header_key import BadRequest
@@ -41,8 +40,7 @@ class Kind(Enum):
         return self in {Kind.HTTP, Kind.FUNCTION_URL}
 
 
-@value
-class Request:
+class Request(NamedTuple):
     """One HTTP request, read the same from every kind of event."""
 
     kind: Kind

@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.record import Presented
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at
 from lambda_once.sources.header_key import BadRequest
@@ -70,8 +69,7 @@ class Name(NamedTuple):
         return f"<a name by {self.origin.value}>"
 
 
-@value
-class Caller:
+class Caller(NamedTuple):
     """Who a request comes from, as far as anything names them."""
 
     origins: tuple[Origin, ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
-from lambda_once.core.values import value
 from lambda_once.sources.json_text import parse
 from lambda_once.sources.unit import NOTHING, itself
 
@@ -17,8 +16,7 @@ MOST: Final = 4
 _MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
 
 
-@value
-class Opened:
+class Opened(NamedTuple):
     """A text and what it stands for, all envelopes opened."""
 
     payload: object

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lambda_once.core.values import replace
 from lambda_once.sources.envelopes import (
     at,
     eventbridge_key,
@@ -80,9 +79,9 @@ def _alone(event: object, request_id: str | None) -> Unit:
     if service.refused is not None:
         raise service.misplaced("once.event")
     if service.identity is None or not isinstance(event, Mapping):
-        return replace(unit, substance=service.substance, needs_key=service.needs_key)
+        return unit._replace(substance=service.substance, needs_key=service.needs_key)
     key = service.identity(event)
-    return replace(unit, substance=lambda _: key, key=key)
+    return unit._replace(substance=lambda _: key, key=key)
 
 
 def _direct(event: object, request_id: str | None) -> Unit:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
-from lambda_once.core.values import value
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -25,7 +25,7 @@ from lambda_once.sources.header_key import BadRequest
 _TYPE: Final = "urn:lambda-once:"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Problem:
     """
     A problem of RFC 9457.
@@ -51,8 +51,7 @@ class Problem:
         return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
 
 
-@value
-class _Row:
+class _Row(NamedTuple):
     error: type[OnceError]
     status: HTTPStatus
     name: str

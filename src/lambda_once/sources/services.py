@@ -8,17 +8,15 @@ nothing that tells one occasion from the next. Shapes are those of the services'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at
 
 Event = Mapping[str, Any]
 
 
-@value
-class Service:
+class Service(NamedTuple):
     """A service, as the table has it."""
 
     name: str

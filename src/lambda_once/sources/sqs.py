@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from lambda_once.core.values import value
 from lambda_once.sources.envelopes import Opened, at, opened
 from lambda_once.sources.json_text import TooDeep
 from lambda_once.sources.source import misplaced, source_of, source_of_record
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 
-@value
-class Message:
+class Message(NamedTuple):
     """One record of a batch."""
 
     id: str | None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-from lambda_once.core.values import value
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from lambda_once.core.record import Presented
@@ -22,8 +20,7 @@ NOTHING: Final = Nothing.NOTHING
 """Nothing there: distinct from every payload and key, `None` included. Compare it by `is`."""
 
 
-@value
-class Unit:
+class Unit(NamedTuple):
     """
     One piece of work, as its source delivered it.
 
@@ -53,8 +50,7 @@ class Unit:
     """The credential that came with it, which a duplicate must present, too; None: nothing is compared."""
 
 
-@value
-class Malformed:
+class Malformed(NamedTuple):
     """A record that cannot be worked. The rest of its batch can."""
 
     message: str

@@ -8,9 +8,8 @@ stands in the way, never that our first try had succeeded and only its response 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from lambda_once.core.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ class Won(NamedTuple):
         return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Written:
     """The row is as the write makes it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.values import replace
 from lambda_once.decorators.runtime import Host, Stage
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def staged(**changes: Any) -> Iterator[None]:
     clock of its own (``Once(store=…)``, `using`) keeps that.
     """
     before = Host.stage
-    Host.stage = replace(Stage() if before is None else before, **changes)
+    Host.stage = Stage() if before is None else before._replace(**changes)
     try:
         yield
     finally:

@@ -9,11 +9,11 @@ head of the one before. A read takes the newest version that stands and is whole
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.documents.content import (
     MOST_PART_BYTES,
@@ -69,7 +69,7 @@ class _Nothing(Enum):
     GIVEN = "nothing given"
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Document:
     """A document as it was written: *value* is bytes, what JSON can write, or a dict of such sections."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.fifo.messages import Message
 
@@ -45,7 +45,7 @@ _TOPIC = re.compile(r"arn:[^:]+:sns:(?P<region>[^:]+):\d+:(?P<name>[A-Za-z0-9_-]
 _QUEUE = re.compile(r"https?://[^/]+/(?:[^/]+/)*(?P<name>[A-Za-z0-9_-]+\.fifo)")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Why a message was not taken, or is not known to be."""
 
@@ -59,7 +59,7 @@ Answer = Mapping[str, Any] | Trouble
 """The entry of the answer for a message that was taken, with its MessageId; or why not."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Channel:
     """Where messages go."""
 

@@ -13,13 +13,13 @@ import os
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest, plain
 from lambda_once.core.forms import formed, number
-from lambda_once.core.values import value
 from lambda_once.errors import KeyMissing, Misconfigured
 
 BATCH: Final = 10
@@ -41,7 +41,7 @@ Attributes = Mapping[str, str | bytes | int | Decimal]
 """Message attributes by their names."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message, ready to be sent."""
 

@@ -12,10 +12,10 @@ delivers nothing again.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import SystemClock
-from lambda_once.core.values import value
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured, RetryLater
@@ -42,7 +42,7 @@ within it, and delivers nothing again.
 """
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Sent:
     """The message was taken: now, or as a duplicate of one within five minutes."""
 
@@ -53,7 +53,7 @@ class Sent:
     """Its number in the order of the topic or queue, where the answer tells it."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The message was refused for good: as it is, and as things are, it will not be taken."""
 
@@ -63,7 +63,7 @@ class Refused:
     reason: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Unanswered:
     """No try succeeded, and one may have been taken all the same: publish it again, the id is the same."""
 
@@ -72,7 +72,7 @@ class Unanswered:
     code: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Unsent:
     """The message was not sent, because one that goes before it failed."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lambda_once.core import keys
 from lambda_once.core.canonical import digest, fingerprint, without
-from lambda_once.core.values import value
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 from lambda_once.patterns.fifo.messages import (
     Attributes,
@@ -24,7 +24,7 @@ Selector = str | Callable[..., object]
 """A JMESPath expression over the message, or a callable that gets it."""
 
 
-@value(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """How one publisher makes messages. Reads the environment at each message."""
 

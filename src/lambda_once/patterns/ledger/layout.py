@@ -15,12 +15,12 @@ is emptied long before that: each write removes the names of all numbers that ar
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from lambda_once.core.clock import epoch_milliseconds
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def item_overhead(buckets: int) -> int:
     return buckets * BUCKET_BYTES + STAMP_BYTES
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Layout:
     """How ids are kept: in *buckets* stretches of *width* milliseconds."""
 

@@ -6,12 +6,11 @@ Every condition of the ledger stands here, with the guarantee that it carries.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed
 from lambda_once.patterns.ledger.layout import (
@@ -37,7 +36,7 @@ DIGITS: Final = 300
 _MISSING: Final = object()
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Write:
     """What is to be done to one item, once. *amounts* are added, *sets* are set."""
 

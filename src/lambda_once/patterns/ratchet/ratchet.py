@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import requests
@@ -51,14 +51,14 @@ AHEAD: Final = timedelta(minutes=5)
 PAGE: Final = 100
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Written:
     """What was to be written stands, or stood: by this request or by an earlier one of the same write."""
 
     stamp: Stamp
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Stale:
     """Something newer stands: this write is over, and no repetition of it will ever change anything."""
 
@@ -67,7 +67,7 @@ class Stale:
     """Of what stands. The same as *stamp*: a delete of this timestamp, or a put of greater rank."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class LostRace:
     """What stands is not what was read (``expected=``): read it again, decide again, write again."""
 

@@ -9,12 +9,12 @@ which they came and however often.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed, typed_item
 
@@ -64,7 +64,7 @@ OWN: Final = "(#write = :write)"
 _PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Shape:
     """How a table is keyed, and where its items keep their stamp."""
 
@@ -109,7 +109,7 @@ class Shape:
         return typed_item({name: each for name, each in item.items() if name != self.stamp})
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Write:
     """One write of a whole item, before it is known what it shall replace."""
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from lambda_once.core.values import value
 from lambda_once.patterns.ledger.layout import SKEW, item_overhead, layout_for
 
 MOST_ITEM_BYTES: Final = 409_600
@@ -36,7 +36,7 @@ _MILLISECONDS: Final = 1_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ItemSize:
     """What an item is made of: ids, *other_bytes*, and what the ledger takes for so many *buckets*."""
 

@@ -9,12 +9,12 @@ with the square of it: ids of 8 bytes that are remembered for 300 s allow 20 wri
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from fractions import Fraction
 from typing import Final
 
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count
 from lambda_once.patterns.ledger.wishes import MOST_SHARDS
@@ -53,7 +53,7 @@ _WORDS_OF_LIMITS: Final = {
 }
 
 
-@value(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """
     A ledger that keeps both limits. Raises `Misconfigured` for one that does not, with the ways out.

@@ -8,11 +8,11 @@ Parts are percent-encoded and joined by ``#``, which no encoded part has: ("a#b"
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lambda_once.core.values import value
 from lambda_once.errors import KeyMissing, Misconfigured
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """The key attributes, partition key first; or for each the fields that it is made of."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class KeyPart:
     """One attribute of the primary key."""
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import NotCanonical, fingerprint, without
-from lambda_once.core.values import value
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.transport import ConditionRefused, PatternTransport
@@ -36,7 +36,7 @@ MARK: Final = "put"
 """The attribute that says which put wrote an item, and what it put."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Stored:
     """The item was written, by the call that returns this."""
 
@@ -44,7 +44,7 @@ class Stored:
     """Its identity: the key attributes and those named by ``identity=``."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Duplicate:
     """An item of this key was there; nothing was written."""
 
@@ -54,7 +54,7 @@ class Duplicate:
     """Whether it was put with the content that this call had. False: the key was used for something else."""
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class Failed:
     """One item of several could not be put: again after a `StoreUnavailable`, never after a `GiveUp`."""
 
