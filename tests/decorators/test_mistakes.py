@@ -287,6 +287,20 @@ def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: s
     refused(words, lambda: getattr(once, decorator)(**options)(decorated))
 
 
+@pytest.mark.parametrize(("options", "words"), OF_ONE)
+def test_callables_of_a_route(options: dict[str, Any], words: str) -> None:
+    """The middleware of a route checks them when it is made, as the other decorators do."""
+    refused(words, lambda: once.route(**options))
+
+
+@pytest.mark.parametrize("made", [once.route, lambda **options: once.api_gateway(**options)(decorated)])
+def test_callable_of_a_caller(made: Callable[..., object]) -> None:
+    """``caller=`` gets the event alone, and is not awaited."""
+    refused("must accept the event", lambda: made(caller=lambda event, context: 1))
+    refused("caller=asynchronous is async", lambda: made(caller=asynchronous))
+    made(caller=lambda event: event["tenant"])
+
+
 @pytest.mark.parametrize(("options", "words"), OF_CALLS)
 def test_callables_and_names_of_functions(options: dict[str, Any], words: str) -> None:
     """A callable that cannot take the arguments, and an expression that asks for another, are refused."""

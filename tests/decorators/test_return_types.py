@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 
@@ -67,6 +68,48 @@ def test_an_annotation_that_cannot_be_resolved(function: Any) -> None:
         once.function(function)
     once.function(returns=Receipt)(function)
     once.function(returns=Any)(function)
+
+
+@dataclass
+class Parcel:
+    id: str
+    receipt: Hidden
+
+
+@dataclass
+class Heavy(Parcel):
+    weight: int
+
+
+@dataclass
+class Crate:
+    parcels: list[Parcel | None]
+
+
+@pytest.mark.parametrize(
+    "returns", [Parcel, Heavy, Crate, list[Crate], dict[str, Parcel] | None, Annotated[Crate, 1], "Crate"]
+)
+@pytest.mark.parametrize("pydantic", [True, False])
+def test_a_field_that_cannot_be_resolved(
+    returns: Any, pydantic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dataclass with such a field is refused when decorated, by the field's name: it would be a dict."""
+    if not pydantic:
+        monkeypatch.setitem(sys.modules, "pydantic", None)
+    once = Once(store=MemoryStore())
+    with pytest.raises(
+        Misconfigured, match=r"type of field Parcel\.receipt, Hidden, .*Hidden is not defined"
+    ):
+        once.function(returns=returns)(crate)
+    with pytest.raises(Misconfigured, match=r"field Parcel\.receipt"):
+        once.begin("k", returns=returns)
+    with pytest.raises(Misconfigured, match=r"field Parcel\.receipt"):
+        once.event(crate)
+    once.function(returns=Any)(crate)
+
+
+def crate(event: Any) -> Crate:
+    raise NotImplementedError
 
 
 def test_an_event_handlers_annotation_is_checked() -> None:

@@ -22,10 +22,11 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    get_type_hints,
     is_typeddict,
 )
 from uuid import UUID
+
+from lambda_once.core.signatures import field_types
 
 _SCALARS = (str, int, float, bool)
 _MAPPINGS = (dict, Mapping, MutableMapping)
@@ -135,12 +136,7 @@ def _with(hint: Any, meant: Mapping[Any, Any]) -> Any:
     return hint[tuple(meant.get(each, Any) for each in variables)] if variables and get_args(hint) else hint
 
 
-@lru_cache(maxsize=256)
-def _hints(kind: type) -> Mapping[str, Any]:
-    try:
-        return get_type_hints(kind, include_extras=True)
-    except NameError:  # a type that is imported for type checkers alone
-        return {}
+_hints = lru_cache(maxsize=256)(field_types)
 
 
 def _fitting(kind: type, data: Any) -> Any:

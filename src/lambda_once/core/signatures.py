@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import Field, fields, is_dataclass
 from types import SimpleNamespace
-from typing import Any, ForwardRef, get_type_hints
+from typing import Any, ForwardRef, get_args, get_origin, get_type_hints
 
 from lambda_once.errors import Misconfigured
 
@@ -96,6 +97,37 @@ def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, 
             f"{what}, {shown}, cannot be resolved{unknown}, so results would come back as plain JSON: "
             "import the name at run time, above the decorator, or pass returns=; returns=Any for plain JSON"
         ) from error
+
+
+def check_fields(annotation: object) -> None:
+    """Raise `Misconfigured` for a field of a dataclass in *annotation* whose type cannot be resolved."""
+    _check_fields(annotation, set())
+
+
+def _check_fields(annotation: Any, checked: set[Any]) -> None:
+    kind = get_origin(annotation) or getattr(annotation, "__supertype__", annotation)
+    parts = [*get_args(annotation), *([kind] if kind is not annotation else [])]
+    if isinstance(annotation, type) and is_dataclass(annotation) and annotation not in checked:
+        checked.add(annotation)
+        parts += field_types(annotation).values()
+    for part in parts:
+        _check_fields(part, checked)
+
+
+def field_types(kind: Any) -> Mapping[str, Any]:
+    """
+    Return the types of the fields of *kind*, a dataclass, evaluated where each is declared.
+
+    Raises `Misconfigured`, by the name of the field, for one that cannot be.
+    """
+    owners = {name: owner for owner in reversed(kind.__mro__) for name in _annotations(owner)}
+    return {field.name: _field_type(owners[field.name], field) for field in fields(kind)}
+
+
+def _field_type(owner: type, field: Field[Any]) -> object:
+    names = {**vars(owner), **vars(sys.modules.get(owner.__module__, SimpleNamespace()))}
+    local = {owner.__name__: owner, **_type_parameters(owner)}
+    return evaluated(field.type, names, local, f"the type of field {owner.__qualname__}.{field.name}")
 
 
 def _annotations(function: AnyFunction) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from lambda_once.core.annotations import built, is_plain
 from lambda_once.core.forms import plain
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
+from lambda_once.core.signatures import check_fields
 from lambda_once.errors import Misconfigured
 
 _OLDEST = (2, 11)
@@ -23,8 +24,10 @@ def codec_for(annotation: object) -> Codec:
     Annotations that JSON satisfies (None, str, dict, list[int], Mapping, any TypedDict), that are missing,
     and that nothing can describe, get plain JSON. The others get pydantic's TypeAdapter, or where pydantic is
     not installed, nested dataclasses by the standard library; pydantic is imported at first use. Raises
-    `Misconfigured` where a pydantic that is too old for it has been imported.
+    `Misconfigured` where a pydantic that is too old for it has been imported, and for a dataclass with a
+    field whose type cannot be resolved.
     """
+    check_fields(annotation)
     pydantic = sys.modules.get("pydantic")
     if pydantic is not None and not _is_new_enough(pydantic) and not is_plain(annotation):
         raise Misconfigured(

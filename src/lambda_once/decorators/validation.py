@@ -152,8 +152,8 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def check_of_one(settings: Settings, what: str) -> None:
-    """Check key, scope and probe of a decorator that gives each *what*, such as "the event", alone."""
-    for name in ("key", "scope"):
+    """Check key, scope, caller and probe of a decorator that passes *what*, such as "the event", alone."""
+    for name in ("key", "scope", "caller"):
         _check_callable(name, getattr(settings, name), [((object(),), {})], what)
     _check_probe(settings, (object(),), what)
 

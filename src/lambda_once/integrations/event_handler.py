@@ -13,6 +13,7 @@ from lambda_once.core.results import NotSerialisable
 from lambda_once.core.typed import Codec
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.http import STORED_BELOW, HttpProtection, problem_of
+from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
 from lambda_once.integrations.event_handler_chain import Watch, is_synchronous, watched, watched_async
@@ -75,6 +76,7 @@ class Route:
     """
 
     def __init__(self, host: Host, settings: Settings) -> None:
+        check_of_one(settings, "the event")
         _check(settings)
         self._host = host
         self._settings = settings
