@@ -20,7 +20,7 @@ def staged(**changes: Any) -> Iterator[None]:
     clock of its own (``Once(store=…)``, `using`) keeps that.
     """
     before = Host.stage
-    Host.stage = Stage() if before is None else before._replace(**changes)
+    Host.stage = (before or Stage())._replace(**changes)
     try:
         yield
     finally:
