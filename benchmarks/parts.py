@@ -26,7 +26,7 @@ from benchmarks.transport import answered
 from benchmarks.world import function_environment
 from lambda_once.decorators.identify import Protection
 from lambda_once.observability import logs, metrics
-from lambda_once.sources import api_gateway, sqs
+from lambda_once.sources import api_gateway, messages
 from lambda_once.stores import batches, requests, singles, statements
 from lambda_once.testing import lambda_context
 
@@ -39,7 +39,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "log lines: Powertools' formatter and logging": ((logging.Logger, "log"),),
     "log lines: the rest": ((logs, "write"),),
     "key, scope, fingerprint": ((Protection, "_identity"),),
-    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (sqs, "records")),
+    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (messages, "sqs_messages")),
     "metrics": ((metrics, "write"),),
     "requests as values, rows": (
         (requests, "acquire"),

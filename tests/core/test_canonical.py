@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain, without
 from lambda_once.core.fields import printed
-from lambda_once.sources.json_text import parse
+from lambda_once.sources.envelopes import parse
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SOME_UUID = UUID("12345678-1234-5678-1234-567812345678")

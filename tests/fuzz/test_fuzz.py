@@ -25,10 +25,10 @@ from lambda_once.core.forms import plain
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.sources import api_gateway, event, sns, sqs
-from lambda_once.sources.envelopes import opened
-from lambda_once.sources.header_key import header_key
-from lambda_once.sources.json_text import TooDeep, parse
+from lambda_once.sources import api_gateway, event
+from lambda_once.sources.envelopes import TooDeep, opened, parse
+from lambda_once.sources.headers import header_key
+from lambda_once.sources.messages import sns_messages, sqs_messages
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import lambda_context
 from tests.sources import samples, services
@@ -166,8 +166,8 @@ def test_json_has_the_canonical_form_of_what_it_says(value: object) -> None:
 def test_events(given_event: Any) -> None:
     """An event of any shape is read, or refused as Misconfigured; a bad record is Malformed, no exception."""
     readers: tuple[Callable[[Any], Any], ...] = (
-        sqs.records,
-        sns.records,
+        sqs_messages,
+        sns_messages,
         lambda one: event.units(one, "r-1"),
     )
     for read in readers:

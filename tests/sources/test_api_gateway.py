@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLat
 
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import Kind, Request, kind_of, method_of, request_of, unit
-from lambda_once.sources.header_key import BadRequest, header_key
+from lambda_once.sources.headers import BadRequest, header_key
 from lambda_once.sources.unit import NOTHING
 from tests.sources import samples
 from tests.sources.samples import Json

@@ -6,8 +6,7 @@ from copy import deepcopy
 import pytest
 
 from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.problem import Problem
-from lambda_once.sources.response import REPLAYED, replayed, respond, status_of
+from lambda_once.sources.responses import REPLAYED, Problem, replayed, respond, status_of
 
 SHORTHAND = (Kind.HTTP, Kind.FUNCTION_URL)
 FULL = (Kind.REST, Kind.ALB, Kind.ALB_MULTI)

@@ -4,7 +4,7 @@ import pytest
 
 from lambda_once.errors import KeyMissing
 from lambda_once.sources.api_gateway import request_of
-from lambda_once.sources.header_key import BadRequest, header_key
+from lambda_once.sources.headers import BadRequest, header_key
 from tests.sources import samples
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.sources.json_text import TooDeep, parse
+from lambda_once.sources.envelopes import TooDeep, parse
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.sqs import Message, records, response
+from lambda_once.sources.messages import Message, failures, sqs_messages
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 
 def _only(record: object) -> Message:
-    (message,) = records(samples.batch(record))
+    (message,) = sqs_messages(samples.batch(record))
     return message
 
 
@@ -208,7 +208,7 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
 )
 def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) -> None:
     """A record that cannot be worked is named, with what to do; the rest of its batch is worked."""
-    bad, good = records(samples.batch(record, samples.sqs_record({"orderId": 5})))
+    bad, good = sqs_messages(samples.batch(record, samples.sqs_record({"orderId": 5})))
     assert isinstance(bad.unit, Malformed)
     assert (bad.id, bad.unit.id) == (id_, id_)
     assert what in bad.unit.message
@@ -224,7 +224,7 @@ def test_a_bad_fifo_record_keeps_its_group() -> None:
 
 def test_an_empty_batch_has_no_records() -> None:
     """No records are no error."""
-    assert records({"Records": []}) == []
+    assert sqs_messages({"Records": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -243,29 +243,29 @@ def test_an_empty_batch_has_no_records() -> None:
 def test_an_event_of_another_source_is_refused(event: object, advice: str) -> None:
     """An event of another source is refused whole, and the right decorator named."""
     with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {advice} for it"):
-        records(event)
+        sqs_messages(event)
 
 
 @pytest.mark.parametrize("name", samples.FOREIGN)
 def test_an_event_without_a_decorator_is_refused(name: str) -> None:
     """A source that has no decorator yet is refused, and that is said."""
     with pytest.raises(Misconfigured, match="There is no decorator for"):
-        records(samples.FOREIGN[name])
+        sqs_messages(samples.FOREIGN[name])
 
 
 def test_failures_are_named_once() -> None:
     """Each failed id stands in the answer once, in order."""
-    assert response(["b", "a", "b"]) == {
+    assert failures(["b", "a", "b"]) == {
         "batchItemFailures": [{"itemIdentifier": "b"}, {"itemIdentifier": "a"}]
     }
 
 
 def test_no_failure_is_success() -> None:
     """An empty list says that the whole batch succeeded."""
-    assert response([]) == {"batchItemFailures": []}
+    assert failures([]) == {"batchItemFailures": []}
 
 
 @pytest.mark.parametrize("ids", [[None], ["a", None], ["", "a"]])
 def test_a_failure_without_id_fails_the_batch(ids: list[str | None]) -> None:
     """A failed record that cannot be named is not acknowledged: the whole batch comes again."""
-    assert response(ids) == {"batchItemFailures": [{"itemIdentifier": ""}]}
+    assert failures(ids) == {"batchItemFailures": [{"itemIdentifier": ""}]}

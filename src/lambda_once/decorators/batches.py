@@ -14,7 +14,7 @@ from lambda_once.engine import loops
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.errors import OnceError, RetryLater
 from lambda_once.observability.details import Details, Happening
-from lambda_once.sources import sns, sqs
+from lambda_once.sources.messages import Message, failures, sns_messages, sqs_messages
 from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Records:
     def __init__(
         self,
         decorator: str,
-        messages: Callable[[Any], list[sqs.Message]],
+        messages: Callable[[Any], list[Message]],
         host: Host,
         function: Callable[..., Any],
         settings: Settings,
@@ -62,7 +62,7 @@ class Records:
                 unit,
                 invocation,
                 arguments=(unit.subject,),
-                redelivered=sqs.is_redelivered(unit),
+                redelivered=unit.redelivered,
                 waits_for_own=self._retried,
             )
         except Exception as error:
@@ -97,7 +97,7 @@ def _workable(unit: Unit | Malformed) -> Unit:
 
 def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that works each record once, and returns what goes back to the queue."""
-    records = Records("once.sqs", sqs.records, host, function, settings)
+    records = Records("once.sqs", sqs_messages, host, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
         with host.invocation(context) as invocation:
@@ -108,7 +108,7 @@ def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
     return protected_by(handler_like(function, handle), records)
 
 
-def jobs_of(messages: list[sqs.Message], records: Records, invocation: Invocation) -> list[Job]:
+def jobs_of(messages: list[Message], records: Records, invocation: Invocation) -> list[Job]:
     """Return the work of *messages*, in their order: equal records folded, bad ones failed by themselves."""
     jobs: list[Job] = []
     known: dict[tuple[str, str | None], Job] = {}
@@ -140,7 +140,7 @@ def _answer(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]]]
         # would take the answer for success and delete every message, is safe.
         children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
         raise BatchProcessingError(f"all {len(failed)} records of the batch failed", children)
-    return sqs.response(id_ for job in failed for id_ in job.ids)
+    return failures(id_ for job in failed for id_ in job.ids)
 
 
 def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -149,7 +149,7 @@ def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
 
     It raises where one failed, once all were tried, so that Lambda delivers the event again.
     """
-    records = Records("once.sns", _notifications, host, function, settings, retried=True)
+    records = Records("once.sns", sns_messages, host, function, settings, retried=True)
 
     def handle(event: Any, context: Any) -> None:
         with host.invocation(context) as invocation:
@@ -160,7 +160,3 @@ def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) ->
                 raise job.error
 
     return protected_by(handler_like(function, handle), records)
-
-
-def _notifications(event: Any) -> list[sqs.Message]:
-    return [sqs.Message(None, None, unit) for unit in sns.records(event)]

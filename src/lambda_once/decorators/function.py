@@ -18,7 +18,7 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import through, uncancelled
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.payload import payload_of
+from lambda_once.sources.messages import payload_of
 from lambda_once.sources.unit import Unit, itself
 
 if TYPE_CHECKING:

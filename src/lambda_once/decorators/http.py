@@ -18,9 +18,8 @@ from lambda_once.observability.details import Happening
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.caller import NOBODY, caller_of, given
-from lambda_once.sources.header_key import header_key
-from lambda_once.sources.problem import problem_for
-from lambda_once.sources.response import replayed, respond, status_of
+from lambda_once.sources.headers import header_key
+from lambda_once.sources.responses import problem_for, replayed, respond, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Invocation
     from lambda_once.sources.api_gateway import Kind, Request
     from lambda_once.sources.caller import Caller
-    from lambda_once.sources.problem import Problem
+    from lambda_once.sources.responses import Problem
     from lambda_once.sources.unit import Unit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -17,10 +17,11 @@ from lambda_once.decorators.function import FunctionProtection
 from lambda_once.decorators.http import HttpProtection
 from lambda_once.decorators.identify import Given, Identification, KeyFrom, Protection
 from lambda_once.errors import Misconfigured, OnceError
-from lambda_once.sources import api_gateway, envelopes, event, sqs
+from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.caller import Origin
-from lambda_once.sources.header_key import NAME
-from lambda_once.sources.json_text import TooDeep, parse
+from lambda_once.sources.envelopes import TooDeep, parse
+from lambda_once.sources.headers import NAME
+from lambda_once.sources.messages import Message
 from lambda_once.sources.source import source_of
 from lambda_once.sources.unit import Malformed, Unit
 
@@ -210,7 +211,7 @@ def _told(error: Exception) -> str:
 # ---------------------------------------------------------------- words for what was found
 
 
-def _message(records: Records, message: sqs.Message) -> Explanation:
+def _message(records: Records, message: Message) -> Explanation:
     face = records.decorator
     queue = "" if face == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
     source = f"Amazon {face.removeprefix('once.').upper()}{queue}"

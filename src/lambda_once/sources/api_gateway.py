@@ -15,10 +15,8 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from lambda_once.sources.caller import Caller, caller_of, cookies_of
-from lambda_once.sources.envelopes import at
-from lambda_once.sources.header_key import BadRequest
-from lambda_once.sources.headers import Headers, header_values
-from lambda_once.sources.json_text import TooDeep, parse
+from lambda_once.sources.envelopes import TooDeep, at, parse
+from lambda_once.sources.headers import BadRequest, Headers, header_values
 from lambda_once.sources.source import Source, misplaced, source_of
 from lambda_once.sources.unit import NOTHING, Unit
 

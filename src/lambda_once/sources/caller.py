@@ -29,7 +29,7 @@ from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.record import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at
-from lambda_once.sources.header_key import BadRequest
+from lambda_once.sources.headers import BadRequest
 
 Values = Mapping[str, tuple[str, ...]]
 """Every value of each header, by its name in lower case."""

@@ -46,6 +46,8 @@ class Unit(NamedTuple):
     """Why it cannot be keyed by itself: what is raised without ``key=``."""
     scope: tuple[object, ...] = ()
     """What stands in the token before the user's scope."""
+    redelivered: bool = False
+    """Whether the source reports that it delivered this before: a row is likely. It enters no key."""
     presented: Presented | None = None
     """The credential that came with it, which a duplicate must present, too; None: nothing is compared."""
 
