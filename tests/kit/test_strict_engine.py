@@ -30,8 +30,8 @@ from lambda_once.core.writes import (
 from lambda_once.stores import requests, statements
 from lambda_once.testing.clock import START
 from tests.kit import tables
-from tests.simulation.engine import StrictEngine
-from tests.simulation.tables import Table
+from tests.kit.strict.engine import StrictEngine
+from tests.kit.strict.tables import Table
 
 pytestmark = pytest.mark.engine
 

@@ -8,9 +8,9 @@ from typing import Any
 from lambda_once.engine.attempt import Attempt
 from lambda_once.errors import Fenced, Held, InProgress, ResultUnavailable
 from lambda_once.observability.details import Details, Happening
+from tests.kit.strict.trees import Item
 from tests.simulation.baton import Sandbox, running
 from tests.simulation.ledger import MARGIN_MS, Ledger, Tenure, canonical, milliseconds, state
-from tests.simulation.trees import Item
 
 _STATES = {
     Happening.COMPLETED: "complete",

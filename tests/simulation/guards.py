@@ -23,7 +23,7 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.stores import batches, dynamodb, requests, singles, statements
 from lambda_once.stores.contract import Acquired, Refused, Won
 from lambda_once.stores.dynamodb import DynamoDBStore
-from tests.simulation import partiql
+from tests.kit.strict import partiql
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

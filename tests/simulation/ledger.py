@@ -11,11 +11,11 @@ from typing import Any
 from lambda_once.core import results
 from lambda_once.stores import requests
 from lambda_once.testing.clock import START
+from tests.kit.strict.tables import Table
+from tests.kit.strict.trees import Item
 from tests.simulation.baton import Sandbox, Scheduler
 from tests.simulation.network import Network
 from tests.simulation.story import Story
-from tests.simulation.tables import Table
-from tests.simulation.trees import Item
 
 MARGIN_MS = 2_000
 """By how much clocks may differ, and a lease outlast the work under it: docs/guarantees.md, 1."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
+from tests.kit.strict.engine import StrictEngine, client_error
 from tests.simulation.baton import Killed, Sandbox, Scheduler, running
-from tests.simulation.engine import StrictEngine, client_error
 from tests.simulation.story import Story
 
 Arguments = dict[str, Any]

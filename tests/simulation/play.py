@@ -15,18 +15,18 @@ from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
 from lambda_once.testing import lambda_context, sqs_event
+from tests.kit.strict.engine import StrictEngine
+from tests.kit.strict.tables import Table
+from tests.kit.strict.trees import Item
 from tests.simulation.baton import Sandbox, Scheduler
 from tests.simulation.deeds import Deeds
 from tests.simulation.determined import determined
-from tests.simulation.engine import StrictEngine
 from tests.simulation.ledger import MARGIN_MS, SKEW_MS, START_S, Ledger, milliseconds, state
 from tests.simulation.machines import EFFECTS, TABLE, Final, Machine, MachineClock, TryAgain, Unsafe, Works
 from tests.simulation.network import FAIR, LATEST_MS, Network
 from tests.simulation.post import Message, Post
 from tests.simulation.scenario import Scenario, scenario
 from tests.simulation.story import Counterexample, Story
-from tests.simulation.tables import Table
-from tests.simulation.trees import Item
 
 QUIET_MS = 40_000
 """When misfortunes end."""

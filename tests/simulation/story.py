@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from tests.simulation.trees import Item
+from tests.kit.strict.trees import Item
 
 Arguments = dict[str, Any]
 

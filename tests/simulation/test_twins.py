@@ -15,7 +15,7 @@ from lambda_once.engine.acquire import Admissions
 from lambda_once.engine.finish import Settlement
 from lambda_once.operations import settling
 from lambda_once.stores import requests, statements
-from tests.simulation import engine
+from tests.kit.strict import engine
 from tests.simulation.guards import (
     Patch,
     asks_nothing,

@@ -18,7 +18,7 @@ from botocore.exceptions import ReadTimeoutError
 from lambda_once.core.clock import Deadline
 from lambda_once.dynamodb.client import ANSWER, CONNECT, Transport, longest_try, new_client
 from lambda_once.testing import FakeClock
-from tests.simulation.engine import client_error
+from tests.kit.strict.engine import client_error
 
 PATIENCE = 10
 """Seconds after which somebody who should have come by now is missed."""

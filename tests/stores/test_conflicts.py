@@ -14,7 +14,7 @@ from lambda_once.core.writes import Acquire, Complete
 from lambda_once.dynamodb import paging
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from tests.simulation.engine import client_error
+from tests.kit.strict.engine import client_error
 from tests.stores.strict import (
     BATCH,
     PARTS,

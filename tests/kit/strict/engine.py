@@ -2,7 +2,7 @@
 A strict DynamoDB in memory, behind the client's interface: for the requests that the package sends.
 
 It reads and evaluates the very texts that go out, and refuses what DynamoDB refuses, by the same error codes;
-`tests/engine/test_strict_engine.py` holds the two together. What nobody sends is not here, and is refused.
+`tests/kit/test_strict_engine.py` holds the two together. What nobody sends is not here, and is refused.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.simulation import tables
-from tests.simulation.partiql import Change, Insert, prepared, written
-from tests.simulation.tables import Refusal, Table
-from tests.simulation.trees import Invalid, Item
+from tests.kit.strict import tables
+from tests.kit.strict.partiql import Change, Insert, prepared, written
+from tests.kit.strict.tables import Refusal, Table
+from tests.kit.strict.trees import Invalid, Item
 
 Answer = dict[str, Any]
 Watch = Callable[[Table, str, Item | None, Item | None], None]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from tests.simulation.expressions import Read, read_condition, read_update
-from tests.simulation.trees import (
+from tests.kit.strict.expressions import Read, read_condition, read_update
+from tests.kit.strict.trees import (
     Attribute,
     BeginsWith,
     Bound,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tests.simulation.trees import (
+from tests.kit.strict.trees import (
     BeginsWith,
     Compare,
     Condition,

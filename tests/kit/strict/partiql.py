@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from tests.simulation.expressions import Reader
-from tests.simulation.tables import RESERVED, Refusal, Table, check_condition, check_update, normal, updated
-from tests.simulation.trees import (
+from tests.kit.strict.expressions import Reader
+from tests.kit.strict.tables import RESERVED, Refusal, Table, check_condition, check_update, normal, updated
+from tests.kit.strict.trees import (
     Attribute,
     Bound,
     Compare,
