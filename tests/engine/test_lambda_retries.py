@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lambda_once import NOT_DONE, Held, InProgress
+from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record, State
-from lambda_once.core.typed import codec_for
 from lambda_once.engine import acquire as admission
 from lambda_once.engine.acquire import is_retry_of_own
 from lambda_once.engine.call import Call, Plan

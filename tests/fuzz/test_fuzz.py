@@ -19,9 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once import MemoryStore, Once
-from lambda_once.core.canonical import NotCanonical, canonical
+from lambda_once.core.canonical import NotCanonical, canonical, plain
 from lambda_once.core.fields import printed
-from lambda_once.core.forms import plain
 from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError

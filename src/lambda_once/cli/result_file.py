@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Never
 
+from lambda_once.core.codec import Codec
 from lambda_once.core.results import TEXT_LIMIT, NotSerialisable, pack
-from lambda_once.core.typed import Codec
 from lambda_once.errors import Misconfigured
 
 STDIN = "-"

@@ -1,75 +1,72 @@
 """
-One text for what is one value, whatever wrote it: the ground of keys and fingerprints.
+One text for one value, whatever wrote it: what keys and fingerprints are hashes of.
 
-What JSON can write is JSON: names sorted, no white space, whole numbers as integers; those that end in many
-zeros with an exponent, so that the form is never much longer than what was sent. What JSON cannot is a
-*tagged* form, an object whose only name begins with U+0000; a name that begins so by itself gets a second
-U+0000. So no tagged form equals a plain value, and no two values have one text, with one exception: numbers,
-booleans and None as names count as JSON writes them.
+What JSON can write is JSON: names sorted, no white space, whole numbers as `core.numbers` writes them. What
+JSON cannot write is *tagged*: an object whose only name begins with U+0000; a name that begins so by itself
+gets a second U+0000. So no tagged form equals a plain value, and no two values have one text, with one
+exception: numbers, booleans and None as names count as JSON writes them.
+
+The same walk (`converted`) makes the *plain form* of a value: what JMESPath searches and results become.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from lambda_once.core.forms import (
-    ALWAYS_EXACT,
-    WRITTEN_OUT,
-    ZEROS,
-    Digits,
-    NotCanonical,
-    Path,
-    formed,
-    number,
-    opened,
-    plain,
-)
-
-__all__ = ["NotCanonical", "canonical", "digest", "fingerprint", "plain", "without"]
+from lambda_once.core.numbers import DECIMAL, decimal_form, json_number, with_canonical_numbers
 
 VERSION = "1"
-"""The version of the canonical form: fingerprints of two versions never match by accident."""
+"""The version of the canonical form: fingerprints of two versions never match."""
 
-MARK = "\0"
+MARK = DECIMAL[0]
 """What the name of a tagged form begins with."""
 _WRITTEN_MARK = '"\\u0000'
-# Whole numbers that the encoder writes in another way than the canonical form; within a string they only cost
-# time. A float has at most 17 digits: what repr writes with "e+" is whole, and below e+25 it is written out.
-_WHOLE_FLOAT = re.compile(r"\.0[,\]}]")
-_SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
-_MANY_ZEROS = "0" * ZEROS
-_LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# Some 64 KB, which end neither in a string nor in a number.
-_SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
-# A number that may need another form; or a string, which is passed over.
-_NUMBERS = re.compile(
-    rf"(?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING}"
-)
-_FLOAT_RANGE = 300  # digits: the largest float has 309
+
+Path = tuple[object, ...]
+"""The names and indexes that lead from a value to a part of it."""
+Leaf = Callable[[object, Path], object]
+"""Converts a value that is not JSON."""
+Names = Callable[[Mapping[Any, object]], Mapping[Any, object]]
+"""Converts the names of a mapping."""
+
+NEVER_WRAPS = frozenset({dict, list, tuple, float})
+"""Types whose values wrap nothing (`unwrapped`)."""
 
 # A cycle ends in a RecursionError, and costs nothing where there is none.
 _OPTIONS: Any = {"ensure_ascii": False, "check_circular": False, "separators": (",", ":")}
 _SORTED = json.JSONEncoder(sort_keys=True, **_OPTIONS)
 
 
+class NotCanonical(TypeError):
+    """A value, or a part of it, has no form that is the same in another process. Names type and path."""
+
+    @classmethod
+    def of(cls, value: object, path: Path) -> NotCanonical:
+        where = ".".join(map(str, path)) or "the value itself"
+        kind = type(value)
+        return cls(f"{where}: a {kind.__module__}.{kind.__qualname__} has no canonical form")
+
+
 def canonical(value: object) -> bytes:
     """
     Return the canonical JSON of *value*.
 
-    Equal by content is equal in text: the order of names and white space do not matter, nor do 1, 1.0, 1e0
-    and Decimal("1.00"); tuples are lists, dataclasses and pydantic models objects, Powertools' data classes
-    their raw event, members of an Enum their value. A Decimal that no float writes, datetimes (aware ones by
-    instant), dates, times, timedeltas, UUIDs, bytes and sets are tagged: none equals a string or a list.
-    Raises NotCanonical, with type and path, for all else, for cycles and for too deep a nesting.
+    The order of names and white space do not matter, nor do 1, 1.0, 1e0 and Decimal("1.00"); tuples are
+    lists, dataclasses and pydantic models objects, Powertools' data classes their raw event, members of an
+    Enum their value. A Decimal that no float writes, datetimes (aware ones by instant), dates, times,
+    timedeltas, UUIDs, bytes and sets are tagged: none equals a string or a list. Raises NotCanonical, with
+    type and path, for all else, for cycles and for too deep a nesting.
     """
     return b"".join(_chunks(value))
 
@@ -82,52 +79,91 @@ def digest(value: object) -> str:
     return hashed.hexdigest()
 
 
-def _chunks(value: object) -> Iterator[bytes]:
-    """Yield the canonical form in pieces: `1e24` has four characters and 25 digits."""
+def fingerprint(value: object) -> str:
+    """Return the version of the canonical form and the digest: ``1.`` and 64 hex. Raises NotCanonical."""
+    return f"{VERSION}.{digest(value)}"
+
+
+@contextmanager
+def not_canonical() -> Iterator[None]:
+    """Raise NotCanonical for what writing a cycle, or a number out of range, raises."""
     try:
-        for piece in _with_canonical_numbers(_text(value)):
-            yield piece.encode("utf-8", "surrogatepass")
+        yield
     except RecursionError:
         raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
     except (ValueError, OverflowError) as error:
         raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
 
 
-def fingerprint(value: object) -> str:
-    """Return the version of the canonical form and the digest: ``1.`` and 64 hex. Raises NotCanonical."""
-    return f"{VERSION}.{digest(value)}"
+def _chunks(value: object) -> Iterator[bytes]:
+    """Yield the canonical form in pieces: `1e24` has four characters and 25 digits."""
+    with not_canonical():
+        for piece in with_canonical_numbers(_text(value)):
+            yield piece.encode("utf-8", "surrogatepass")
 
 
-def without(payload: object, ignore: Sequence[str]) -> object:
+# -- the walk
+
+
+def unwrapped(value: object) -> object:
     """
-    Return *payload* without the dotted paths of *ignore*, through lists into each element.
+    Return what *value* wraps, one layer deep; itself if it wraps nothing.
 
-    What a path names may be missing. *payload* is never changed; branches no path enters are shared with it.
+    Dataclasses and pydantic models wrap their fields by name, Powertools' data classes the raw event, members
+    of an Enum their value. pydantic is recognised by ``model_dump``, without importing it.
     """
-    return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
+    kind = type(value)
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if callable(getattr(kind, "model_dump", None)):
+        return value.model_dump()  # type: ignore[attr-defined]
+    if hasattr(kind, "raw_event"):
+        return value.raw_event  # type: ignore[attr-defined]
+    return value
 
 
-# -- writing
+def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> object:
+    """Return *value* as dicts, lists, strings, integers and None, with all else as *leaf* converts it."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    inner = value if kind in NEVER_WRAPS else unwrapped(value)
+    if inner is not value:
+        return converted(inner, leaf, names, path)
+    if isinstance(value, Mapping):
+        return {name: converted(each, leaf, names, (*path, name)) for name, each in names(value).items()}
+    if isinstance(value, list | tuple):
+        return [converted(each, leaf, names, (*path, index)) for index, each in enumerate(value)]
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    return leaf(value, path)
+
+
+# -- the canonical form
 
 
 def written(value: object) -> str:
-    """Return the canonical text, for who turns its RecursionError and ValueError into NotCanonical."""
-    return "".join(_with_canonical_numbers(_text(value)))
+    """Return the canonical text, within `not_canonical`."""
+    return "".join(with_canonical_numbers(_text(value)))
 
 
 def _text(value: object) -> str:
     """
     Return the JSON of *value*, whose numbers may not be canonical yet.
 
-    The C encoder writes what is JSON already, and Decimals; only what it cannot is walked through.
+    The C encoder writes what is JSON already, and Decimals; all else is walked through.
     """
     if isinstance(value, float | Decimal):
-        return _SORTED.encode(_tagged(value, ()))
+        return _SORTED.encode(_canonical_leaf(value, ()))
     text = _encoded(value)
     return _walked(value) if text is None else text
 
 
-# Another type; names that cannot be sorted, or that compare in no way (Decimal and NaN).
+# Another type; names that cannot be sorted, or not be compared (Decimal and NaN).
 _NO_JSON = (TypeError, InvalidOperation)
 
 
@@ -143,136 +179,132 @@ def _encoded(value: object) -> str | None:
 def _encoded_with_decimals(value: object) -> str | None:
     tags = 0
 
-    def tagged(part: object) -> object:
+    def decimal(part: object) -> object:
         nonlocal tags
         if not isinstance(part, Decimal):
             raise TypeError
-        form = _decimal(part, ())
+        form = _canonical_leaf(part, ())
         tags += isinstance(form, dict)
         return form
 
     try:
-        text = json.JSONEncoder(sort_keys=True, default=tagged, **_OPTIONS).encode(value)
+        text = json.JSONEncoder(sort_keys=True, default=decimal, **_OPTIONS).encode(value)
     except _NO_JSON:
         return None
     return text if text.count(_WRITTEN_MARK) == tags else None
 
 
 def _walked(value: object, path: Path = ()) -> str:
-    return _SORTED.encode(formed(value, _tagged, _names, path))
+    return _SORTED.encode(converted(value, _canonical_leaf, _canonical_names, path))
 
 
-def _canonically(value: object, path: Path) -> str:
-    return "".join(_with_canonical_numbers(_walked(value, path)))
-
-
-def _with_canonical_numbers(text: str) -> Iterator[str]:
-    """Yield the JSON *text*, which the encoder wrote, with whole numbers as the canonical form has them."""
-    if (
-        _SHORT_EXPONENT.search(text)
-        or (".0" in text and _WHOLE_FLOAT.search(text))
-        or (_MANY_ZEROS in text and _LONG_WHOLE.search(text))
-    ):
-        for part in _SLICE.finditer(text):
-            yield _NUMBERS.sub(_rewritten, part.group())
-    else:
-        yield text
-
-
-def _rewritten(found: re.Match[str]) -> str:
-    text = found.group()
-    return text if text[0] == '"' else _number(text)
-
-
-@lru_cache(maxsize=4096)
-def _number(text: str) -> str:
-    """
-    Return the number of `_NUMBERS`, as the canonical form has it.
-
-    Cached: where 6 MB hold more than a million of them, they are so short that there are few different ones.
-    """
-    mantissa, exponential, exponent = text.partition("e+")
-    whole, _, fraction = mantissa.partition(".")
-    if exponential:
-        return f"{whole}{fraction}{'0' * (int(exponent) - len(fraction))}"
-    if fraction:
-        return "0" if whole == "-0" else whole
-    return _whole(text)
-
-
-def _whole(text: str) -> str:
-    """Return the long whole number *text* as a float or a Decimal of its value is written."""
-    digits = text.lstrip("-")
-    if len(digits) <= WRITTEN_OUT:
-        return text
-    if len(digits) <= _FLOAT_RANGE and len(digits.rstrip("0")) <= ALWAYS_EXACT:
-        return repr(float(text))
-    return _SORTED.encode(_decimal(Decimal(text), ()))
-
-
-def _tagged(value: object, path: Path) -> object:
+def _canonical_leaf(value: object, path: Path) -> object:
     match value:
         case float():
-            return number(Decimal(repr(float(value))))
-        case Decimal():
-            return _decimal(value, path)
+            return json_number(Decimal(repr(float(value))))
+        case Decimal() if not value.is_snan():
+            return decimal_form(value)
         case datetime():
-            return _tag("datetime", _instant(value).isoformat(timespec="microseconds"))
+            instant = value if value.utcoffset() is None else value.astimezone(UTC)
+            return {f"{MARK}datetime": instant.isoformat(timespec="microseconds")}
         case date():
-            return _tag("date", value.isoformat())
+            return {f"{MARK}date": value.isoformat()}
         case time():
-            return _tag("time", value.isoformat(timespec="microseconds"))
+            return {f"{MARK}time": value.isoformat(timespec="microseconds")}
         case timedelta():
-            return _tag("timedelta", value // timedelta(microseconds=1))
+            return {f"{MARK}timedelta": value // timedelta(microseconds=1)}
         case UUID():
-            return _tag("uuid", value.hex)
+            return {f"{MARK}uuid": value.hex}
         case bytes() | bytearray() | memoryview():
-            return _tag("bytes", bytes(value).hex())
+            return {f"{MARK}bytes": bytes(value).hex()}
         case set() | frozenset():
-            return _tag("set", sorted(_canonically(each, path) for each in value))
+            texts = ("".join(with_canonical_numbers(_walked(each, path))) for each in value)
+            return {f"{MARK}set": sorted(texts)}
         case _:
             raise NotCanonical.of(value, path)
 
 
-def _tag(kind: str, form: object) -> dict[str, object]:
-    return {MARK + kind: form}
-
-
-def _decimal(value: Decimal, path: Path) -> object:
-    """Return the number that *value* is, or its digits: one text a value, whatever the decimal context."""
-    if not value.is_finite():
-        if value.is_snan():
-            raise NotCanonical.of(value, path)
-        return float(value)
-    digits = Digits.of(value)
-    exact = digits.number
-    return _tag("decimal", str(digits)) if exact is None else exact
-
-
-def _instant(value: datetime) -> datetime:
-    return value if value.utcoffset() is None else value.astimezone(UTC)
-
-
-def _names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
     """Escape names that begin with the mark; tag those that JSON cannot write, or not sort among others."""
     if all(isinstance(name, int | float) for name in mapping) or [*mapping] == [None]:
         return mapping
-    named = {_name(name): each for name, each in mapping.items()}
+    named = {_canonical_name(name): each for name, each in mapping.items()}
     if len(named) < len(mapping):
         raise NotCanonical("two names of one mapping are the same in canonical form")
     return named
 
 
-def _name(name: object) -> str:
-    form = formed(name, _tagged, _names)
+def _canonical_name(name: object) -> str:
+    form = converted(name, _canonical_leaf, _canonical_names)
     if isinstance(form, str):
         return MARK + form if form.startswith(MARK) else form
-    return MARK + "".join(_with_canonical_numbers(_SORTED.encode(form)))
+    return MARK + "".join(with_canonical_numbers(_SORTED.encode(form)))
+
+
+# -- the plain form
+
+
+def plain(value: object) -> object:
+    """
+    Return *value* as JSON could write it: what JMESPath searches, and what a result becomes.
+
+    A Decimal becomes a number, or its digits where no float has exactly these; dates and times ISO 8601;
+    a timedelta its seconds; UUIDs text; bytes base64; a set a sorted list. What has no such form is left as
+    it is. Raises NotCanonical when the value contains itself, or is nested too deeply.
+    """
+    try:
+        return converted(value, _plain_leaf, _plain_names)
+    except RecursionError:
+        raise NotCanonical("a value that contains itself or is nested too deeply has no plain form") from None
+
+
+def _plain_leaf(value: object, path: Path) -> object:
+    match value:
+        case Decimal():
+            exact = json_number(value)
+            return str(value) if exact is None else exact
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            return b64encode(value).decode()
+        case set() | frozenset():
+            forms = [converted(each, _plain_leaf, _plain_names, path) for each in value]
+            return sorted(forms, key=lambda form: json.dumps(form, sort_keys=True, default=repr))
+        case _:
+            return value
+
+
+def _plain_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
+    """Keep the names that JSON can write; give the others their plain form."""
+    if all(type(name) is str for name in mapping):
+        return mapping
+    return {
+        name if name is None or type(name) in (str, int, float, bool) else _plain_name(name): each
+        for name, each in mapping.items()
+    }
+
+
+def _plain_name(name: object) -> object:
+    form = converted(name, _plain_leaf, _plain_names)
+    return json.dumps(form, default=repr) if isinstance(form, list | dict) else form
 
 
 # -- leaving out
 
 _Branches = dict[str, "_Branches"]
+
+
+def without(payload: object, ignore: Sequence[str]) -> object:
+    """
+    Return *payload* without the dotted paths of *ignore*, through lists into each element.
+
+    A path that is missing is skipped. *payload* is not changed; its other branches are shared, not copied.
+    """
+    return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
 
 
 @lru_cache(maxsize=256)
@@ -289,7 +321,7 @@ def _branches(paths: tuple[str, ...]) -> _Branches:
 
 
 def _pruned(value: object, branches: _Branches) -> object:
-    value = opened(value)
+    value = unwrapped(value)
     if isinstance(value, Mapping):
         if not any(name in value for name in branches):
             return value

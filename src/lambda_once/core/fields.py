@@ -1,9 +1,8 @@
 """
-Which fields differ between two payloads of one key, when all that is left of the first is a few bytes.
+Which fields differ between two payloads of one key, for the message of `KeyReused`.
 
-Beside the fingerprint a row keeps, for each of the payload's top-level fields, a checksum of its name and
-one of its canonical text. A later payload is compared with these to *name* what differs. Nothing is decided
-by them.
+Beside the fingerprint a row has, for each top-level field of its payload, a checksum of the name and one of
+the canonical text. A later payload is compared with these to *name* what differs. They decide nothing.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from lambda_once.core.canonical import MARK, VERSION, NotCanonical, written
-from lambda_once.core.forms import NEVER_WRAPS, WRITTEN_OUT, opened
+from lambda_once.core.canonical import MARK, NEVER_WRAPS, VERSION, not_canonical, unwrapped, written
+from lambda_once.core.numbers import WRITTEN_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MOST = 32
-"""Fields that a row keeps the checksums of, 4 bytes each: those whose names have the smallest."""
+"""Fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
 NAMED = 5
 """Fields that a message names."""
 LONGEST_NAME = 64
 
 _ENTRY = 4
-# A checksum and no hash: no 16 bits keep a secret, whatever makes them, and this takes a tenth of the time.
+# A checksum, not a hash: 16 bits keep no secret either way, and this takes a tenth of the time.
 _SIXTEEN_BITS = 0xFFFF
 _KINDS = {type(None): "null", str: "text", list: "a list"}
 _LONG_WHOLE = 10**WRITTEN_OUT
@@ -36,36 +35,36 @@ _CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 class Printed(NamedTuple):
-    """What a fingerprint is made from: its canonical text, and that of each field by name."""
+    """The canonical text that a fingerprint is made from, and that of each field by name."""
 
     text: str
     fields: tuple[tuple[str, str], ...]
 
     @property
     def fingerprint(self) -> str:
-        """The same as `canonical.fingerprint` gives."""
+        """The same as of `canonical.fingerprint`."""
         return f"{VERSION}.{sha256(self.text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class Fields(NamedTuple):
-    """The fields of one payload: checksum of the name, checksum of the text, the name; sorted."""
+    """The fields of one payload, sorted: checksum of the name, checksum of the text, the name."""
 
     entries: tuple[tuple[int, int, str], ...]
 
     @property
     def stored(self) -> bytes:
-        """What the row keeps: at most 128 bytes, no name and no value."""
+        """What the row stores: at most 128 bytes, no names, no values."""
         kept = self.entries[:MOST]
         return b"".join([(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in kept])
 
 
 class Difference(NamedTuple):
-    """Where a later payload differs from the one that a row keeps the checksums of."""
+    """How a later payload differs from the one whose checksums a row has."""
 
     changed: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     missing: int = 0
-    """How many fields only the first one has: their names are known to nobody."""
+    """How many fields only the first one has; their names are unknown."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ class Difference(NamedTuple):
         return tuple(map(printable, (self.changed + self.new)[:NAMED]))
 
     def __str__(self) -> str:
-        """Say it in one sentence without a full stop; nothing where no difference can be told."""
+        """Return it as one sentence without a full stop; "" where no difference is known."""
         parts = []
         named = self.named
         changed, new = named[: len(self.changed)], named[len(self.changed) :]
@@ -93,28 +92,22 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
     """
     Return the canonical text of *whole*, and of each of its fields.
 
-    There are none where it is no object, or one whose names do not stand in that text as they are.
+    It has none if it is no object, or one with names that the canonical form escapes or tags.
 
-    *assembled*: a face has put *whole* together, around *payload*. Then the fields of its parts count, as
-    ``part.field``, and those of *payload* under their own names, as ``ignore=`` would have them. Raises
-    NotCanonical as `canonical` does.
+    *assembled*: a decorator made *whole* around *payload*. Then its fields are those of its parts, named
+    ``part.field``, and those of *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
     """
     writer = _Writer(payload)
-    try:
+    with not_canonical():
         text = writer.text(whole, 2 if assembled else 1)
-    except RecursionError:
-        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
-    except (ValueError, OverflowError) as error:
-        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
     return Printed(text, tuple(writer.fields))
 
 
 def selected(whole: object, labels: Sequence[str]) -> Printed:
     """
-    Return what `printed` does for *whole*, which an expression has selected.
+    Return `printed` of *whole*, which an expression has selected.
 
-    Where that is no object its parts have no names of their own and get *labels*: a list as long as these one
-    each, all else the labels together.
+    If it is no object, *labels* name its parts: those of a list of that length one by one, else all together.
     """
     found = printed(whole)
     if found.fields:
@@ -125,17 +118,17 @@ def selected(whole: object, labels: Sequence[str]) -> Printed:
 
 
 def fields_of(printed: Printed, token: str) -> Fields | None:
-    """Return what a row of *token* keeps, and names can be told by later; None where there are no fields."""
+    """Return the checksums for a row of *token*; None where there are no fields."""
     if not printed.fields:
         return None
-    # By token: equal values do not look equal in two rows.
+    # Salted by token: equal values do not look equal in two rows.
     salt = crc32(token.encode())
     entries = [(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields]
     return Fields(tuple(sorted(entries)))
 
 
 def difference(stored: bytes | None, later: Fields | None) -> Difference:
-    """Return where *later* differs from the payload of which a row, of the same token, keeps *stored*."""
+    """Return how *later* differs from the payload whose checksums a row of the same token has *stored*."""
     if stored is None or later is None:
         return Difference()
     kept = [
@@ -143,7 +136,7 @@ def difference(stored: bytes | None, later: Fields | None) -> Difference:
         for at in range(0, len(stored) - _ENTRY + 1, _ENTRY)
     ]
     names, whole = {name for name, _ in kept}, set(kept)
-    # A full row tells nothing of names beyond its last one.
+    # A full row has no names beyond its last one.
     end = kept[-1][0] if len(kept) >= MOST else _SIXTEEN_BITS
     found = {name for name, _, _ in later.entries}
     return Difference(
@@ -156,7 +149,7 @@ def difference(stored: bytes | None, later: Fields | None) -> Difference:
 
 
 def printable(name: str) -> str:
-    """Return *name* as a message may bear it: one short line."""
+    """Return *name* as one short line, for a message."""
     shown = [
         each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
         for each in name[:LONGEST_NAME]
@@ -165,13 +158,13 @@ def printable(name: str) -> str:
 
 
 def names_in(payload: object) -> str:
-    """Name the top-level fields of *payload*, as a message may: at most NAMED names, and no value."""
+    """Return the names of the top-level fields of *payload*, at most NAMED, for a message; no values."""
     if not isinstance(payload, Mapping):
         return f"it has no fields: it is {_KINDS.get(type(payload), 'not an object')}"
     names = [printable(str(name)) for name in islice(payload, NAMED)]
     more = len(payload) - len(names)
-    told = ", ".join(names) or "none"
-    return f"its fields: {told}, {more} more" if more else f"its fields: {told}"
+    listed = ", ".join(names) or "none"
+    return f"its fields: {listed}, {more} more" if more else f"its fields: {listed}"
 
 
 def _checksum(text: str, salt: int) -> int:
@@ -179,7 +172,7 @@ def _checksum(text: str, salt: int) -> int:
 
 
 class _Writer:
-    """Writes the canonical text of a value, and notes the fields that it meets on the way."""
+    """Writes the canonical text of a value, and collects its fields."""
 
     __slots__ = ("_payload", "fields")
 
@@ -188,7 +181,7 @@ class _Writer:
         self.fields: list[tuple[str, str]] = []
 
     def text(self, value: object, levels: int, label: str | None = None, prefix: str = "") -> str:
-        """Return the text of *value*: fields are those *levels* down, under *prefix*; else itself is one."""
+        """Return the text of *value*; its fields are those *levels* down, under *prefix*, or itself."""
         kind = type(value)
         if kind is str:
             text = encode_basestring(value)  # type: ignore[arg-type]  # a str
@@ -198,7 +191,7 @@ class _Writer:
             text = _CONSTANTS[value]  # type: ignore[index]  # one of these
         elif levels and kind is dict and _is_plain(value):  # type: ignore[arg-type]  # a dict
             return self._object(value, levels - 1, prefix)  # type: ignore[arg-type]  # a dict
-        elif levels and kind not in NEVER_WRAPS and (inner := opened(value)) is not value:
+        elif levels and kind not in NEVER_WRAPS and (inner := unwrapped(value)) is not value:
             return self.text(inner, levels, label, prefix)
         else:
             text = written(value)
@@ -217,5 +210,5 @@ class _Writer:
 
 
 def _is_plain(names: Iterable[object]) -> bool:
-    """Tell whether all *names* stand in the canonical form as they are."""
+    """Return whether the canonical form neither escapes nor tags any of *names*."""
     return all(type(name) is str and not name.startswith(MARK) for name in names)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.fields import names_in
-from lambda_once.core.forms import whole_digits
+from lambda_once.core.numbers import whole_digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.typed import codec_for
+from lambda_once.core.codec import codec_for
 from lambda_once.decorators.handlers import handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of
 from lambda_once.decorators.subjects import BadRecord, Subjects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.typed import codec_for
+from lambda_once.core.codec import codec_for
 from lambda_once.decorators.handlers import executed, handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of, result_type
 from lambda_once.decorators.validation import check_of_one

@@ -7,8 +7,8 @@ import inspect
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.core.codec import codec_for
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.core.typed import codec_for
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.handlers import protected_by
 from lambda_once.decorators.identify import Given, Protection, name_of, result_type

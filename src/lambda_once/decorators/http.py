@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import select, select_from
-from lambda_once.core.typed import codec_for
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.handlers import called, executed, handler_like, protected_by, with_context
 from lambda_once.decorators.identify import Protection, name_of
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
+    from lambda_once.core.codec import Codec
     from lambda_once.core.keys import Selector
-    from lambda_once.core.typed import Codec
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Host
     from lambda_once.engine.call import Call

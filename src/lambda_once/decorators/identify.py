@@ -6,9 +6,8 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.canonical import NotCanonical, without
+from lambda_once.core.canonical import NotCanonical, plain, without
 from lambda_once.core.fields import fields_of, printed, selected
-from lambda_once.core.forms import plain
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.writes import new_attempt_id

@@ -14,8 +14,8 @@ from lambda_once.errors import Misconfigured
 from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
 
 if TYPE_CHECKING:
+    from lambda_once.core.codec import Codec
     from lambda_once.core.keys import Selector
-    from lambda_once.core.typed import Codec
 
 FOR_QUEUES = timedelta(days=14)
 """How long an outcome is kept by default: SQS' longest retention (SQS developer guide, quotas)."""

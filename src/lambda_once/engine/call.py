@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
+    from lambda_once.core.codec import Codec
     from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import OnLapse
     from lambda_once.core.record import Presented
-    from lambda_once.core.typed import Codec
     from lambda_once.engine.invocation import Invocation
     from lambda_once.policies import OnError, Probe
 

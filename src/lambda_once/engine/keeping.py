@@ -12,7 +12,7 @@ from lambda_once.core.writes import Complete, Extend, Hold, Pin, Release
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lambda_once.core.typed import Codec
+    from lambda_once.core.codec import Codec
     from lambda_once.core.writes import Change
     from lambda_once.engine.call import Call
 

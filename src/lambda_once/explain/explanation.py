@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from lambda_once.core.forms import opened, plain
+from lambda_once.core.canonical import plain, unwrapped
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionProtection
 from lambda_once.decorators.http import HttpProtection
@@ -314,7 +314,7 @@ def _selector(option: str, selector: object) -> str:
 
 
 def _places(found: object, way: list[str]) -> int:
-    found = opened(found)
+    found = unwrapped(found)
     if isinstance(found, list | tuple):
         return sum(_places(each, way) for each in found)
     if not isinstance(found, Mapping) or way[0] not in found:

@@ -9,8 +9,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
-from lambda_once.core.typed import Codec
 from lambda_once.decorators.event import dressed
 from lambda_once.decorators.http import STORED_BELOW, HttpProtection, problem_of
 from lambda_once.decorators.validation import check_of_one

@@ -8,8 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable, Unavailable
-from lambda_once.core.typed import Codec
 from lambda_once.core.writes import Complete, new_write_id
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.names import parts_of

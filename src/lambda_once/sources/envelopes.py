@@ -9,7 +9,7 @@ from functools import partial
 from math import inf, isinf
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
-from lambda_once.core.forms import ALWAYS_EXACT, FLOAT_DIGITS, LEAST_NORMAL, Digits
+from lambda_once.core.numbers import ALWAYS_EXACT, FLOAT_DIGITS, LEAST_NORMAL, Digits
 from lambda_once.sources.unit import NOTHING, itself
 
 _SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.codec import codec_for
 from lambda_once.core.record import State
-from lambda_once.core.typed import codec_for
 from lambda_once.testing.recording import RecordingStore
 from lambda_once.testing.rows import ONLY, found, result_of, store_of, told, unknown
 

@@ -18,8 +18,8 @@ from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, digest, plain
-from lambda_once.core.forms import formed, number
+from lambda_once.core.canonical import NotCanonical, converted, digest, plain
+from lambda_once.core.numbers import json_number
 from lambda_once.errors import KeyMissing, Misconfigured
 
 BATCH: Final = 10
@@ -169,7 +169,7 @@ class Backlog:
 
 def _json(message: object) -> str:
     nonce = os.urandom(16).hex()  # no text of the message's begins with it
-    form = plain(formed(message, lambda value, _: _with_digits(value, nonce), lambda names: names))
+    form = plain(converted(message, lambda value, _: _with_digits(value, nonce), lambda names: names))
     text = json.dumps(form, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub(f'"{nonce}([^"]*)"', r"\1", text)
 
@@ -179,11 +179,12 @@ def _with_digits(value: object, nonce: str) -> object:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError("JSON has no number for it")
-        return f"{nonce}{value}" if number(value) is None else value
+        return f"{nonce}{value}" if json_number(value) is None else value
     if isinstance(value, set | frozenset):
         ordered = sorted(value, key=lambda each: json.dumps(plain(each), sort_keys=True, default=repr))
         return [
-            formed(each, lambda part, _: _with_digits(part, nonce), lambda names: names) for each in ordered
+            converted(each, lambda part, _: _with_digits(part, nonce), lambda names: names)
+            for each in ordered
         ]
     return value
 

@@ -27,9 +27,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.annotations import is_plain
+from lambda_once.core.codec import codec_for, is_plain
 from lambda_once.core.results import Corrupt, NotSerialisable
-from lambda_once.core.typed import codec_for
 from lambda_once.errors import Misconfigured
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123_000, tzinfo=UTC)
