@@ -24,7 +24,7 @@ from benchmarks.sampling import cpu
 from benchmarks.sides import OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment
-from lambda_once.decorators.identify import Protection
+from lambda_once.decorators.identify import Identifier
 from lambda_once.observability import logs, metrics
 from lambda_once.sources import api_gateway, messages
 from lambda_once.stores import batches, requests, singles, statements
@@ -38,7 +38,7 @@ REST = "everything else"
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "log lines: Powertools' formatter and logging": ((logging.Logger, "log"),),
     "log lines: the rest": ((logs, "write"),),
-    "key, scope, fingerprint": ((Protection, "_identity"),),
+    "key, scope, fingerprint": ((Identifier, "identify"),),
     "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (messages, "sqs_messages")),
     "metrics": ((metrics, "write"),),
     "requests as values, rows": (

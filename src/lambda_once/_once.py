@@ -1,4 +1,4 @@
-"""The face of the package: `Once` and its decorators. Nothing is decided here."""
+"""`Once` and its decorators: the public face of the package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from lambda_once.decorators import options as options_of
 from lambda_once.decorators.options import Settings, settings_of
-from lambda_once.decorators.runtime import Host
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_decorated, check_parts, sound_hooks
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
@@ -99,7 +99,7 @@ class Once:
             tracer=tracer,
         )
         reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
-        self._host = Host(table, client, store, service, reporter)
+        self._runtime = Runtime(table, client, store, service, reporter)
 
     @overload
     def sqs(
@@ -243,7 +243,7 @@ class Once:
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
         given = dict(options) if key is None else {**options, "key": key}
-        route = Route(self._host, settings_of(self._defaults, given, options_of.API))
+        route = Route(self._runtime, settings_of(self._defaults, given, options_of.API))
         return AsyncMiddleware(route) if async_resolver else route.middleware
 
     @overload
@@ -277,7 +277,7 @@ class Once:
         given = dict(options) | ({"fingerprint": False} if payload is None else {})
         settings = settings_of(self._defaults, given, options_of.EVENT)
         caller = sys._getframe(1)  # noqa: SLF001  (the name of who asks is the default name)
-        return begun(self._host, settings, caller, key, scope, payload)
+        return begun(self._runtime, settings, caller, key, scope, payload)
 
     def run(self, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """
@@ -288,24 +288,24 @@ class Once:
         from lambda_once.decorators.function import protected_function
 
         settings = settings_of(self._defaults, {"key": lambda *_, **__: key}, options_of.EVENT)
-        once: Callable[P, R] = protected_function(self._host, function, settings)
+        once: Callable[P, R] = protected_function(self._runtime, function, settings)
         return once(*args, **kwargs)
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
         """Give all functions and blocks inside the remaining time of *context*; handlers do it themselves."""
-        return self._host.invocation(context)
+        return self._runtime.invocation(context)
 
     def current(self) -> Attempt:
         """Return the attempt of the protected work that is running. Raises `Misconfigured` outside of any."""
         return current_attempt()
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
-        return self._host.using(store, clock)
+        return self._runtime.using(store, clock)
 
     def _decorator(
         self,
         name: str,
-        face: Callable[..., Any],
+        decorator: Callable[..., Any],
         allowed: frozenset[str],
         function: Any,
         options: Mapping[str, Any],
@@ -314,6 +314,6 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
-            return face(self._host, f, settings)
+            return decorator(self._runtime, f, settings)
 
         return decorate if function is None else decorate(function)

@@ -114,7 +114,7 @@ def test_a_person_reads_it() -> None:
     ran = run("--handler", PAYMENTS, "events/sqs-payment.json", "events/sqs-payment-amended.json")
     lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
     assert lines[0] == "events/sqs-payment.json"
-    assert "source Amazon SQS, standard queue, worked by once.sqs" in lines
+    assert "source Amazon SQS, standard queue, handled by once.sqs" in lines
     assert 'key "pay_12345", by key="paymentId"' in lines
     assert lines[-3:] == [
         "verdict",

@@ -101,7 +101,7 @@ class Rig:
     def new(self, **options: Any) -> Once:
         """Another `Once` on the same store and clock, with policies of its own."""
         once = Once(store=self.store, service="shop", hooks=[self.told.append], **options)
-        once._host.clock = self.clock
+        once._runtime.clock = self.clock
         return once
 
     def context(self, request_id: str = "request-1", seconds: float = 30) -> LambdaContext:

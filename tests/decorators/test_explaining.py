@@ -97,7 +97,7 @@ def test_the_token_is_the_one_that_is_taken(
     handler(event, rig.context())
     assert [(each.token, each.fingerprint) for each in explained] == [_identity(row) for row in rig.rows()]
     assert {each.problem for each in explained} == {None}
-    assert {each.face for each in explained} == {f"once.{face}"}
+    assert {each.decorator for each in explained} == {f"once.{face}"}
 
 
 def _identity(row: Record) -> tuple[str, str | None]:
@@ -352,7 +352,7 @@ def test_other_decorators_keep_the_explanation(rig: Rig) -> None:
 
     handler = Logger(service="shop").inject_lambda_context(outer)
     (told,) = _explain(handler, batch(sqs_record(BODY)))
-    assert (told.face, told.name) == ("once.sqs", "outer")
+    assert (told.decorator, told.name) == ("once.sqs", "outer")
 
 
 def test_two_payloads_are_compared(rig: Rig) -> None:

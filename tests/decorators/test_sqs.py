@@ -182,7 +182,7 @@ def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> No
 
     @rig.once.sqs(lease=timedelta(seconds=12))
     def handler(record: SQSRecord) -> None:
-        seen.append(f"{record.body} by {rig.once._host.engine.clock.now():%S}")
+        seen.append(f"{record.body} by {rig.once._runtime.engine.clock.now():%S}")
         if record.body == "a":
             rig.clock.advance(13)
             handler(batch(second), rig.context("request-2"))

@@ -34,7 +34,7 @@ def _exiting_at(rig: Rig, happening: Happening, **options: Any) -> Once:
             raise SystemExit(3)
 
     once = Once(store=rig.store, service="shop", hooks=[hook], **options)
-    once._host.clock = rig.clock
+    once._runtime.clock = rig.clock
     return once
 
 

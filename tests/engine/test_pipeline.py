@@ -61,7 +61,7 @@ class Line:
         assert isinstance(self.rig.store, Gated)
         self.store = self.rig.store
         self.told: dict[str, BaseException | None] = {}
-        self.settlement = self.rig.once._host.engine.settlement
+        self.settlement = self.rig.once._runtime.engine.settlement
         deadline = Deadline(self.rig.clock, self.rig.clock.now() + timedelta(seconds=60))
         self.pipeline = Pipeline(self.settlement, deadline, expected)
 

@@ -28,7 +28,7 @@ class Layers:
     def once(self, **options: Any) -> Once:
         """Ours, on a clock that is set by hand."""
         once = Once(table="tokens", client=self.client, service="shop", **options)
-        once._host.clock = self.clock
+        once._runtime.clock = self.clock
         return once
 
     def context(self, request_id: str = "request-1", seconds: float = 30) -> LambdaContext:

@@ -52,7 +52,7 @@ def test_a_batch_by_a_clock_that_aws_refuses(usable: bool, monkeypatch: pytest.M
 
     answer = handler(batch(sqs_record("x", id_="a"), sqs_record("y", id_="b")), layers.context())
     assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == ["a", "b"]
-    store: Any = once._host.engine.store
+    store: Any = once._runtime.engine.store
     assert not store._batches._denied
 
 
@@ -63,7 +63,7 @@ class Machine:
         self.clock = FakeClock()
         self.clock.advance(off)
         self.once = Once(store=store, service="shop", **options)
-        self.once._host.clock = self.clock
+        self.once._runtime.clock = self.clock
 
     def runs(self, work: Callable[[], object]) -> Callable[[], Any]:
         """Protect *work* under the one key there is here, for invocations of 30 s."""

@@ -75,7 +75,7 @@ class Wrong:
     def once(self, name: str) -> Once:
         """A `Once` on the table *name*."""
         once = Once(table=name, client=self.client, service="shop")
-        once._host.clock = FakeClock()
+        once._runtime.clock = FakeClock()
         return once
 
 

@@ -25,7 +25,7 @@ from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import api_gateway, event
-from lambda_once.sources.envelopes import TooDeep, opened, parse
+from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.headers import header_key
 from lambda_once.sources.messages import sns_messages, sqs_messages
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
@@ -146,7 +146,7 @@ def test_texts(given_text: str) -> None:
     """Any text is a payload that has a canonical form, unless it nests too deeply."""
     with suppress(TooDeep):
         assert canonical(parse(given_text))
-        opened(given_text)
+        open_body(given_text)
 
 
 @fuzz

@@ -92,7 +92,7 @@ class Works:
     def machine(self, name: str, skew: int, on_lapse: str) -> Machine:
         scenario = self._scenario
         once = Once(table=TABLE, client=self._network.client(), service="shop", hooks=[self._deeds.hook])
-        once._host.clock = MachineClock(self._scheduler, skew)
+        once._runtime.clock = MachineClock(self._scheduler, skew)
         options: dict[str, Any] = {
             "name": "charge",
             "key": "order",

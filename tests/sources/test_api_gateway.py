@@ -33,7 +33,7 @@ EVENTS: dict[Kind, Json] = {
 
 def _hashed(event: Json) -> object:
     found = unit(event, "r-1")
-    return found.scope, found.substance(found.payload)
+    return found.scope, found.content(found.payload)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -53,7 +53,7 @@ def test_a_request_is_a_unit(kind: Kind) -> None:
     event = EVENTS[kind]
     found = unit(event, "r-1")
     assert found.payload == {"orderId": 5}
-    assert found.subject is event
+    assert found.argument is event
     assert found.scope == ("POST", "/orders/5/pay")
     assert found.key is NOTHING
     assert found.delivery == event.get("requestContext", {}).get("requestId", "r-1")

@@ -16,7 +16,7 @@ def _only(event: object) -> Unit:
 
 def _substance(event: object) -> object:
     unit = _only(event)
-    return unit.substance(unit.payload)
+    return unit.content(unit.payload)
 
 
 def test_an_eventbridge_event_is_a_unit() -> None:
@@ -25,7 +25,7 @@ def test_an_eventbridge_event_is_a_unit() -> None:
     unit = _only(event)
     assert unit.payload is event
     assert unit.envelope is event
-    assert unit.subject is event
+    assert unit.argument is event
     assert unit.delivery == event["id"]
     assert unit.key is NOTHING
 
@@ -39,11 +39,11 @@ def test_an_event_put_twice_is_the_same_work() -> None:
 
 
 def test_ignored_fields_of_an_event_do_not_count() -> None:
-    """The substance bears a payload from which the whole detail was removed."""
+    """The content bears a payload from which the whole detail was removed."""
     event = samples.eventbridge({"orderId": 5})
     unit = _only(event)
     rest = {name: value for name, value in event.items() if name != "detail"}
-    assert unit.substance(rest) == unit.substance(event | {"detail": None})
+    assert unit.content(rest) == unit.content(event | {"detail": None})
 
 
 @pytest.mark.parametrize("detail", [{}, None, "", []])
@@ -80,7 +80,7 @@ def test_each_s3_record_is_a_unit() -> None:
 
 def _s3_substance(record: object) -> object:
     ((unit, _),) = units(samples.batch(record), "r-1")
-    return unit.substance(unit.payload)
+    return unit.content(unit.payload)
 
 
 def test_an_s3_record_is_what_happened_to_a_version() -> None:
@@ -121,7 +121,7 @@ def test_intelligent_tiering_names_its_object_otherwise() -> None:
 def test_a_payload_that_ignores_its_records_counts_whole() -> None:
     """With the records ignored, what is left of the event is hashed."""
     ((unit, _),) = units(samples.batch(samples.s3_record()), "r-1")
-    assert unit.substance({"left": 1}) == {"left": 1}
+    assert unit.content({"left": 1}) == {"left": 1}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_direct_invocation_counts_whole(event: object) -> None:
     """What no source claims is hashed as it is; its delivery is Lambda's request id."""
     unit = _only(event)
     assert unit.payload is event
-    assert unit.substance(event) is event
+    assert unit.content(event) is event
     assert unit.delivery == "r-1"
     assert unit.key is NOTHING
     assert is_async(event), "nobody knows"

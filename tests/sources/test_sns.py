@@ -23,8 +23,8 @@ def test_a_message_is_a_unit() -> None:
     found = _only(event)
     assert found.payload == {"orderId": 5}
     assert found.envelope is event["Records"][0]
-    assert isinstance(found.subject, SNSEventRecord)
-    assert found.subject.sns.message == '{"orderId": 5}'
+    assert isinstance(found.argument, SNSEventRecord)
+    assert found.argument.sns.message == '{"orderId": 5}'
     assert found.delivery == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
     assert found.key is NOTHING
 
@@ -33,14 +33,14 @@ def test_the_envelope_does_not_count() -> None:
     """Timestamp and signature of a delivery enter nothing that is hashed."""
     first = _only(samples.sns_event("m"))
     second = _only(samples.sns_event("m", timestamp="2026-11-20T11:00:00.000Z"))
-    assert first.substance(first.payload) == second.substance(second.payload) == "m"
+    assert first.content(first.payload) == second.content(second.payload) == "m"
 
 
 def test_an_event_on_a_topic_is_opened() -> None:
     """An EventBridge event that a rule sent to the topic is opened to its detail."""
     found = _only(samples.sns_event(json.dumps(samples.eventbridge({"orderId": 5}))))
     assert found.payload == {"orderId": 5}
-    assert found.substance(found.payload) != {"orderId": 5}
+    assert found.content(found.payload) != {"orderId": 5}
     assert _only(samples.sns_event(json.dumps(samples.tick("t-1")))).key == "t-1"
 
 
@@ -49,7 +49,7 @@ def test_a_notification_of_s3_is_opened() -> None:
     body = samples.batch(samples.s3_record())
     found = _only(samples.sns_event(json.dumps(body)))
     assert found.payload == body
-    assert found.substance(body) == [
+    assert found.content(body) == [
         ["ObjectCreated:Put", "invoices", "invoice.pdf", None, "0A1B2C3D4E5F678901"]
     ]
 

@@ -26,7 +26,7 @@ def _unit(record: object) -> Unit:
 def _hashed(record: object) -> object:
     found = _unit(record)
     assert found.key is NOTHING
-    return found.substance(found.payload)
+    return found.content(found.payload)
 
 
 def test_a_record_is_a_unit() -> None:
@@ -37,8 +37,8 @@ def test_a_record_is_a_unit() -> None:
     found = _unit(record)
     assert found.payload == {"orderId": 5}
     assert found.envelope is record
-    assert isinstance(found.subject, SQSRecord)
-    assert found.subject.raw_event is record
+    assert isinstance(found.argument, SQSRecord)
+    assert found.argument.raw_event is record
     assert found.delivery == "m-1"
     assert found.key is NOTHING
     assert found.scope == ()
@@ -115,10 +115,10 @@ def test_an_eventbridge_event_is_opened() -> None:
 
 
 def test_ignored_fields_of_an_opened_event_do_not_count() -> None:
-    """The substance is made of the payload it is given, with ignored fields removed."""
+    """The content is made of the payload it is given, with ignored fields removed."""
     found = _unit(samples.sqs_record(samples.eventbridge({"orderId": 5, "sent": 1})))
     other = _unit(samples.sqs_record(samples.eventbridge({"orderId": 5, "sent": 2})))
-    assert found.substance({"orderId": 5}) == other.substance({"orderId": 5})
+    assert found.content({"orderId": 5}) == other.content({"orderId": 5})
 
 
 def test_two_ticks_in_a_queue_are_two_pieces_of_work() -> None:

@@ -144,7 +144,7 @@ def test_a_large_result_is_read_from_its_parts(desk: Desk) -> None:
     """However many there are; one that is gone is said."""
     result = "".join(f"{n:x}" for n in range(200_000))
     desk.deliver("5", result)
-    store: Any = desk.once._host.engine.store
+    store: Any = desk.once._runtime.engine.store
     assert_completed(desk.once, "5", result=result)
     store._chunks.clear()
     assert "is missing" in message_of(lambda: assert_completed(desk.once, "5", result=result))
@@ -199,7 +199,7 @@ def test_a_take_over_is_told(desk: Desk) -> None:
 def test_what_a_person_decided_is_told(desk: Desk) -> None:
     """By whom, and why."""
     desk.deliver("timeout")
-    store: Any = desk.once._host.engine.store
+    store: Any = desk.once._runtime.engine.store
     now = datetime(2026, 11, 20, 11, tzinfo=UTC)
     held = assert_held(store)
     write = settlement(held, Verdict.DONE, by="mira", because="the bank says so", now=now)
@@ -281,7 +281,7 @@ def test_a_recording_store_counts_right_among_threads() -> None:
     """And remembers extensions, pins and transactions."""
     store, clock = RecordingStore(), FakeClock()
     once = Once(service="shop", store=store)
-    once._host.clock = clock
+    once._runtime.clock = clock
 
     @once.event(key="id", name="h")
     def handler(event: dict[str, Any]) -> Any:

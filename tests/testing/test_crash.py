@@ -71,7 +71,7 @@ class Shop:
         self.ground = ground
         self.clock = FakeClock()
         self.once: Any = Once(store=ground.store, service="shop", **options)
-        self.once._host.clock = self.clock
+        self.once._runtime.clock = self.clock
         self.did: list[Any] = []
 
     def do(self, what: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from lambda_once import MemoryStore, Once
-from lambda_once.decorators.runtime import Host
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.testing import FakeClock, lambda_context, using
 from lambda_once.testing.staging import staged
 from tests.docs.pages import ROOT, blocks
@@ -97,11 +97,11 @@ def test_without_the_fixtures_nothing_is_replaced(pytester: pytest.Pytester) -> 
 
 
     def test_before(once_store):
-        assert shop.once._host.engine.store is once_store
+        assert shop.once._runtime.engine.store is once_store
 
 
     def test_after():
-        assert shop.once._host.engine.store.table == "a-table-that-there-is-not"
+        assert shop.once._runtime.engine.store.table == "a-table-that-there-is-not"
         with pytest.raises(Misconfigured, match="no token table"):
             Once().run("k", lambda: 5)
     """
@@ -175,7 +175,7 @@ def test_stages_are_laid_over_each_other() -> None:
         once.run("3", lambda: None)
     assert [row.created for row in theirs.records.values()] == [clock.now()] * 2
     assert [row.created for row in mine.records.values()] == [other.now()]
-    assert Host.stage is None
+    assert Runtime.overrides is None
 
 
 def test_what_an_environment_remembers_ends_with_its_stage() -> None:

@@ -23,7 +23,7 @@ def as_json(explanation: Explanation, *, full: bool) -> dict[str, Any]:
     """Return *explanation* under the names that the row has, or would have."""
     hashed = explanation.hashed
     return {
-        "face": explanation.face,
+        "decorator": explanation.decorator,
         "source": explanation.source,
         "delivery": explanation.delivery,
         "payload": explanation.payload,
@@ -112,7 +112,7 @@ def _unit(unit: Explanation, *, full: bool) -> RenderableType:
 
 def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
     """Yield what is said of *unit*: a label, a text, which may be empty, and its style."""
-    yield "source", f"{unit.source}, worked by {unit.face}", ""
+    yield "source", f"{unit.source}, handled by {unit.decorator}", ""
     yield "delivery", unit.delivery or "", ""
     yield "payload", unit.payload, ""
     yield "key", _with_origin(unit.key, unit.key_from), ""

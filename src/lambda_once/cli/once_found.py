@@ -1,4 +1,4 @@
-"""Where a function's protection is: on itself, under what decorators put around it, or on its route."""
+"""Where a function's identifier is: on itself, under what decorators put around it, or on its route."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.explain.explanation import explain, protection_of
+from lambda_once.explain.explanation import explain, identifier_of
 from lambda_once.integrations.event_handler import Route
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ Explain = Callable[[Any], "list[Explanation]"]
 def explain_of(function: object, module: ModuleType) -> Explain | None:
     """Return what explains events to *function* of *module*; None where it is not protected."""
     for each in _layers(function):
-        protection = protection_of(each)
-        if protection is not None:
-            return partial(explain, protection)
+        identifier = identifier_of(each)
+        if identifier is not None:
+            return partial(explain, identifier)
     layers = [*_layers(function)]
     for resolver in vars(module).values():
         for routed, middlewares in _routes(resolver):
@@ -30,7 +30,7 @@ def explain_of(function: object, module: ModuleType) -> Explain | None:
                 for middleware in middlewares:
                     route = getattr(middleware, "__self__", None)
                     if isinstance(route, Route):
-                        return partial(explain, route.protection)
+                        return partial(explain, route.identifier)
     return None
 
 

@@ -6,8 +6,8 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
-from lambda_once.decorators.handlers import handler_like, protected_by, with_context
-from lambda_once.decorators.identify import Protection, name_of
+from lambda_once.decorators.handlers import handler_like, marked, with_context
+from lambda_once.decorators.identify import Identifier, name_of
 from lambda_once.decorators.subjects import BadRecord, Subjects
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine import loops
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
     from lambda_once.sources.unit import Unit
@@ -38,7 +38,7 @@ class Records:
         self,
         decorator: str,
         messages: Callable[[Any], list[Message]],
-        host: Host,
+        runtime: Runtime,
         function: Callable[..., Any],
         settings: Settings,
         *,
@@ -46,40 +46,40 @@ class Records:
     ) -> None:
         self.decorator = decorator
         self.messages = messages
-        self.host = host
+        self.runtime = runtime
         self._concurrency = settings.concurrency
         self._function = with_context(function)
         check_of_one(settings, "the record" if settings.model is None else "the model")
         self._retried = retried
         self.subjects = Subjects(settings.model)
-        self.protection = Protection(host, settings, settings.plan(codec_for(Any)), name_of(function))
+        self.identifier = Identifier(runtime, settings, settings.plan(codec_for(Any)), name_of(function))
 
     def call(self, unit: Unit | Malformed, invocation: Invocation) -> tuple[Call, Any]:
         """Return the call of a record and what the function gets. Has logged what it raises."""
         try:
             unit = self.subjects.of(_workable(unit))
-            call = self.protection.call(
+            call = self.identifier.call(
                 unit,
                 invocation,
-                arguments=(unit.subject,),
+                arguments=(unit.argument,),
                 redelivered=unit.redelivered,
                 waits_for_own=self._retried,
             )
         except Exception as error:
             details = Details(
                 Happening.BAD_RECORD,
-                name=self.protection.name,
+                name=self.identifier.name,
                 delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
                 error=type(error).__name__,
                 reason=str(error) if isinstance(error, OnceError) else "model, key or scope raised",
             )
-            self.host.reporter.report(details, invocation.tally)
+            self.runtime.reporter.report(details, invocation.tally)
             raise
-        return call, unit.subject
+        return call, unit.argument
 
     def work_on(self, jobs: list[Job], context: Any) -> None:
         """Work all *jobs*, plainly even where the function is a coroutine function."""
-        batch = Batch(self.host.engine, self._function, context)
+        batch = Batch(self.runtime.engine, self._function, context)
         if inspect.iscoroutinefunction(self._function):
             try:
                 loops.run(batch.work_async(jobs, self._concurrency))
@@ -95,17 +95,17 @@ def _workable(unit: Unit | Malformed) -> Unit:
     return unit
 
 
-def sqs_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that works each record once, and returns what goes back to the queue."""
-    records = Records("once.sqs", sqs_messages, host, function, settings)
+    records = Records("once.sqs", sqs_messages, runtime, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
-        with host.invocation(context) as invocation:
+        with runtime.invocation(context) as invocation:
             jobs = jobs_of(records.messages(event), records, invocation)
             records.work_on(jobs, context)
             return _answer(jobs, raises=settings.raise_on_entire_batch_failure)
 
-    return protected_by(handler_like(function, handle), records)
+    return marked(handler_like(function, handle), records)
 
 
 def jobs_of(messages: list[Message], records: Records, invocation: Invocation) -> list[Job]:
@@ -123,7 +123,7 @@ def jobs_of(messages: list[Message], records: Records, invocation: Invocation) -
             job.follows = job.call.token in tokens
             tokens.add(job.call.token)
             twin = known.setdefault((job.call.token, job.call.fingerprint), job)
-            if twin is not job and not records.host.disabled:
+            if twin is not job and not records.runtime.disabled:
                 twin.fold(message.id, message.group)
                 continue
         jobs.append(job)
@@ -143,20 +143,20 @@ def _answer(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]]]
     return failures(id_ for job in failed for id_ in job.ids)
 
 
-def sns_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """
     Return the Lambda handler that works each record once.
 
     It raises where one failed, once all were tried, so that Lambda delivers the event again.
     """
-    records = Records("once.sns", sns_messages, host, function, settings, retried=True)
+    records = Records("once.sns", sns_messages, runtime, function, settings, retried=True)
 
     def handle(event: Any, context: Any) -> None:
-        with host.invocation(context) as invocation:
+        with runtime.invocation(context) as invocation:
             jobs = jobs_of(records.messages(event), records, invocation)
             records.work_on(jobs, context)
         for job in jobs:
             if job.error is not None:
                 raise job.error
 
-    return protected_by(handler_like(function, handle), records)
+    return marked(handler_like(function, handle), records)

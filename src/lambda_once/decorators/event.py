@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
-from lambda_once.decorators.handlers import executed, handler_like, protected_by, with_context
-from lambda_once.decorators.identify import Protection, name_of, result_type
+from lambda_once.decorators.handlers import execute, handler_like, marked, with_context
+from lambda_once.decorators.identify import Identifier, name_of, result_type
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import InProgress
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
 
 
-def event_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
     plan = settings.plan(codec_for(result_type(function, settings)))
-    protection = Protection(host, settings, plan, name_of(function))
+    identifier = Identifier(runtime, settings, plan, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
-        with host.invocation(context) as invocation:
+        with runtime.invocation(context) as invocation:
             retried = source.is_async(event)
             units = source.units(event, invocation.request_id)
 
@@ -37,9 +37,9 @@ def event_handler(host: Host, function: Callable[..., Any], settings: Settings) 
                 unit, part = units[n]
                 failures.pop(n, None)
                 try:
-                    call = protection.call(unit, invocation, arguments=(part,), waits_for_own=retried)
-                    outcome = executed(host, work, call, part, context, may_wait=may_wait)
-                    results[n] = dressed(settings, outcome)
+                    call = identifier.call(unit, invocation, arguments=(part,), waits_for_own=retried)
+                    outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
+                    results[n] = apply_on_replay(settings, outcome)
                 except Exception as error:  # noqa: BLE001  (one bad record must not take the others down)
                     failures[n] = error
 
@@ -52,10 +52,10 @@ def event_handler(host: Host, function: Callable[..., Any], settings: Settings) 
             raise failures[n]
         return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
 
-    return protected_by(handler_like(function, handle), protection)
+    return marked(handler_like(function, handle), identifier)
 
 
-def dressed(settings: Settings, outcome: Any) -> Any:
+def apply_on_replay(settings: Settings, outcome: Any) -> Any:
     """Return what the caller gets of *outcome*: a replayed one as ``on_replay`` dresses it."""
     if not isinstance(outcome, Replayed):
         return outcome

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.codec import codec_for
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.event import dressed
-from lambda_once.decorators.handlers import protected_by
-from lambda_once.decorators.identify import Given, Protection, name_of, result_type
+from lambda_once.decorators.event import apply_on_replay
+from lambda_once.decorators.handlers import marked
+from lambda_once.decorators.identify import Arguments, Identifier, name_of, result_type
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Call
 
 
-class FunctionProtection(NamedTuple):
+class FunctionIdentifier(NamedTuple):
     """What protects a function, and how its arguments become a unit."""
 
-    protection: Protection
+    identifier: Identifier
     signature: inspect.Signature
     is_method: bool
     """Whether the first argument is the object, which does not count."""
@@ -49,33 +49,35 @@ class FunctionProtection(NamedTuple):
         return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
 
 
-def protected_function(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def protected_function(
+    runtime: Runtime, function: Callable[..., Any], settings: Settings
+) -> Callable[..., Any]:
     """Return *function*, plain or async, so that it takes effect once for each key of its arguments."""
     _check(function, settings)
     plan = settings.plan(codec_for(result_type(function, settings)))
-    protection = Protection(host, settings, plan, name_of(function))
-    found = FunctionProtection(protection, signature_of(function), is_method(function))
+    identifier = Identifier(runtime, settings, plan, name_of(function))
+    found = FunctionIdentifier(identifier, signature_of(function), is_method(function))
 
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
-            with host.invocation() as invocation:
+            with runtime.invocation() as invocation:
                 unit, bound = found.unit(args, kwargs)
-                call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
-                outcome = await host.engine.execute_async(call, lambda: function(*args, **kwargs))
-                return dressed(settings, outcome)
+                call = identifier.call(unit, invocation, Arguments(args, kwargs), arguments=bound)
+                outcome = await runtime.engine.execute_async(call, lambda: function(*args, **kwargs))
+                return apply_on_replay(settings, outcome)
 
-        return protected_by(protected_async, found)
+        return marked(protected_async, found)
 
     @functools.wraps(function)
     def protected(*args: Any, **kwargs: Any) -> Any:
-        with host.invocation() as invocation:
+        with runtime.invocation() as invocation:
             unit, bound = found.unit(args, kwargs)
-            call = protection.call(unit, invocation, Given(args, kwargs), arguments=bound)
-            return dressed(settings, host.engine.execute(call, lambda: function(*args, **kwargs)))
+            call = identifier.call(unit, invocation, Arguments(args, kwargs), arguments=bound)
+            return apply_on_replay(settings, runtime.engine.execute(call, lambda: function(*args, **kwargs)))
 
-    return protected_by(protected, found)
+    return marked(protected, found)
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -111,27 +113,27 @@ class Begun:
     without ``complete`` completes the token with None; an exception leaves by ``on_error``.
     """
 
-    def __init__(self, host: Host, protection: Protection, unit: Unit) -> None:
-        self._host = host
-        self._protection = protection
+    def __init__(self, runtime: Runtime, identifier: Identifier, unit: Unit) -> None:
+        self._runtime = runtime
+        self._identifier = identifier
         self._unit = unit
         self._stack = ExitStack()
         self._ownership: Ownership | None = None
 
     def __enter__(self) -> Attempt | Replayed:
         with ExitStack() as stack:
-            return self._enter(self._host.engine.start(self._call(stack)), stack)
+            return self._enter(self._runtime.engine.start(self._call(stack)), stack)
 
     async def __aenter__(self) -> Attempt | Replayed:
         with ExitStack() as stack:
-            return self._enter(await self._host.engine.start_async(self._call(stack)), stack)
+            return self._enter(await self._runtime.engine.start_async(self._call(stack)), stack)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
             if self._ownership is not None:
-                engine = self._host.engine
+                engine = self._runtime.engine
                 through(engine.left(self._ownership, error), engine.clock)
 
     async def __aexit__(
@@ -139,7 +141,7 @@ class Begun:
     ) -> None:
         with self._stack:
             if self._ownership is not None:
-                engine, attempt = self._host.engine, self._ownership
+                engine, attempt = self._runtime.engine, self._ownership
                 await uncancelled(engine.settlement.off_loop(attempt, engine.left(attempt, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
@@ -154,12 +156,12 @@ class Begun:
             )
 
     def _call(self, stack: ExitStack) -> Call:
-        return self._protection.call(self._unit, stack.enter_context(self._host.invocation()))
+        return self._identifier.call(self._unit, stack.enter_context(self._runtime.invocation()))
 
     def _enter(self, entered: Ownership | Replayed, stack: ExitStack) -> Attempt | Replayed:
         inside: Attempt | Replayed
         if isinstance(entered, Ownership):
-            inside = stack.enter_context(self._host.engine.as_current(entered))
+            inside = stack.enter_context(self._runtime.engine.as_current(entered))
             self._ownership = entered
         else:
             inside, self._ownership = entered, None
@@ -168,7 +170,7 @@ class Begun:
 
 
 def begun(
-    host: Host, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
+    runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
 ) -> Begun:
     """Return the explicit form; *caller* is the frame that asks for it, and gives it its default name."""
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
@@ -176,7 +178,7 @@ def begun(
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
     plan = settings.plan(codec_for(returns))
-    return Begun(host, Protection(host, settings, plan, name), unit_of_key(key, scope, payload))
+    return Begun(runtime, Identifier(runtime, settings, plan, name), unit_of_key(key, scope, payload))
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:

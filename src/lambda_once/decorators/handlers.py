@@ -14,7 +14,7 @@ from lambda_once.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Call
 
 _SIGNATURE = inspect.Signature(
@@ -29,9 +29,9 @@ _MISSING: Final = object()
 """No event was given: `None` may be one."""
 
 
-def protected_by(handler: Callable[..., Any], protection: object) -> Callable[..., Any]:
-    """Return *handler* with *protection* as its ``__once__``, by which `explain` tells its tokens."""
-    handler.__dict__["__once__"] = protection
+def marked(handler: Callable[..., Any], identifier: object) -> Callable[..., Any]:
+    """Return *handler* with *identifier* as its ``__once__``, by which `explain` tells its tokens."""
+    handler.__dict__["__once__"] = identifier
     return handler
 
 
@@ -65,15 +65,15 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return lambda subject, _context: function(subject)
 
 
-def executed(host: Host, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
+def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
     """Execute *call* as `Engine.execute` does, plainly even where *work* is a coroutine function."""
     if inspect.iscoroutinefunction(work):
 
         async def awaiting() -> Any:
-            return await host.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
+            return await runtime.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
 
         return loops.run(awaiting())
-    return host.engine.execute(call, lambda: work(*args), may_wait=may_wait)
+    return runtime.engine.execute(call, lambda: work(*args), may_wait=may_wait)
 
 
 def called(work: Callable[..., Any], *args: Any) -> Any:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import select, select_from
-from lambda_once.decorators.event import dressed
-from lambda_once.decorators.handlers import called, executed, handler_like, protected_by, with_context
-from lambda_once.decorators.identify import Protection, name_of
+from lambda_once.decorators.event import apply_on_replay
+from lambda_once.decorators.handlers import called, execute, handler_like, marked, with_context
+from lambda_once.decorators.identify import Identifier, name_of
 from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.core.keys import Selector
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
     from lambda_once.sources.api_gateway import Kind, Request
@@ -55,7 +55,7 @@ class Read(NamedTuple):
     caller: Caller
 
 
-class HttpProtection:
+class HttpIdentifier:
     """
     What the handler and the route have in common: which requests are protected, and by which call.
 
@@ -65,7 +65,7 @@ class HttpProtection:
     def __init__(
         self,
         decorator: str,
-        host: Host,
+        runtime: Runtime,
         settings: Settings,
         default_name: str,
         error_in: Callable[[Any], BaseException | None] | None = None,
@@ -75,9 +75,9 @@ class HttpProtection:
         self._settings = settings
         self._error_in = error_in
         self._codec = codec_for(Any) if codec is None else codec
-        self._host = host
+        self._runtime = runtime
         self._default_name = default_name
-        self._protections: dict[tuple[Kind, timedelta], Protection] = {}
+        self._identifiers: dict[tuple[Kind, timedelta], Identifier] = {}
 
     @property
     def caller_selector(self) -> Selector | Literal[False]:
@@ -101,10 +101,10 @@ class HttpProtection:
             raise
         if found is None:
             return None
-        protection = self.of_kind(kind, found.keep)
+        identifier = self.of_kind(kind, found.keep)
         if found.caller.is_unscoped:
-            self._host.warn_once(Happening.UNSCOPED, _UNSCOPED, protection.name)
-        return protection.call(found.unit, invocation, arguments=(event,))
+            self._runtime.warn_once(Happening.UNSCOPED, _UNSCOPED, identifier.name)
+        return identifier.call(found.unit, invocation, arguments=(event,))
 
     def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:
         """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
@@ -132,15 +132,15 @@ class HttpProtection:
             return given(select(selector, source.seen_for_caller(request, event), "caller"))
         return given(select_from(selector, (event,), {}, "caller"))
 
-    def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Protection:
+    def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
         """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""
-        protection = self._protections.get((kind, keep))
-        if protection is None:
+        identifier = self._identifiers.get((kind, keep))
+        if identifier is None:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
             plan = self._settings.plan(self._codec, keep, error_in)
-            protection = Protection(self._host, self._settings, plan, self._default_name)
-            self._protections[kind, keep] = protection
-        return protection
+            identifier = Identifier(self._runtime, self._settings, plan, self._default_name)
+            self._identifiers[kind, keep] = identifier
+        return identifier
 
     def _error_by_status(self, kind: Kind, response: object) -> ErrorResponse | None:
         status = status_of(response, kind)
@@ -149,31 +149,31 @@ class HttpProtection:
         return ErrorResponse(status, response)
 
 
-def api_handler(host: Host, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that answers a repeated request with the stored response."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    protection = HttpProtection("once.api_gateway", host, settings, name_of(function))
+    identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)
-        with host.invocation(context) as invocation:
-            if not protection.covers(source.method_of(event)):
+        with runtime.invocation(context) as invocation:
+            if not identifier.covers(source.method_of(event)):
                 return called(work, event, context)
             try:
-                call = protection.call(event, kind, invocation)
+                call = identifier.call(event, kind, invocation)
                 if call is None:
                     return called(work, event, context)
-                outcome = executed(host, work, call, event, context)
+                outcome = execute(runtime, work, call, event, context)
             except Misconfigured:
                 raise  # not the client's problem: the function's Errors metric must ring
             except OnceError as error:
                 return respond(problem_of(settings, error), kind)
         if isinstance(outcome, Replayed):
-            return replayed(dressed(settings, outcome), kind)
+            return replayed(apply_on_replay(settings, outcome), kind)
         return outcome
 
-    return protected_by(handler_like(function, handle), protection)
+    return marked(handler_like(function, handle), identifier)
 
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from lambda_once.core.fields import Fields, Printed
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Plan
     from lambda_once.engine.invocation import Invocation
     from lambda_once.sources.unit import Unit
 
 
-class Given(NamedTuple):
+class Arguments(NamedTuple):
     """The arguments that a callable key or scope gets."""
 
     args: tuple[Any, ...]
@@ -69,10 +69,10 @@ class Identification(NamedTuple):
         return None if self.hashed is None else fields_of(self.hashed, self.token)
 
 
-class Protection(NamedTuple):
+class Identifier(NamedTuple):
     """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
 
-    host: Host
+    runtime: Runtime
     settings: Settings
     plan: Plan
     default_name: str
@@ -86,7 +86,7 @@ class Protection(NamedTuple):
         self,
         unit: Unit,
         invocation: Invocation,
-        given: Given | None = None,
+        given: Arguments | None = None,
         *,
         arguments: tuple[object, ...] = (),
         redelivered: bool = False,
@@ -97,7 +97,7 @@ class Protection(NamedTuple):
 
         Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`; has reported both.
         """
-        if self.host.disabled:
+        if self.runtime.disabled:
             invocation.tally.count("disabled")
         found = self._checked(self.identify(unit, given), invocation, unit.delivery)
         return Call(
@@ -119,7 +119,7 @@ class Protection(NamedTuple):
         if found.error is None:
             return found
         if isinstance(found.error, OnceError):
-            if self.host.disabled:
+            if self.runtime.disabled:
                 # Everything runs; and no two pieces of work may share a key for the next system.
                 return found._replace(token=f"disabled/{new_attempt_id()}", hashed=None)
             self.refused(found.error, invocation, delivery)
@@ -131,20 +131,20 @@ class Protection(NamedTuple):
         details = Details(
             refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
         )
-        self.host.reporter.report(details, invocation.tally)
+        self.runtime.reporter.report(details, invocation.tally)
 
-    def identify(self, unit: Unit, given: Given | None = None) -> Identification:
+    def identify(self, unit: Unit, given: Arguments | None = None) -> Identification:
         """
         Return what *unit* is identified by. *given* is what callables get, *unit*'s subject where left out.
 
         Raises no Exception: one is kept with what was found before it, for whoever raises or explains it.
         """
-        given = Given((unit.subject,), {}) if given is None else given
+        given = Arguments((unit.argument,), {}) if given is None else given
         found = Identification(self._key_from(unit), without(unit.payload, self.settings.ignore))
         try:
             found = found._replace(key=self._key(unit, found, given))
             found = found._replace(scope=self._scope(unit, given))
-            found = found._replace(token=token(self.host.service, self.name, found.scope, found.key))
+            found = found._replace(token=token(self.runtime.service, self.name, found.scope, found.key))
             if found.key_from is not KeyFrom.HASH:
                 found = found._replace(hashed=self._counted(unit, found.payload))
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
@@ -156,7 +156,7 @@ class Protection(NamedTuple):
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
-    def _key(self, unit: Unit, found: Identification, given: Given) -> object:
+    def _key(self, unit: Unit, found: Identification, given: Arguments) -> object:
         selector = self.settings.key
         if isinstance(selector, str):
             return select(selector, seen(unit, found.payload))
@@ -166,16 +166,16 @@ class Protection(NamedTuple):
             return unit.key
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
-        substance = unit.substance(found.payload)
-        if is_nothing(substance):
+        content = unit.content(found.payload)
+        if is_nothing(content):
             raise KeyMissing(
                 "an empty payload is not a key: every empty payload would be a duplicate of the first; "
                 "pass key=, or send a payload that identifies the work"
             )
         # Tagged, so that it is digested even where the whole payload is a readable text.
-        return {"payload": substance}
+        return {"payload": content}
 
-    def _scope(self, unit: Unit, given: Given) -> object:
+    def _scope(self, unit: Unit, given: Arguments) -> object:
         selector = self.settings.scope
         if selector is None:
             return unit.scope or None
@@ -194,14 +194,14 @@ class Protection(NamedTuple):
             if narrowed is not None:
                 chosen = select(narrowed, seen(unit, payload), "fingerprint", may_have_nulls=True)
                 return selected(chosen, labels_of(narrowed))
-            return self.substance(unit, payload)
+            return self.content(unit, payload)
         except NotCanonical:
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
 
-    def substance(self, unit: Unit, payload: object) -> Printed:
+    def content(self, unit: Unit, payload: object) -> Printed:
         """Return what is hashed of *payload*, which is *unit*'s without what is ignored."""
-        assembled = unit.substance is not itself or not unit.parsed
-        return printed(unit.substance(payload), payload, assembled=assembled)
+        assembled = unit.content is not itself or not unit.parsed
+        return printed(unit.content(payload), payload, assembled=assembled)
 
 
 def seen(unit: Unit, value: object) -> object:

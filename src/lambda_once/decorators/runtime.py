@@ -28,19 +28,19 @@ _NO: Final = ("0", "n", "no", "f", "false", "off")
 _SYSTEM_CLOCK = SystemClock()
 
 
-class Stage(NamedTuple):
-    """What every `Host` of the process works with while a test runs, unless it was given its own."""
+class Overrides(NamedTuple):
+    """What every `Runtime` of the process uses while a test runs, unless it was given its own."""
 
     store: Store | None = None
     clock: Clock | None = None
     engine: Callable[[Store, Clock, Reporter], Engine] = Engine
 
 
-class Host:
+class Runtime:
     """Makes the engine at first use: nothing is looked up or connected before."""
 
-    stage: ClassVar[Stage | None] = None
-    """Set by `lambda_once.testing` alone. An engine is of one stage: what it remembers ends with it."""
+    overrides: ClassVar[Overrides | None] = None
+    """Set by `lambda_once.testing` alone. Engines are made anew when it changes, with empty caches."""
 
     def __init__(
         self, table: str | None, client: Any, store: Store | None, service: str | None, reporter: Reporter
@@ -52,8 +52,8 @@ class Host:
         self._client = client
         self._store = store
         self._engines: dict[bool, Engine] = {}
-        self._stage: Stage | None = None
-        """The stage that the engines were made on."""
+        self._overrides: Overrides | None = None
+        """The overrides that the engines were made under."""
         self._lock = threading.Lock()
         self._warned: set[Happening] = set()
 
@@ -66,8 +66,8 @@ class Host:
     def clock(self) -> Clock:
         if self._clock is not None:
             return self._clock
-        stage = Host.stage
-        return _SYSTEM_CLOCK if stage is None or stage.clock is None else stage.clock
+        overrides = Runtime.overrides
+        return _SYSTEM_CLOCK if overrides is None or overrides.clock is None else overrides.clock
 
     @clock.setter
     def clock(self, clock: Clock) -> None:
@@ -98,8 +98,8 @@ class Host:
     def _engine(self) -> Engine:
         disabled = self.disabled
         with self._lock:
-            if self._stage is not Host.stage:
-                self._stage, self._engines = Host.stage, {}
+            if self._overrides is not Runtime.overrides:
+                self._overrides, self._engines = Runtime.overrides, {}
             if disabled not in self._engines:
                 self._engines[disabled] = self._new_engine(disabled=disabled)
             return self._engines[disabled]
@@ -136,14 +136,14 @@ class Host:
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
         """Work with *store* and *clock* in the block, and as before after it: for tests."""
-        before = self._store, self._clock, self._engines, self._stage
+        before = self._store, self._clock, self._engines, self._overrides
         self._store = self._store if store is None else store
         self._clock = self._clock if clock is None else clock
         self._engines = {}
         try:
             yield
         finally:
-            self._store, self._clock, self._engines, self._stage = before
+            self._store, self._clock, self._engines, self._overrides = before
 
     def _report(self, error: Misconfigured) -> None:
         invocation = current_invocation()
@@ -157,7 +157,7 @@ class Host:
             self.reporter.log(Details(happening, name=name, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:
-        make = Engine if self._stage is None else self._stage.engine
+        make = Engine if self._overrides is None else self._overrides.engine
         if not disabled:
             if service_of(self._service, os.environ) is None:
                 self.warn_once(
@@ -172,8 +172,8 @@ class Host:
     def _real_store(self) -> Store:
         if self._store is not None:
             return self._store
-        if self._stage is not None and self._stage.store is not None:
-            return self._stage.store
+        if self._overrides is not None and self._overrides.store is not None:
+            return self._overrides.store
         from lambda_once.stores.dynamodb import DynamoDBStore
         from lambda_once.stores.rows import configured_shards
 

@@ -31,7 +31,7 @@ class Subjects:
             return unit
         adapter, invalid = self._adapter
         try:
-            return unit._replace(subject=adapter.validate_python(unit.payload))
+            return unit._replace(argument=adapter.validate_python(unit.payload))
         except invalid as error:
             problems = error.errors(include_input=False, include_url=False, include_context=False)
             fields = ", ".join(

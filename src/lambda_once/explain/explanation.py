@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
 from lambda_once.decorators.batches import Records
-from lambda_once.decorators.function import FunctionProtection
-from lambda_once.decorators.http import HttpProtection
-from lambda_once.decorators.identify import Given, Identification, KeyFrom, Protection
+from lambda_once.decorators.function import FunctionIdentifier
+from lambda_once.decorators.http import HttpIdentifier
+from lambda_once.decorators.identify import Arguments, Identification, Identifier, KeyFrom
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.caller import Origin
@@ -45,7 +45,7 @@ class Ignored:
 class Explanation:
     """What one unit of work is, as far as could be told; None for what is not there."""
 
-    face: str
+    decorator: str
     source: str
     service: str
     name: str
@@ -74,11 +74,11 @@ class Explanation:
     """Why it would run without a token."""
 
 
-Protected = Records | HttpProtection | FunctionProtection | Protection
+Protected = Records | HttpIdentifier | FunctionIdentifier | Identifier
 """What a decorator hands over as ``__once__``, or a route has."""
 
 
-def protection_of(function: object) -> Protected | None:
+def identifier_of(function: object) -> Protected | None:
     """Return what protects *function* itself; None where no decorator does."""
     found = getattr(function, "__once__", None)
     return found if isinstance(found, Protected) else None
@@ -94,11 +94,11 @@ def explain(protected: Protected, given: Any) -> list[Explanation]:
     match protected:
         case Records():
             return [_message(protected, message) for message in protected.messages(given)]
-        case HttpProtection():
+        case HttpIdentifier():
             return [_request(protected, given)]
-        case FunctionProtection():
+        case FunctionIdentifier():
             return [_call(protected, given)]
-        case Protection():
+        case Identifier():
             source = source_of(given).value
             return [
                 explained(protected, "once.event", source, unit, "the whole event", _EVENT_ID)
@@ -108,29 +108,29 @@ def explain(protected: Protected, given: Any) -> list[Explanation]:
             assert_never(unreachable)
 
 
-def _request(protection: HttpProtection, given: Mapping[str, Any]) -> Explanation:
-    face = protection.decorator
+def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanation:
+    decorator = identifier.decorator
     kind, method = api_gateway.kind_of(given), api_gateway.method_of(given)
-    bare = protection.of_kind(kind)
+    bare = identifier.of_kind(kind)
     source = f"{kind.value}: {method}"
     body = f"the body of the request, {_shape(given.get('body'))}"
-    if not protection.covers(method):
+    if not identifier.covers(method):
         reason = f"{method} is not among the methods that are protected"
-        return _bare(bare, face, source, body, unprotected=reason)
+        return _bare(bare, decorator, source, body, unprotected=reason)
     try:
-        found = protection.read(given, kind, None)
+        found = identifier.read(given, kind, None)
     except OnceError as error:
-        return _bare(bare, face, source, body, problem=_told(error))
+        return _bare(bare, decorator, source, body, problem=_told(error))
     if found is None:
         reason = f'the request has no {NAME}, and without_key is "run"'
-        return _bare(bare, face, source, body, unprotected=reason)
+        return _bare(bare, decorator, source, body, unprotected=reason)
     body = f"the body of the request, {_named(found.unit.payload)}"
-    of_kind = protection.of_kind(kind, found.keep)
-    shown = explained(of_kind, face, source, found.unit, body, f"the header {NAME}")
-    return replace(shown, **_caller(found.caller, protection.caller_selector))
+    of_kind = identifier.of_kind(kind, found.keep)
+    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {NAME}")
+    return replace(shown, **_caller(found.caller, identifier.caller_selector))
 
 
-def _call(function: FunctionProtection, given: object) -> Explanation:
+def _call(function: FunctionIdentifier, given: object) -> Explanation:
     wrong = 'a call is written as {"args": [...], "kwargs": {...}}: one of them or both'
     if not isinstance(given, dict) or not given or given.keys() - {"args", "kwargs"}:
         raise Misconfigured(wrong)
@@ -141,24 +141,24 @@ def _call(function: FunctionProtection, given: object) -> Explanation:
     try:
         unit, _ = function.unit(tuple(args), kwargs)
     except TypeError as error:
-        raise Misconfigured(f"the call does not fit {function.protection.name}: {error}") from None
+        raise Misconfigured(f"the call does not fit {function.identifier.name}: {error}") from None
     payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
-    arguments = Given(tuple(args), kwargs)
-    return explained(function.protection, "once.function", "a call", unit, payload, "", arguments)
+    arguments = Arguments(tuple(args), kwargs)
+    return explained(function.identifier, "once.function", "a call", unit, payload, "", arguments)
 
 
 def explained(
-    protection: Protection,
-    face: str,
+    identifier: Identifier,
+    decorator: str,
     source: str,
     unit: Unit,
     payload: str,
     default: str,
-    given: Given | None = None,
+    given: Arguments | None = None,
 ) -> Explanation:
-    """Explain *unit* as *protection* identifies it; *default* is where the source's own key stands."""
-    settings = protection.settings
-    found = protection.identify(unit, given)
+    """Explain *unit* as *identifier* identifies it; *default* is where the source's own key stands."""
+    settings = identifier.settings
+    found = identifier.identify(unit, given)
     known: dict[str, Any] = {
         "delivery": unit.delivery,
         "key_from": _key_from(settings.key, found.key_from, default),
@@ -170,19 +170,19 @@ def explained(
         "problem": None if found.error is None else _told(found.error),
     }
     try:
-        known |= _hashed(protection, unit, found)
+        known |= _hashed(identifier, unit, found)
         known["scope"] = plain(found.scope)
     except Exception as error:  # noqa: BLE001  (arguments of any kind may be in the key and the scope)
         known["problem"] = known["problem"] or _told(error)
-    return _bare(protection, face, source, payload, **known)
+    return _bare(identifier, decorator, source, payload, **known)
 
 
-def _hashed(protection: Protection, unit: Unit, found: Identification) -> dict[str, Any]:
+def _hashed(identifier: Identifier, unit: Unit, found: Identification) -> dict[str, Any]:
     """Return the key that was found, and what of the payload the key or the fingerprint is the hash of."""
     if found.key is None:
         return {}
     if found.key_from is KeyFrom.HASH:
-        return {"hashed": protection.substance(unit, found.payload), "hashed_for": "the key"}
+        return {"hashed": identifier.content(unit, found.payload), "hashed_for": "the key"}
     return {
         "key": plain(found.key),
         "hashed": found.hashed,
@@ -191,12 +191,12 @@ def _hashed(protection: Protection, unit: Unit, found: Identification) -> dict[s
     }
 
 
-def _bare(protection: Protection, face: str, source: str, payload: str, **known: Any) -> Explanation:
+def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **known: Any) -> Explanation:
     return Explanation(
-        face=face,
+        decorator=decorator,
         source=source,
-        service=protection.host.service,
-        name=protection.name,
+        service=identifier.runtime.service,
+        name=identifier.name,
         payload=payload,
         **known,
     )
@@ -212,20 +212,21 @@ def _told(error: Exception) -> str:
 
 
 def _message(records: Records, message: Message) -> Explanation:
-    face = records.decorator
-    queue = "" if face == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
-    source = f"Amazon {face.removeprefix('once.').upper()}{queue}"
+    decorator = records.decorator
+    queue = "" if decorator == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
+    source = f"Amazon {decorator.removeprefix('once.').upper()}{queue}"
     unit = message.unit
     if isinstance(unit, Malformed):
-        return _bare(records.protection, face, source, "none", delivery=unit.id, problem=unit.message)
+        return _bare(records.identifier, decorator, source, "none", delivery=unit.id, problem=unit.message)
     text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
-    payload = f"the {'Message' if face == 'once.sns' else 'body'}, {_layers(str(text))}"
+    payload = f"the {'Message' if decorator == 'once.sns' else 'body'}, {_layers(str(text))}"
     default = _EVENT_ID if message.group is None else "MessageGroupId and MessageDeduplicationId"
     try:
         unit = records.subjects.of(unit)
     except OnceError as error:
-        return _bare(records.protection, face, source, payload, delivery=unit.delivery, problem=_told(error))
-    return explained(records.protection, face, source, unit, payload, default)
+        known = {"delivery": unit.delivery, "problem": _told(error)}
+        return _bare(records.identifier, decorator, source, payload, **known)
+    return explained(records.identifier, decorator, source, unit, payload, default)
 
 
 def _layers(text: str, most: int = envelopes.MOST) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
-from lambda_once.decorators.event import dressed
-from lambda_once.decorators.http import STORED_BELOW, HttpProtection, problem_of
+from lambda_once.decorators.event import apply_on_replay
+from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler import Response
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Host
+    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Call
     from lambda_once.engine.invocation import Invocation
 
@@ -75,25 +75,25 @@ class Route:
     duplicates get `ResultUnavailable`.
     """
 
-    def __init__(self, host: Host, settings: Settings) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
         check_of_one(settings, "the event")
         _check(settings)
-        self._host = host
+        self._runtime = runtime
         self._settings = settings
-        self.protection = HttpProtection(
-            "once.route", host, settings, "route", lambda ended: ended.error, FormCodec()
+        self.identifier = HttpIdentifier(
+            "once.route", runtime, settings, "route", lambda ended: ended.error, FormCodec()
         )
 
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
         """Handle a request of ``app.resolve``."""
         _check_call(next_middleware)
         watch = Watch()
-        with self._host.invocation(app.lambda_context) as invocation:
+        with self._runtime.invocation(app.lambda_context) as invocation:
             try:
                 chain, call = self._prepared(app, invocation, lambda: watched(next_middleware, watch))
                 if call is None:
                     return next_middleware(app)
-                outcome = self._host.engine.execute(call, lambda: self._worked(chain, app, watch))
+                outcome = self._runtime.engine.execute(call, lambda: self._worked(chain, app, watch))
             except BaseException as error:  # noqa: BLE001  (raised again below)
                 failure = watch.left_by(error)
             else:
@@ -103,12 +103,12 @@ class Route:
     async def async_middleware(self, app: Any, next_middleware: Any) -> Any:
         """Handle a request of ``app.resolve_async``."""
         watch = Watch()
-        with self._host.invocation(app.lambda_context) as invocation:
+        with self._runtime.invocation(app.lambda_context) as invocation:
             try:
                 chain, call = self._prepared(app, invocation, lambda: watched_async(next_middleware, watch))
                 if call is None:
                     return await next_middleware(app)
-                outcome = await self._host.engine.execute_async(
+                outcome = await self._runtime.engine.execute_async(
                     call, lambda: self._worked_async(chain, app, watch)
                 )
             except BaseException as error:  # noqa: BLE001  (raised again below)
@@ -120,9 +120,9 @@ class Route:
     def misused(self, app: Any, message: str) -> NoReturn:
         """Report *message* and raise it as `Misconfigured`."""
         error = Misconfigured(message)
-        with self._host.invocation(app.lambda_context) as invocation:
+        with self._runtime.invocation(app.lambda_context) as invocation:
             kind = source.kind_of(app.current_event.raw_event)
-            self.protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+            self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
         raise error
 
     def _prepared(
@@ -134,11 +134,11 @@ class Route:
         try:
             found = chain()
         except Misconfigured as error:
-            self.protection.of_kind(kind).refused(error, invocation, invocation.request_id)
+            self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        if not self.protection.covers(source.method_of(event)):
+        if not self.identifier.covers(source.method_of(event)):
             return found, None
-        return found, self.protection.call(event, kind, invocation)
+        return found, self.identifier.call(event, kind, invocation)
 
     # ---------------------------------------------------------------- what the request came to
 
@@ -219,7 +219,7 @@ class Route:
             return outcome.response
         if not isinstance(outcome, Replayed):
             return revived(outcome)
-        response = revived(dressed(self._settings, outcome))
+        response = revived(apply_on_replay(self._settings, outcome))
         response.headers[REPLAYED] = "true"
         return response
 

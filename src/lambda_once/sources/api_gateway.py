@@ -115,9 +115,9 @@ def unit_of(request: Request, event: Mapping[str, object], request_id: str | Non
     return Unit(
         payload=request.body,
         envelope=_envelope(event, request.headers),
-        subject=event,
+        argument=event,
         delivery=delivery if isinstance(delivery, str) and delivery else request_id,
-        substance=partial(_substance, request.query),
+        content=partial(_content, request.query),
         key=NOTHING,
         scope=(request.method, request.path, *caller.scope),
         presented=caller.presented,
@@ -129,7 +129,7 @@ def seen_for_caller(request: Request, event: Mapping[str, object]) -> Mapping[st
     return {**_envelope(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
 
 
-def _substance(query: Mapping[str, list[str]], body: object) -> object:
+def _content(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
 
 

@@ -80,15 +80,15 @@ MOST: Final = 4
 _MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
 
 
-class Opened(NamedTuple):
+class Body(NamedTuple):
     """A text and what it stands for, all envelopes opened."""
 
     payload: object
-    substance: Callable[[object], object] = itself
+    content: Callable[[object], object] = itself
     key: object = NOTHING
 
 
-def opened(text: str, most: int = MOST) -> Opened:
+def open_body(text: str, most: int = MOST) -> Body:
     """
     Open *text*, the body of a message.
 
@@ -98,12 +98,12 @@ def opened(text: str, most: int = MOST) -> Opened:
     """
     value = parse(text)
     if most > 0 and is_notification(value):
-        return opened(str(value["Message"]), most - 1)
+        return open_body(str(value["Message"]), most - 1)
     if is_eventbridge(value):
-        return Opened(value["detail"], partial(_detail_substance, value), eventbridge_key(value))
+        return Body(value["detail"], partial(_detail_content, value), eventbridge_key(value))
     if is_s3(value):
-        return Opened(value, s3_substance)
-    return Opened(value)
+        return Body(value, s3_content)
+    return Body(value)
 
 
 def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
@@ -143,14 +143,14 @@ def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
             return False
 
 
-def eventbridge_substance(event: object) -> object:
+def eventbridge_content(event: object) -> object:
     """
     Return what an EventBridge event says: source, detail-type, resources and detail.
 
     Not id and time: an event that is put twice gets others. An event with
     ignored fields removed is fine.
     """
-    return _detail_substance(event, at(event, "detail"))
+    return _detail_content(event, at(event, "detail"))
 
 
 def eventbridge_key(event: Mapping[str, object]) -> object:
@@ -165,7 +165,7 @@ def eventbridge_key(event: Mapping[str, object]) -> object:
     return event["id"] if empty or str(source).startswith("aws.") else NOTHING
 
 
-def s3_substance(event: object) -> object:
+def s3_content(event: object) -> object:
     """
     Return, for each record of an S3 event, what happened to which version of which object.
 
@@ -174,7 +174,7 @@ def s3_substance(event: object) -> object:
     user guide, "Event message structure"), and where neither is, the record itself.
     """
     records = at(event, "Records")
-    return [_s3_record_substance(record) for record in records] if isinstance(records, list) else event
+    return [_s3_record_content(record) for record in records] if isinstance(records, list) else event
 
 
 def at(value: object, *path: str) -> object:
@@ -186,11 +186,11 @@ def at(value: object, *path: str) -> object:
     return value
 
 
-def _detail_substance(event: object, detail: object) -> object:
+def _detail_content(event: object, detail: object) -> object:
     return {**{name: at(event, name) for name in ("source", "detail-type", "resources")}, "detail": detail}
 
 
-def _s3_record_substance(record: object) -> object:
+def _s3_record_content(record: object) -> object:
     # Notifications of Intelligent-Tiering say "get_object" for "object".
     thing = at(record, "s3", "object") or at(record, "s3", "get_object")
     occasion = at(thing, "sequencer") or at(record, "responseElements", "x-amz-request-id") or record

@@ -7,10 +7,10 @@ from typing import Final
 
 from lambda_once.sources.envelopes import (
     at,
+    eventbridge_content,
     eventbridge_key,
-    eventbridge_substance,
     is_eventbridge,
-    s3_substance,
+    s3_content,
 )
 from lambda_once.sources.services import service_of
 from lambda_once.sources.source import Source, misplaced, source_of
@@ -57,7 +57,7 @@ def is_async(event: object) -> bool:
 
 
 def _eventbridge(event: Mapping[str, object]) -> Unit:
-    return Unit(event, event, event, str(event["id"]), eventbridge_substance, eventbridge_key(event))
+    return Unit(event, event, event, str(event["id"]), eventbridge_content, eventbridge_key(event))
 
 
 def _s3_records(event: object) -> list[object]:
@@ -67,7 +67,7 @@ def _s3_records(event: object) -> list[object]:
 
 def _s3(event: Mapping[str, list[object]]) -> Unit:
     request_id = at(event["Records"][0], "responseElements", "x-amz-request-id")
-    return Unit(event, event, event, request_id if isinstance(request_id, str) else None, s3_substance)
+    return Unit(event, event, event, request_id if isinstance(request_id, str) else None, s3_content)
 
 
 def _alone(event: object, request_id: str | None) -> Unit:
@@ -79,9 +79,9 @@ def _alone(event: object, request_id: str | None) -> Unit:
     if service.refused is not None:
         raise service.misplaced("once.event")
     if service.identity is None or not isinstance(event, Mapping):
-        return unit._replace(substance=service.substance, needs_key=service.needs_key)
+        return unit._replace(content=service.content, needs_key=service.needs_key)
     key = service.identity(event)
-    return unit._replace(substance=lambda _: key, key=key)
+    return unit._replace(content=lambda _: key, key=key)
 
 
 def _direct(event: object, request_id: str | None) -> Unit:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from lambda_once.sources.envelopes import TooDeep, at, opened
+from lambda_once.sources.envelopes import TooDeep, at, open_body
 from lambda_once.sources.source import Source, misplaced, source_of, source_of_record
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
@@ -98,19 +98,19 @@ def _sqs_unit(record: object, id_: str | None, *, fifo: bool) -> Unit | Malforme
     if not isinstance(body, str):
         return Malformed(f"Message {id_} has no text body; not processed. Fix the producer.", id_)
     try:
-        content = opened(body)
+        opened = open_body(body)
     except TooDeep as error:
         return Malformed(f"The body of message {id_} {error}; not processed. Fix the producer.", id_)
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
     key = _fifo_key(record) if fifo else NOTHING
     return Unit(
-        payload=content.payload,
+        payload=opened.payload,
         envelope=record,
-        subject=SQSRecord(record),
+        argument=SQSRecord(record),
         delivery=id_,
-        substance=content.substance,
-        key=content.key if key is NOTHING else key,
+        content=opened.content,
+        key=opened.key if key is NOTHING else key,
         redelivered=_is_redelivered(record),
     )
 
@@ -120,12 +120,12 @@ def _sns_unit(record: object) -> Unit | Malformed:
     if not isinstance(record, dict) or not isinstance(message, str):
         return Malformed("An SNS record has no text Message; not processed. Fix the producer.", id_)
     try:
-        content = opened(message)
+        opened = open_body(message)
     except TooDeep as error:
         return Malformed(f"The Message of {id_} {error}; not processed. Fix the producer.", id_)
     from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
-    return Unit(content.payload, record, SNSEventRecord(record), id_, content.substance, content.key)
+    return Unit(opened.payload, record, SNSEventRecord(record), id_, opened.content, opened.key)
 
 
 def _text(record: object, *path: str) -> str | None:

@@ -30,7 +30,7 @@ class Service(NamedTuple):
     asynchronous: bool = False
     """Whether Lambda invokes the function asynchronously for it, and so tries again by itself."""
 
-    def substance(self, payload: object) -> object:
+    def content(self, payload: object) -> object:
         """Return what is hashed of *payload*, an event of it, fields ignored being removed."""
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
@@ -46,15 +46,15 @@ class Service(NamedTuple):
             "Pass once.event a key= that identifies the work."
         )
 
-    def misplaced(self, face: str) -> Misconfigured:
-        """Return the error that *face*, the decorator in use, received an event of this service."""
+    def misplaced(self, decorator: str) -> Misconfigured:
+        """Return the error for *decorator* in front of an event of this service."""
         if self.refused is not None:
             advice = f"{self.refused}, with any key. Protect the effect inside with once.run."
         elif self.identity is None:
             advice = "Use once.event with key= for it."
         else:
             advice = "Use once.event for it."
-        return Misconfigured(f"{face} received an event of {self.name}. Nothing ran. {advice}")
+        return Misconfigured(f"{decorator} received an event of {self.name}. Nothing ran. {advice}")
 
 
 _VERDICT: Final = "Its response is a decision and must not be replayed"

@@ -46,7 +46,7 @@ _OF_EVENT: Final = {
 }
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services names better."""
-_FACE: Final = {
+_DECORATOR: Final = {
     Source.SQS: "once.sqs",
     Source.SNS: "once.sns",
     Source.HTTP: "once.api_gateway",
@@ -89,17 +89,17 @@ def _named_by(record: object, known: Mapping[str, Source]) -> Source:
     return known.get(name, Source.DIRECT) if isinstance(name, str) else Source.DIRECT
 
 
-def misplaced(face: str, source: Source, event: object) -> Misconfigured:
-    """Return the error that *face*, the decorator in use, is not made for *event*, which is of *source*."""
+def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
+    """Return the error for *decorator* in front of *event*, which is of *source*."""
     service = service_of(event)
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
-        return service.misplaced(face)
-    advice = f"Use {_FACE[source]} for it." if source in _FACE else _no_face(source)
-    message = f"{face} received an event of {source.value}. Nothing ran. {advice}"
+        return service.misplaced(decorator)
+    advice = f"Use {_DECORATOR[source]} for it." if source in _DECORATOR else _no_decorator(source)
+    message = f"{decorator} received an event of {source.value}. Nothing ran. {advice}"
     return Misconfigured(message)
 
 
-def _no_face(source: Source) -> str:
+def _no_decorator(source: Source) -> str:
     if source is Source.AUTHORIZER:
         return (
             "An authorizer's response must not be replayed, with any key: it would let other callers in. "

@@ -32,14 +32,14 @@ class Unit(NamedTuple):
     """What key, fingerprint and ignore see: parsed, its envelopes opened."""
     envelope: Mapping[str, object]
     """What scope sees: the raw record or event."""
-    subject: object
+    argument: object
     """What the function and a callable key receive."""
     delivery: str | None
     """The delivery as its source identifies it; None where the source gave no id."""
-    substance: Callable[[object], object]
+    content: Callable[[object], object]
     """From a payload, ignored fields removed, to what is hashed when there is no key."""
     key: object = NOTHING
-    """The source's own default key; `NOTHING`: hash the substance."""
+    """The source's own default key; `NOTHING`: hash the content."""
     parsed: bool = True
     """Whether payload and envelope are JSON as parsed; else expressions see their plain form."""
     needs_key: str | None = None
@@ -62,5 +62,5 @@ class Malformed(NamedTuple):
 
 
 def itself(payload: object) -> object:
-    """Return *payload*: the substance of a source that adds nothing of its own."""
+    """Return *payload*: the content of a source that adds nothing of its own."""
     return payload

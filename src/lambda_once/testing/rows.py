@@ -38,7 +38,7 @@ ONLY: Final = _Only()
 
 def store_of(tokens: Tokens) -> Store:
     """Return the store that *tokens* is or works with."""
-    store: Store = tokens._host.engine.store if isinstance(tokens, Once) else tokens  # noqa: SLF001  (ours)
+    store: Store = tokens._runtime.engine.store if isinstance(tokens, Once) else tokens  # noqa: SLF001  (ours)
     return store.real if isinstance(store, MortalStore) else store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.decorators.runtime import Host, Stage
+from lambda_once.decorators.runtime import Overrides, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 @contextmanager
 def staged(**changes: Any) -> Iterator[None]:
     """
-    Set *changes* (fields of `Stage`) on the stage of every Once, and take them back after the block.
+    Override *changes* (fields of `Overrides`) for every Once, until the block ends.
 
     It counts for all threads, and for every Once there is or that is made meanwhile; one with a store or
     clock of its own (``Once(store=…)``, `using`) keeps that.
     """
-    before = Host.stage
-    Host.stage = (before or Stage())._replace(**changes)
+    before = Runtime.overrides
+    Runtime.overrides = (before or Overrides())._replace(**changes)
     try:
         yield
     finally:
-        Host.stage = before
+        Runtime.overrides = before
