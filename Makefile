@@ -125,10 +125,6 @@ e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb ## Run the sample stack under 
 bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two minutes (QUICK=1: in one)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-.PHONY: bench-docs
-bench-docs: $(VENV)/.dev dynamodb ## Measure, and write figures and charts of docs/performance.md
-	@$(BIN)/python -m benchmarks --docs
-
 .PHONY: bench-parts
 bench-parts: $(VENV)/.dev dynamodb ## Measure where the processor time of an invocation goes
 	@$(BIN)/python -m benchmarks.parts
@@ -141,17 +137,12 @@ bench-hostile: $(VENV)/.dev ## Measure what hostile bodies cost beside ordinary 
 fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented exceptions come out
 	@FUZZ=$(or $(N),10000) $(BIN)/python -m pytest -q tests/fuzz
 
-.PHONY: cost-docs
-cost-docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count units on DynamoDB Local, and write prices and charts of docs/operations.md
+.PHONY: docs
+docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
+	@$(BIN)/python -m benchmarks --docs
 	@$(BIN)/python -m benchmarks.price --measure --docs
-
-.PHONY: pictures
-pictures: $(VENV)/.dev ## Draw the terminal pictures of docs/cli.md
-	@$(BIN)/python -m tests.cli.pictures
-
-.PHONY: sizing-docs
-sizing-docs: $(VENV)/.dev ## Compute again, and write tables and chart of docs/sizing.md
 	@$(BIN)/python -m benchmarks.sizing --docs
+	@$(BIN)/python -m tests.cli.pictures
 
 .PHONY: model
 model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost …" with its trace (needs Java 17)

@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="few rounds: the order of things, not their size"
     )
-    parser.add_argument("--docs", action="store_true", help=f"write the figures and charts into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the figures into {DOCS.name}/")
     arguments = parser.parse_args()
     started = time.monotonic()
 
@@ -44,11 +44,8 @@ def main() -> None:
     found = measured(size, known, tell)
     Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(report.table(found))
     if arguments.docs:
-        from benchmarks import chart
-
         PAGE.write_text(report.replaced(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-        for path in [PAGE, *chart.draw(found, DOCS / "img")]:
-            tell(f"written: {path.relative_to(DOCS.parent)}")
+        tell(f"written: {PAGE.relative_to(DOCS.parent)}")
 
 
 @contextmanager

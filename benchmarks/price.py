@@ -2,8 +2,8 @@
 `python -m benchmarks.price`: dollars a million invocations, from what DynamoDB Local charged for.
 
 Without options the recorded units are priced at the list prices of `benchmarks.prices`, and printed. Each
-price can be given (--write 0.7423). --measure takes the units anew; --docs writes them, table and charts
-into docs/.
+price can be given (--write 0.7423). --measure takes the units anew; --docs writes the tables into
+docs/.
 """
 
 from __future__ import annotations
@@ -153,11 +153,9 @@ def main(given: Sequence[str] | None = None) -> None:
     if not arguments.docs:
         print(markdown(recorded, prices))
         return
-    from benchmarks import cost_chart
-
     bill.save(recorded)
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), recorded), encoding="utf-8")
-    for path in [bill.FILE, PAGE, *cost_chart.draw(recorded, DOCS / "img")]:
+    for path in [bill.FILE, PAGE]:
         print(f"written: {path.relative_to(DOCS.parent)}")
 
 
@@ -174,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.price", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--measure", action="store_true", help="take the units anew, on DynamoDB Local")
-    parser.add_argument("--docs", action="store_true", help=f"write tables and charts into {DOCS.name}/")
+    parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}/")
     for name, price in LIST._asdict().items():
         parser.add_argument(f"--{name}", type=float, default=price, metavar="DOLLARS", help=f"{price:g}")
     return parser

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from pathlib import Path
-
 import pytest
 from moto import mock_aws
 
-from benchmarks import chart, cost, recording, report, standin
+from benchmarks import cost, recording, report, standin
 from benchmarks.answers import Answers
 from benchmarks.counting import Meter
 from benchmarks.figures import Run
@@ -103,15 +100,6 @@ def test_the_table_has_every_case(whole_run: Run) -> None:
     """What is printed has a row for each case and each heading."""
     cases = len(whole_run.timings) + len(whole_run.costs) + len(whole_run.shares)
     assert report.table(whole_run).row_count == cases + len(report.TITLES) + 1
-
-
-def test_charts_are_pictures(whole_run: Run, tmp_path: Path) -> None:
-    """Every chart is a well-formed SVG with a bar or a line for each side."""
-    for path in chart.draw(whole_run, tmp_path):
-        text = path.read_text(encoding="utf-8")
-        assert ET.fromstring(text).tag.endswith("svg")
-        assert chart.OURS_COLOR in text
-        assert chart.THEIRS_COLOR in text
 
 
 @pytest.mark.parametrize("event", ["batch", "seen_batch", "mixed"])

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import os
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from moto import mock_aws
 
-from benchmarks import bill, cost_chart, price, prices
+from benchmarks import bill, price, prices
 from benchmarks.bill import Bill, Charged, Recorded
-from benchmarks.chart import OURS_COLOR, THEIRS_COLOR
 from benchmarks.counting import STATEMENT_INDEX_UNITS, STATEMENT_UNITS, Meter
 from benchmarks.prices import Prices
 from benchmarks.steps import steps
@@ -155,16 +153,6 @@ def test_the_page_has_what_the_recorded_units_come_to() -> None:
     """The tables of docs/operations.md are those that the computation makes of benchmarks/recorded.json."""
     page = price.PAGE.read_text(encoding="utf-8")
     assert price.replaced(page, bill.load()) == page
-
-
-def test_the_charts_are_those_of_the_recorded_units(tmp_path: Path) -> None:
-    """Drawn anew they are the files in docs/img; each shows both sides."""
-    for path in cost_chart.draw(bill.load(), tmp_path):
-        text = path.read_text(encoding="utf-8")
-        assert ET.fromstring(text).tag.endswith("svg")
-        assert OURS_COLOR in text
-        assert THEIRS_COLOR in text
-        assert text == (price.DOCS / "img" / path.name).read_text(encoding="utf-8")
 
 
 def test_other_units_make_another_page() -> None:

@@ -1,4 +1,4 @@
-"""The terminal pictures of docs/img, drawn from a scripted table: `make pictures`."""
+"""The terminal pictures of docs/img, drawn from a scripted table: `make docs`."""
 
 from __future__ import annotations
 

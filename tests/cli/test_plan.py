@@ -8,13 +8,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once.cli.app import app
-from lambda_once.patterns.sizing import Plan, plan
+from lambda_once.patterns.sizing import LedgerPlan, plan
 from tests.cli.shop import complaint
 
 
 def _run(line: str) -> Result:
     """Call the command without a table, credentials or a region: it has no need of them."""
     return CliRunner().invoke(app, ["plan", *line.split()], catch_exceptions=False)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.title, rest))
 
 
 def _told(line: str) -> Any:
@@ -45,7 +50,7 @@ def test_it_says_in_words_what_the_plan_says() -> None:
         ("--rate 1 --lifetime 5m --shards 1", plan(rate=1, lifetime=300, shards=1)),
     ],
 )
-def test_options_are_the_arguments_of_plan(line: str, found: Plan) -> None:
+def test_options_are_the_arguments_of_plan(line: str, found: LedgerPlan) -> None:
     """What is left out is found; ``max`` leaves a size out."""
     told = _told(line)
     assert told["rate"] == found.rate
@@ -60,7 +65,7 @@ def test_options_are_the_arguments_of_plan(line: str, found: Plan) -> None:
     assert (told["ids"], told["itemBytes"], told["limit"]) == (
         found.ids,
         found.item_bytes,
-        found.limit.value,
+        found.limit.name.lower(),
     )
     assert (told["writeUnits"], told["itemUnits"], told["totalUnits"], told["readUnits"]) == (
         found.write_units,
@@ -68,7 +73,7 @@ def test_options_are_the_arguments_of_plan(line: str, found: Plan) -> None:
         found.total_units,
         found.read_units,
     )
-    assert told["solved"] == (None if found.solved is None else found.solved.value)
+    assert told["solved"] == (None if found.solved is None else _camel(found.solved))
 
 
 def test_a_plan_is_one_line_of_jsonl() -> None:
@@ -80,25 +85,31 @@ def test_a_plan_is_one_line_of_jsonl() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("", "nothing says how often it is written, or how long ids count"),
-        ("--shards 3", "nothing says how often"),
-        ("--rate 100/s --lifetime 5m --shards 1", "too many for 1 item: give 5 shards, at most 20 writes a"),
-        ("--rate 1000/s", "however short ids are remembered: give 5 shards or more"),
-        ("--rate 900000 --lifetime 14d", "shards, and 1,000 is the most"),
-        ("--rate 1/s --id-bytes max", "a rate and a lifetime: give both"),
-        ("--rate 1 --lifetime 1m --id-bytes max --other-bytes max", "one size follows from the other"),
-        ("--rate 20/x", "'20/x' is no rate: give 20/s, 90/m, 5/h or 100/d"),
-        ("--rate 0/s", "'0/s' is no rate"),
-        ("--rate -1/s", "'-1/s' is no rate"),
+        ("", "rate and lifetime depend on one another: give one of them"),
+        ("--shards 3", "rate and lifetime depend on one another"),
+        (
+            "--rate 100/s --lifetime 5m --shards 1",
+            "1 item cannot take 100/s for 0:05:00: give 5 shards or at",
+        ),
+        ("--rate 1000/s", "no lifetime fits rate=1000"),
+        ("--rate 900000 --lifetime 14d", "1,000 items cannot take"),
+        ("--rate 1/s --id-bytes max", "lifetime and id_bytes depend on one another"),
+        (
+            "--rate 1 --lifetime 1m --id-bytes max --other-bytes max",
+            "depend on one another: give one of them",
+        ),
+        ("--rate 20/x", "'20/x' is not a rate: give 20/s, 90/m, 5/h or 100/d"),
+        ("--rate 0/s", "'0/s' is not a rate"),
+        ("--rate -1/s", "'-1/s' is not a rate"),
         ("--rate 999999999", "rate is 999999999.0: give writes a second"),
         ("--lifetime 0s", "lifetime is 0:00:00: give a time"),
         ("--lifetime 5", "'5' is no length of time"),
         ("--lifetime 99999w", "lifetime is 699993 days"),
-        ("--lifetime 5m --shards 0", "0 is not in the range"),
-        ("--lifetime 5m --id-bytes 0", "0 is not in the range"),
-        ("--lifetime 5m --id-bytes -1", "-1 is not in the range"),
+        ("--lifetime 5m --shards 0", "shards is 0: give a whole number, 1 to 1,000"),
+        ("--lifetime 5m --id-bytes 0", "id_bytes is 0: give a whole number, 1 to 409,600"),
+        ("--lifetime 5m --id-bytes -1", "id_bytes is -1"),
         ("--lifetime 5m --id-bytes many", "'many' is not a valid"),
-        ("--lifetime 5m --other-bytes 409600", "more than an item may have"),
+        ("--lifetime 5m --other-bytes 409600", "no rate fits"),
     ],
 )
 def test_bad_input_is_one_line(line: str, why: str) -> None:

@@ -102,7 +102,7 @@ def test_the_command_lines_of_a_page_are_understood(page: Path) -> None:
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 def test_pictures_are_up_to_date(picture: Picture) -> None:
-    """Drawn again, each says what the one in docs/img says; `make pictures` draws them."""
+    """Drawn again, each says what the one in docs/img says; `make docs` draws them."""
     there = (FOLDER / f"{picture.name}.svg").read_text(encoding="utf-8")
     assert text_of(there) == text_of(drawn(picture))
     assert "@font-face" not in there

@@ -11,20 +11,21 @@ from botocore.exceptions import ClientError
 from benchmarks.sizing import IDS
 from benchmarks.units import size_of
 from lambda_once.patterns.ledger import Entry, Full, Ledger
-from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, layout_for
-from lambda_once.patterns.sizing import OTHER_BYTES, Plan, plan
-from lambda_once.patterns.sizing.limits import (
+from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead, layout_for
+from lambda_once.patterns.sizing import (
     MOST_ITEM_BYTES,
+    OTHER_BYTES,
     UNIT_BYTES,
-    ItemSize,
+    LedgerPlan,
+    plan,
     read_units,
     write_units,
 )
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
-SIZE = ItemSize(ID_BYTES, OTHER_BYTES, bucket_count())
-EDGES = [SIZE.ids_in(kb * UNIT_BYTES) for kb in (1, 2, 50, 399, 400)]
+FIXED = OTHER_BYTES + item_overhead(bucket_count())
+EDGES = [(kb * UNIT_BYTES - FIXED) // ID_BYTES for kb in (1, 2, 50, 399, 400)]
 """The most ids in an item of so many KB; one more begins another."""
 KEY = {"pk": {"S": "cust_77"}}
 
@@ -49,12 +50,16 @@ def _digests(ids: int, size: int = ID_BYTES) -> list[bytes]:
     return [number.to_bytes(size, "big") for number in range(1, ids + 1)]
 
 
-def _item(ids: int, size: ItemSize = SIZE) -> dict[str, Any]:
-    """Return an item of *ids* that has as many bytes as *size* says, spread over all buckets."""
-    found, buckets = _digests(ids, size.id_bytes), size.buckets
+def _bytes_of(ids: int, id_bytes: int = ID_BYTES) -> int:
+    return ids * id_bytes + FIXED
+
+
+def _item(ids: int, id_bytes: int = ID_BYTES) -> dict[str, Any]:
+    """Return an item of *ids*, spread over all buckets, that has as many bytes as a plan reckons."""
+    found, buckets = _digests(ids, id_bytes), bucket_count()
     sets = {f"b{10 + each}": {"BS": found[each::buckets]} for each in range(buckets) if found[each::buckets]}
     item: dict[str, Any] = {**KEY, "f": {"S": ""}, **sets}
-    return item | {"f": {"S": "x" * (size.bytes_of(ids) - size_of(item))}}
+    return item | {"f": {"S": "x" * (_bytes_of(ids, id_bytes) - size_of(item))}}
 
 
 def _add(client: Any, table: str, digest: bytes) -> float:
@@ -81,12 +86,12 @@ def test_an_update_and_a_read_are_charged_for_the_whole_item(engine: Ground, ids
     whole = _item(ids)
     last = whole["b10"]["BS"].pop()
     engine.client.put_item(TableName=table, Item=whole)
-    assert _add(engine.client, table, last) == write_units(SIZE.bytes_of(ids))
+    assert _add(engine.client, table, last) == write_units(_bytes_of(ids))
     read = engine.client.get_item(
         TableName=table, Key=KEY, ConsistentRead=True, ReturnConsumedCapacity="TOTAL"
     )
-    assert size_of(read["Item"]) == SIZE.bytes_of(ids)
-    assert read["ConsumedCapacity"]["CapacityUnits"] == read_units(SIZE.bytes_of(ids))
+    assert size_of(read["Item"]) == _bytes_of(ids)
+    assert read["ConsumedCapacity"]["CapacityUnits"] == read_units(_bytes_of(ids))
 
 
 @pytest.mark.engine
@@ -94,11 +99,10 @@ def test_an_update_and_a_read_are_charged_for_the_whole_item(engine: Ground, ids
 def test_an_item_ends_at_400_kb_to_the_byte(engine: Ground, id_bytes: int) -> None:
     """The most ids that fit are taken, and of the next one only what has room."""
     table = engine.table()
-    size = ItemSize(id_bytes, OTHER_BYTES, bucket_count())
-    most = size.ids_in(MOST_ITEM_BYTES)
-    spare = MOST_ITEM_BYTES - size.bytes_of(most)
+    most = (MOST_ITEM_BYTES - FIXED) // id_bytes
+    spare = MOST_ITEM_BYTES - _bytes_of(most, id_bytes)
     assert spare < id_bytes
-    engine.client.put_item(TableName=table, Item=_item(most, size))
+    engine.client.put_item(TableName=table, Item=_item(most, id_bytes))
     with pytest.raises(ClientError, match="Item size"):
         _add(engine.client, table, b"\xff" * (spare + 1))
     if spare:
@@ -111,14 +115,14 @@ def test_a_write_that_changes_nothing_is_charged_for_the_whole_item(engine: Grou
     table = engine.table()
     whole = _item(1_000)
     engine.client.put_item(TableName=table, Item=whole)
-    assert _add(engine.client, table, whole["b10"]["BS"][0]) == write_units(SIZE.bytes_of(1_000))
+    assert _add(engine.client, table, whole["b10"]["BS"][0]) == write_units(_bytes_of(1_000))
 
 
 # -- a ledger, beside its plan
 
 
 def _written_evenly(
-    client: Any, table: str, clock: FakeClock, found: Plan, seconds: float
+    client: Any, table: str, clock: FakeClock, found: LedgerPlan, seconds: float
 ) -> list[dict[str, Any]]:
     """Write to a ledger of this plan at its rate; return the item as it stood after each write."""
     ledger = Ledger(table, client, window=found.lifetime, buckets=found.buckets, clock=clock)
@@ -176,4 +180,5 @@ def test_a_ledger_is_full_where_the_plan_ends(engine: Ground) -> None:
         ledger.add("cust_77", {"balance": 10}, id="one more")
     assert ledger.get("cust_77") == {"balance": 20}
     by_plan = plan(lifetime=window, other_bytes=23)
-    assert abs(by_plan.size.ids_in(MOST_ITEM_BYTES) - (room // ID_BYTES + 1)) <= 16
+    most = (MOST_ITEM_BYTES - (by_plan.item_bytes - by_plan.ids * ID_BYTES)) // ID_BYTES
+    assert abs(most - (room // ID_BYTES + 1)) <= 16
