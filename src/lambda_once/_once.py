@@ -188,7 +188,7 @@ class Once:
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
         """Make a handler of EventBridge, S3, direct or Step Functions events take effect once for each."""
-        from lambda_once.decorators.event import event_handler
+        from lambda_once.decorators.handlers import event_handler
 
         return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
 

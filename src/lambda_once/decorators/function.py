@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.codec import codec_for
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.event import apply_on_replay
-from lambda_once.decorators.handlers import marked
+from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Arguments, Identifier, name_of, result_type
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import select, select_from
-from lambda_once.decorators.event import apply_on_replay
-from lambda_once.decorators.handlers import called, execute, handler_like, marked, with_context
+from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier, name_of
 from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
 from lambda_once.decorators.validation import check_of_one
@@ -159,11 +158,11 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
         kind = source.kind_of(event)
         with runtime.invocation(context) as invocation:
             if not identifier.covers(source.method_of(event)):
-                return called(work, event, context)
+                return unprotected(work, event, context)
             try:
                 call = identifier.call(event, kind, invocation)
                 if call is None:
-                    return called(work, event, context)
+                    return unprotected(work, event, context)
                 outcome = execute(runtime, work, call, event, context)
             except Misconfigured:
                 raise  # not the client's problem: the function's Errors metric must ring
@@ -173,7 +172,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
             return replayed(apply_on_replay(settings, outcome), kind)
         return outcome
 
-    return marked(handler_like(function, handle), identifier)
+    return handler_like(function, handle, identifier)
 
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:

@@ -222,7 +222,7 @@ def _message(records: Records, message: Message) -> Explanation:
     payload = f"the {'Message' if decorator == 'once.sns' else 'body'}, {_layers(str(text))}"
     default = _EVENT_ID if message.group is None else "MessageGroupId and MessageDeduplicationId"
     try:
-        unit = records.subjects.of(unit)
+        unit = records.validated(unit)
     except OnceError as error:
         known = {"delivery": unit.delivery, "problem": _told(error)}
         return _bare(records.identifier, decorator, source, payload, **known)

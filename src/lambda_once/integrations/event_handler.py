@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
-from lambda_once.decorators.event import apply_on_replay
+from lambda_once.decorators.handlers import apply_on_replay
 from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
