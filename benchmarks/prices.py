@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lambda_once.core.record import State
-from lambda_once.observability.details import MANNERS
+from lambda_once.observability.events import Event
 from lambda_once.stores.index import partitions
 
 if TYPE_CHECKING:
@@ -91,4 +91,4 @@ def watchdog(prices: Prices = LIST) -> float:
 
 def every_metric() -> set[str]:
     """Return the metrics that a function may write."""
-    return {manner.metric for manner in MANNERS.values() if manner.metric is not None}
+    return {event.metric for event in Event if event.metric is not None}

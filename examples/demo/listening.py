@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Heard:
     def refusals(self) -> tuple[str, ...]:
         """Return why duplicates got no result: the errors of the log lines that say so."""
         logged = filter(None, map(_object, self.lines))
-        return tuple(line["error"] for line in logged if line.get("message") == Happening.REFUSED)
+        return tuple(line["error"] for line in logged if line.get("message") == Event.REFUSED)
 
     def counts(self) -> Counter[str]:
         """Return what the metrics documents among the lines count, by metric."""

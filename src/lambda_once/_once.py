@@ -13,7 +13,7 @@ from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_decorated, check_parts, sound_hooks
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.reporter import Reporter
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Tracer
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
-    from lambda_once.observability.hooks import Hook
-    from lambda_once.observability.logs import AnyLogger
-    from lambda_once.observability.metrics import Namespaced
+    from lambda_once.observability.reporter import Hook
+    from lambda_once.observability.sinks import AnyLogger, Namespaced
     from lambda_once.stores.contract import Store
 
 

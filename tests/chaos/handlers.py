@@ -19,7 +19,7 @@ from botocore.config import Config
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import stamp
-from lambda_once.observability.details import Details
+from lambda_once.observability.reporter import Details
 from lambda_once.testing import lambda_context, sqs_event
 from tests.chaos.deliveries import Lane
 from tests.chaos.journal import Journal
@@ -180,7 +180,7 @@ class Handlers:
         if details.error == "Held" and details.delivery is not None:
             self.held.add(details.delivery)
         fields = {"token": details.token, "attempt": details.attempt, "error": details.error}
-        self._journal.write("event", happening=details.happening.value, **fields)
+        self._journal.write("event", event=details.event.value, **fields)
 
 
 def _key_unless_flaky(record: SQSRecord) -> str:

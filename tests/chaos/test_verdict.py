@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.record import Record, State
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
 from tests.chaos.fleet import Fallen
 from tests.chaos.verdict import Evidence, judge
@@ -31,10 +31,10 @@ def effect(attempt: str, created: float, pid: int = 1) -> dict[str, Any]:
     return {"kind": "effect", "key": KEY, "attempt": attempt, "pid": pid} | times
 
 
-def event(happening: Happening, attempt: str, seconds: float = 1, pid: int = 1) -> dict[str, Any]:
+def event(name: Event, attempt: str, seconds: float = 1, pid: int = 1) -> dict[str, Any]:
     """What the package said of *attempt*."""
     token = {"token": f"chaos/take_over/{KEY}", "attempt": attempt, "error": None}
-    return {"kind": "event", "happening": happening.value, "pid": pid, "at": at(seconds)} | token
+    return {"kind": "event", "event": name.value, "pid": pid, "at": at(seconds)} | token
 
 
 def row(attempt: str, state: State = State.COMPLETE) -> Record:
@@ -56,7 +56,7 @@ def violations(found: Evidence) -> list[str]:
 
 def test_one_effect_is_no_violation() -> None:
     """Work that ran once, and was acknowledged, is as promised."""
-    assert violations(evidence(effect(SECOND, 0), event(Happening.COMPLETED, SECOND))) == []
+    assert violations(evidence(effect(SECOND, 0), event(Event.COMPLETED, SECOND))) == []
 
 
 def test_an_acknowledged_message_without_effect_is_lost() -> None:
@@ -93,13 +93,13 @@ def test_a_repeat_after_nothing_is_a_violation() -> None:
 
 def test_an_attempt_that_was_slow_by_itself_is_explained() -> None:
     """A machine so busy that an attempt outlives its lease is told by the attempt: it was fenced."""
-    fenced = event(Happening.FENCED, SECOND, seconds=7)
+    fenced = event(Event.FENCED, SECOND, seconds=7)
     assert violations(evidence(effect(FIRST, 0), fenced, effect(SECOND, 6, pid=2))) == []
 
 
 def test_a_repeat_after_a_completion_is_a_violation() -> None:
     """Once an attempt was complete, a later crash explains nothing."""
-    journal = [effect(FIRST, 0), event(Happening.COMPLETED, FIRST), effect(SECOND, 6, pid=2)]
+    journal = [effect(FIRST, 0), event(Event.COMPLETED, FIRST), effect(SECOND, 6, pid=2)]
     assert violations(evidence(*journal, fallen=Fallen(killed={1}))) == ["twice", "overwritten"]
 
 
@@ -140,7 +140,7 @@ def test_a_person_is_called_for_a_reason(
 
 def test_what_was_complete_stays_so() -> None:
     """The row at the end is that of the attempt that said it had completed it."""
-    journal = [effect(SECOND, 0), event(Happening.COMPLETED, SECOND)]
+    journal = [effect(SECOND, 0), event(Event.COMPLETED, SECOND)]
     assert violations(evidence(*journal, rows={KEY: row(FIRST)})) == ["overwritten"]
     assert violations(evidence(*journal, rows={KEY: row(SECOND, State.RELEASED)})) == ["overwritten"]
     assert violations(evidence(*journal, rows={})) == ["overwritten"]
@@ -152,5 +152,5 @@ def test_every_caller_gets_the_stored_outcome() -> None:
     assert violations(evidence(effect(FIRST, 0), answer)) == ["diverging"]
     torn = answer | {"attempt": SECOND, "whole": False}
     assert violations(evidence(effect(SECOND, 0), torn)) == ["diverging"]
-    failed = event(Happening.COMPLETION_FAILED, FIRST)
+    failed = event(Event.COMPLETION_FAILED, FIRST)
     assert violations(evidence(effect(FIRST, 0), answer, failed)) == []

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from lambda_once.core.record import Record, State
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
 from tests.chaos.fleet import Fallen
 from tests.chaos.journal import Entry
@@ -49,8 +49,8 @@ class Evidence:
                 found[entry["key"]].append(entry)
         return {key: sorted(those, key=lambda one: one["created"]) for key, those in found.items()}
 
-    def events(self, happening: Happening) -> list[Entry]:
-        return [e for e in self.journal if e["kind"] == "event" and e["happening"] == happening.value]
+    def events(self, event: Event) -> list[Entry]:
+        return [e for e in self.journal if e["kind"] == "event" and e["event"] == event.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _repeated(evidence: Evidence, effects: Effects) -> Iterator[str]:
         if times != 1:
             yield f"twice: the transaction of {key} took effect {times} times"
     lanes = {message.key: message.lane for message in evidence.messages}
-    completed = {event["attempt"] for event in evidence.events(Happening.COMPLETED)}
+    completed = {event["attempt"] for event in evidence.events(Event.COMPLETED)}
     for key, several in effects.items():
         for one, next_one in pairwise(several):
             why = _unexplained(one, next_one, lanes[key], completed, evidence)
@@ -124,7 +124,7 @@ def _lapsed_at_work(effect: Entry, evidence: Evidence) -> bool:
     """Tell whether the attempt of *effect* itself said that it was late: a busy machine can be that slow."""
     return any(
         event["pid"] == effect["pid"] and event["at"] > effect["lease"]
-        for event in evidence.events(Happening.FENCED)
+        for event in evidence.events(Event.FENCED)
     )
 
 
@@ -140,7 +140,7 @@ def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:
 
 def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:
     """What is settled is final: the row is as the attempt that completed it said."""
-    for event in evidence.events(Happening.COMPLETED):
+    for event in evidence.events(Event.COMPLETED):
         key = event["token"].rpartition("/")[2]
         row = evidence.rows.get(key)
         if row is None or row.state is not State.COMPLETE or row.attempt != event["attempt"]:
@@ -150,7 +150,7 @@ def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:
 
 def _diverging(evidence: Evidence, _effects: Effects) -> Iterator[str]:
     """Every caller gets the stored outcome, but for those whose completion could not be written."""
-    unwritten = {event["attempt"] for event in evidence.events(Happening.COMPLETION_FAILED)}
+    unwritten = {event["attempt"] for event in evidence.events(Event.COMPLETION_FAILED)}
     for answer in evidence.journal:
         if answer["kind"] != "answer":
             continue
@@ -163,7 +163,7 @@ def _diverging(evidence: Evidence, _effects: Effects) -> Iterator[str]:
 
 
 def _counts(evidence: Evidence, effects: Effects) -> dict[str, int]:
-    happened: Counter[Any] = Counter(e["happening"] for e in evidence.journal if e["kind"] == "event")
+    happened: Counter[Any] = Counter(e["event"] for e in evidence.journal if e["kind"] == "event")
     repeats = sum(len(several) - 1 for several in effects.values())
     return {
         "messages": len(evidence.messages),
@@ -172,12 +172,12 @@ def _counts(evidence: Evidence, effects: Effects) -> dict[str, int]:
         "repeats": repeats + sum(times - 1 for times in evidence.transacted.values()),
         "lost": _number(_lost(evidence, effects)),
         "held": len({message.key for message in evidence.messages if message.dead}),
-        "replayed": happened[Happening.REPLAYED],
-        "in progress": happened[Happening.IN_PROGRESS],
-        "taken over": happened[Happening.TAKEN_OVER],
-        "fenced": happened[Happening.FENCED],
-        "completion failed": happened[Happening.COMPLETION_FAILED],
-        "store unavailable": happened[Happening.STORE_UNAVAILABLE],
+        "replayed": happened[Event.REPLAYED],
+        "in progress": happened[Event.IN_PROGRESS],
+        "taken over": happened[Event.TAKEN_OVER],
+        "fenced": happened[Event.FENCED],
+        "completion failed": happened[Event.COMPLETION_FAILED],
+        "store unavailable": happened[Event.STORE_UNAVAILABLE],
         "workers killed": len(evidence.fallen.killed),
         "workers timed out": len(evidence.fallen.timed_out),
         "workers paused": len(evidence.fallen.paused),

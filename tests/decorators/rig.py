@@ -17,7 +17,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.observability.details import Details
+from lambda_once.observability.reporter import Details
 from lambda_once.stores.contract import Acquired, Finished, Rejected, Store, Unanswered, Unfinished
 from lambda_once.testing import FakeClock, lambda_context
 from tests.decorators.grounds import Ground, Memory
@@ -128,7 +128,7 @@ class Rig:
 
     def happenings(self) -> list[str]:
         """What was told to the hooks."""
-        return [details.happening.value for details in self.told]
+        return [details.event.value for details in self.told]
 
     @contextmanager
     def crash(self) -> Iterator[None]:

@@ -11,7 +11,6 @@ import pytest
 
 from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
 from lambda_once.core.record import State
-from lambda_once.observability.details import MANNERS
 from tests.decorators.rig import Rig, in_memory
 
 
@@ -111,7 +110,7 @@ def test_a_probe_that_cannot_tell(rig: Rig, probe: Callable[..., object]) -> Non
         crashed.work(5)
     assert crashed.runs == [5]
     assert rig.row() == crashed.row
-    failed = [MANNERS[told.happening].level for told in rig.told if told.error == "ConnectionError"]
+    failed = [told.event.level for told in rig.told if told.error == "ConnectionError"]
     assert failed == ([logging.ERROR] if probe is raising else [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from lambda_once import KeyMissing, Misconfigured
-from lambda_once.observability.details import Details
+from lambda_once.observability.reporter import Details
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Shop
 from tests.sources.samples import batch, http, rest, sqs_record
@@ -33,7 +33,7 @@ def _logged(rig: Rig) -> None:
 
 
 def _told(rig: Rig, name: str) -> list[Details]:
-    return [details for details in rig.told if details.happening.value == name]
+    return [details for details in rig.told if details.event.value == name]
 
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

@@ -268,7 +268,7 @@ def test_equal_content_in_two_deliveries_is_told(rig: Rig) -> None:
     handler(batch(sqs_record("x", id_="a")), rig.context("request-2"))
     assert "once.same_content" not in rig.happenings()
     handler(batch(sqs_record("x", id_="b")), rig.context("request-3"))
-    (told,) = [details for details in rig.told if details.happening == "once.same_content"]
+    (told,) = [details for details in rig.told if details.event == "once.same_content"]
     assert (told.delivery, told.other_delivery) == ("b", "a")
 
 

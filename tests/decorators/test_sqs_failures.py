@@ -43,7 +43,7 @@ def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
     event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
     assert handler(event, rig.context()) == failed("bad")
     assert seen == ["a", "c"]
-    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
+    (told,) = [details for details in rig.told if details.event == "once.bad_record"]
     assert told.delivery == "bad"
     assert told.reason
 
@@ -140,7 +140,7 @@ def test_a_model_is_what_the_function_gets(rig: Rig) -> None:
     bad = sqs_record({"orderId": "secret"}, id_="b")
     assert handler(batch(good, bad), rig.context()) == failed("b")
     assert seen == [Order(orderId=5, lines=("tea",))]
-    (told,) = [details for details in rig.told if details.happening == "once.bad_record"]
+    (told,) = [details for details in rig.told if details.event == "once.bad_record"]
     assert told.reason is not None
     assert "orderId (int_parsing)" in told.reason
     assert "secret" not in told.reason

@@ -130,7 +130,7 @@ def test_a_transaction_writes_nothing_where_another_attempt_has_the_token(rig: R
     assert work(5) == "of its own"
     assert work(5) == "of the other"
     assert rig.ground.bookings == 0
-    failed = [details for details in rig.told if details.happening.value == "once.completion_failed"]
+    failed = [details for details in rig.told if details.event.value == "once.completion_failed"]
     assert [details.reason is not None and "owns it" in details.reason for details in failed] == [True]
 
 

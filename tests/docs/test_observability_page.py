@@ -3,7 +3,8 @@ from __future__ import annotations
 import logging
 import re
 
-from lambda_once.observability.details import MANNERS, Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
@@ -12,16 +13,13 @@ _FIELD = re.compile(r"^\| `(\w+)` \| (?:text|number|time) \|", re.MULTILINE)
 
 
 def test_the_table_of_log_events_is_the_codes() -> None:
-    """Every happening once, in the code's order, with its level and its metric."""
+    """Every event once, in the code's order, with its level and its metric."""
     told = [(name, level, metric or None) for name, level, metric in _EVENT.findall(PAGE)]
-    said = [
-        (happening.value, logging.getLevelName(manner.level), manner.metric)
-        for happening, manner in MANNERS.items()
-    ]
+    said = [(event.value, logging.getLevelName(event.level), event.metric) for event in Event]
     assert told == said
 
 
 def test_the_table_of_fields_is_the_codes() -> None:
     """Every field that a log line may carry, by the name that it has there."""
-    everything = dict.fromkeys(Details._fields, "x") | {"happening": Happening.DONE}
+    everything = dict.fromkeys(Details._fields, "x") | {"event": Event.DONE}
     assert _FIELD.findall(PAGE) == list(Details(**everything).fields())  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import yaml
 from botocore import xform_name
 
 from lambda_once.cli.app import COMMANDS
-from lambda_once.observability.details import MANNERS, Happening
+from lambda_once.observability.events import Event
 from tests.docs.pages import ROOT, blocks, prose
 
 PATH = ROOT / "docs" / "operations.md"
@@ -114,11 +114,9 @@ def test_a_line_of_the_aws_cli_is_an_operation_with_these_parameters(line: str) 
 
 
 def test_events_metrics_and_variables_exist() -> None:
-    """Every `once.…` is a happening, every metric is written, every LAMBDA_ONCE_… is read somewhere."""
-    assert set(re.findall(r"`(once\.[a-z_]+)`", PAGE)) - {"once.invocation"} <= {
-        each.value for each in Happening
-    }
-    metrics = {manner.metric for manner in MANNERS.values() if manner.metric} | MEASURED
+    """Every `once.…` is an event, every metric is written, every LAMBDA_ONCE_… is read somewhere."""
+    assert set(re.findall(r"`(once\.[a-z_]+)`", PAGE)) - {"once.invocation"} <= {each.value for each in Event}
+    metrics = {event.metric for event in Event if event.metric} | MEASURED
     told = set(re.findall(r"`(\w+)` (?:above 0|rises|is 0|stays 0|has a value)", PAGE))
     assert told
     assert told <= metrics

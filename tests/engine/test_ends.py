@@ -14,7 +14,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Unclaimed, new_write_id
 from lambda_once.engine import finish as settlement
 from lambda_once.engine.acquire import Admissions
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.stores.contract import Acquired, Finished, Unanswered, Won, Written
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import FrailStore, Rig
@@ -41,8 +41,8 @@ def _a_transaction_nobody_hears_of(rig: Rig) -> None:
     with pytest.raises(StoreUnavailable):
         work(5)
     assert rig.row().state is State.COMPLETE
-    assert Happening.FENCED not in [told.happening for told in rig.told]
-    assert rig.told[-1].happening is Happening.COMPLETED
+    assert Event.FENCED not in [told.event for told in rig.told]
+    assert rig.told[-1].event is Event.COMPLETED
     assert work(5) == "paid"
 
 
@@ -97,9 +97,9 @@ def _begins_too_late(rig: Rig, error: type[RetryLater]) -> None:
     with pytest.raises(error):
         handler({"order": "5"}, rig.context(seconds=900))
     assert rig.row().state is State.RELEASED
-    happened = [told.happening for told in rig.told]
-    assert (Happening.ACQUIRED in happened, Happening.RELEASED in happened) == (True, True)
-    assert Happening.FENCED not in happened
+    happened = [told.event for told in rig.told]
+    assert (Event.ACQUIRED in happened, Event.RELEASED in happened) == (True, True)
+    assert Event.FENCED not in happened
 
 
 def test_an_extension_that_eats_the_lease_starts_nothing() -> None:

@@ -15,7 +15,8 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.engine import batch as engine_batch
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from lambda_once.stores.contract import Acquired, Finished
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
@@ -24,12 +25,12 @@ from tests.decorators.test_sqs import failed
 BODIES = tuple("abcdef")
 
 
-def _exiting_at(rig: Rig, happening: Happening, **options: Any) -> Once:
+def _exiting_at(rig: Rig, event: Event, **options: Any) -> Once:
     """A `Once` with a hook that raises SystemExit, once."""
     left = [1]
 
     def hook(details: Details) -> None:
-        if details.happening is happening and left:
+        if details.event is event and left:
             left.pop()
             raise SystemExit(3)
 
@@ -39,11 +40,11 @@ def _exiting_at(rig: Rig, happening: Happening, **options: Any) -> Once:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize("happening", [Happening.COMPLETED, Happening.DONE, Happening.ACQUIRED])
-def test_a_batch_whose_hook_exits(happening: Happening, is_async: bool) -> None:
+@pytest.mark.parametrize("event", [Event.COMPLETED, Event.DONE, Event.ACQUIRED])
+def test_a_batch_whose_hook_exits(event: Event, is_async: bool) -> None:
     """It does not hang; whatever was done is complete, and whatever was not started is released."""
     rig, worked = Rig(), list[str]()
-    once = _exiting_at(rig, happening)
+    once = _exiting_at(rig, event)
 
     @once.sqs(concurrency=1)
     async def in_turn(record: SQSRecord) -> None:
@@ -60,11 +61,11 @@ def test_a_batch_whose_hook_exits(happening: Happening, is_async: bool) -> None:
     assert states.count(State.RELEASED) == len(BODIES) - len(worked)
 
 
-@pytest.mark.parametrize("happening", [Happening.COMPLETED, Happening.DONE, Happening.ACQUIRED])
-def test_a_call_whose_hook_exits(happening: Happening) -> None:
+@pytest.mark.parametrize("event", [Event.COMPLETED, Event.DONE, Event.ACQUIRED])
+def test_a_call_whose_hook_exits(event: Event) -> None:
     """Under hold nobody is called for work that never began, or that is done."""
     rig, worked = Rig(), list[int]()
-    once = _exiting_at(rig, happening, on_error=HOLD)
+    once = _exiting_at(rig, event, on_error=HOLD)
 
     @once.event
     def work(event: dict[str, int]) -> int:
@@ -74,7 +75,7 @@ def test_a_call_whose_hook_exits(happening: Happening) -> None:
     with pytest.raises(SystemExit, match="3"):
         work({"order": 5}, rig.context())
     assert rig.row().state is (State.COMPLETE if worked else State.RELEASED)
-    assert bool(worked) is (happening is not Happening.ACQUIRED)
+    assert bool(worked) is (event is not Event.ACQUIRED)
 
 
 def test_a_batch_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +178,7 @@ def test_a_completion_that_is_interrupted_is_sent_again(when: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         rig.once.event(lambda event: event)({"order": 5}, rig.context())
     assert rig.row().state is State.COMPLETE
-    assert Happening.COMPLETED.value in rig.happenings()
+    assert Event.COMPLETED.value in rig.happenings()
 
 
 def test_who_interrupts_twice_means_it() -> None:

@@ -19,7 +19,7 @@ from lambda_once.core.writes import Acquire, Extend, Finish, Release
 from lambda_once.dynamodb import paging
 from lambda_once.engine import keeping
 from lambda_once.engine.pipeline import Pipeline
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.stores.contract import Acquired, Finished, Store
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig, elsewhere
@@ -270,5 +270,5 @@ def test_a_clients_retry_is_no_second_delivery(rig: Rig) -> None:
         event = http(headers={"idempotency-key": "k"})
         event["requestContext"]["requestId"] = request
         handler(event, rig.context(request))
-    assert rig.happenings().count(Happening.REPLAYED.value) == 1
-    assert Happening.SAME_CONTENT.value not in rig.happenings()
+    assert rig.happenings().count(Event.REPLAYED.value) == 1
+    assert Event.SAME_CONTENT.value not in rig.happenings()

@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from lambda_once import Misconfigured, Once, OnceError, RetryLater, StoreUnavailable
 from lambda_once.dynamodb.client import new_client
-from lambda_once.observability.details import Details
+from lambda_once.observability.reporter import Details
 from tests.faults.tables import Layers
 from tests.sources.samples import batch, http, sqs_record
 
@@ -29,7 +29,7 @@ def runs_nothing(layers: Layers, error: type[OnceError], words: str, **options: 
 
     with pytest.raises(error, match=words) as raised:
         work(5)
-    reasons = [details.reason for details in told if details.happening == "once.misconfigured"]
+    reasons = [details.reason for details in told if details.event == "once.misconfigured"]
     assert reasons == ([str(raised.value)] if error is Misconfigured else [])
 
 
@@ -45,7 +45,7 @@ def test_no_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         with pytest.raises(Misconfigured, match="LAMBDA_ONCE_TABLE"):
             work(5)
-    assert [details.happening.value for details in told] == ["once.misconfigured"] * 2
+    assert [details.event.value for details in told] == ["once.misconfigured"] * 2
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_completion_that_is_refused_does_not_fail_the_caller() -> None:
             KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
         )
 
-        @layers.once(hooks=[lambda details: told.append(details.happening)]).function
+        @layers.once(hooks=[lambda details: told.append(details.event)]).function
         def work(order: int) -> str:
             answers = Answers(400, "AccessDeniedException")
             layers.client.meta.events.register_first("before-send.dynamodb", answers)

@@ -15,7 +15,7 @@ from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
 from lambda_once.engine import finish as settlement
 from lambda_once.engine import keeping
-from lambda_once.observability import hooks as listeners
+from lambda_once.observability.reporter import Reporter
 from lambda_once.stores.rows import part_key
 from lambda_once.testing import lambda_context, using
 from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried
@@ -176,12 +176,12 @@ def test_twin_that_lets_a_hook_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a hook raises at the end of the work leaves the token in progress, and the work is done again."""
 
     def at_the_end(details: Any) -> None:
-        if details.happening == "once.done":
+        if details.event == "once.done":
             raise RuntimeError
 
-    def runs(hooks: Any, details: Any, _complain: object) -> None:
-        for hook in hooks:
+    def runs(reporter: Any, details: Any) -> None:
+        for hook in reporter._hooks:
             hook(details)
 
-    monkeypatch.setattr(listeners, "run", runs)
+    monkeypatch.setattr(Reporter, "_run_hooks", runs)
     breaks(_observed(hooks=[at_the_end]))

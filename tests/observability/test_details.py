@@ -6,17 +6,18 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from lambda_once.observability.details import MANNERS, Details, Happening, Tally
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Tally
 
 METRICS = [
     *("started", "completed", "replayed", "sameContent", "inProgress", "errors", "released", "stored"),
     *("held", "takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
     *("keyMissing", "misconfigured"),
 ]
-SETTLED = [Happening.COMPLETED, Happening.RELEASED, Happening.STORED, Happening.HELD]
+FINISHED = [Event.COMPLETED, Event.RELEASED, Event.STORED, Event.HELD]
 AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 FULL = Details(
-    Happening.DONE,
+    Event.DONE,
     token="orders/charge/1",
     name="charge",
     attempt="a1",
@@ -33,27 +34,28 @@ FULL = Details(
 )
 
 
-def test_every_happening_has_a_manner() -> None:
-    """No happening can be reported without a level."""
-    assert set(MANNERS) == set(Happening)
+def test_every_event_has_a_level() -> None:
+    """Each is one of logging's, and each name begins with the package's."""
+    assert {event.level for event in Event} == {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
+    assert all(event.value.startswith("once.") for event in Event)
 
 
-def test_each_metric_counts_one_happening() -> None:
-    """The metrics are the documented ones, and no two happenings add to the same one."""
-    counted = [manner.metric for manner in MANNERS.values() if manner.metric is not None]
+def test_each_metric_counts_one_event() -> None:
+    """The metrics are the documented ones, and no two events add to the same one."""
+    counted = [event.metric for event in Event if event.metric is not None]
     assert sorted(counted) == sorted(METRICS)
 
 
-def test_a_refused_duplicate_does_not_settle_an_attempt() -> None:
-    """A duplicate answered Held adds to no metric: started less what settles it must balance."""
-    assert MANNERS[Happening.REFUSED].metric is None
-    assert [MANNERS[happening].metric for happening in SETTLED] == ["completed", "released", "stored", "held"]
+def test_a_refused_duplicate_does_not_finish_an_attempt() -> None:
+    """A duplicate answered Held adds to no metric: started less its finishes must balance."""
+    assert Event.REFUSED.metric is None
+    assert [event.metric for event in FINISHED] == ["completed", "released", "stored", "held"]
 
 
 def test_there_is_no_field_for_payloads_and_results() -> None:
     """A field added to Details must be judged: none may hold what the user's data is."""
     assert set(Details._fields) == {
-        *("happening", "token", "name", "attempt", "fence", "locked_by", "created", "expected_completion"),
+        *("event", "token", "name", "attempt", "fence", "locked_by", "created", "expected_completion"),
         *("delivery", "other_delivery", "seconds", "error", "reason"),
         "differing",  # names of fields, bounded: never their values
     }
@@ -69,7 +71,7 @@ def test_details_cannot_be_changed() -> None:
 
 
 def test_fields_are_all_that_is_known() -> None:
-    """Every attribute but the happening is a field; two have names that logging accepts."""
+    """Every attribute but the event is a field; two have names that logging accepts."""
     assert FULL.fields() == {
         "token": "orders/charge/1",
         "once_name": "charge",
@@ -89,8 +91,8 @@ def test_fields_are_all_that_is_known() -> None:
 
 def test_fields_leave_out_what_is_not_known() -> None:
     """None is left out; what is merely falsy is not."""
-    assert Details(Happening.DONE).fields() == {}
-    assert Details(Happening.DONE, token="", fence=0, seconds=0.0).fields() == {
+    assert Details(Event.DONE).fields() == {}
+    assert Details(Event.DONE, token="", fence=0, seconds=0.0).fields() == {
         "token": "",
         "fence": 0,
         "seconds": 0.0,
@@ -100,7 +102,7 @@ def test_fields_leave_out_what_is_not_known() -> None:
 def test_times_are_utc() -> None:
     """A time from another zone is written in the rows' form."""
     there = AT.astimezone(timezone(timedelta(hours=5, minutes=30)))
-    assert Details(Happening.DONE, created=there).fields() == {"acquired": "2026-11-20T10:12:00.000Z"}
+    assert Details(Event.DONE, created=there).fields() == {"acquired": "2026-11-20T10:12:00.000Z"}
 
 
 def test_no_field_is_refused_by_logging(caplog: pytest.LogCaptureFixture) -> None:

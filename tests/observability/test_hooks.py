@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from lambda_once.observability.details import Details, Happening, Tally
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Reporter, Tally
 
-DONE = Details(Happening.DONE, token="orders/charge/1")
+DONE = Details(Event.DONE, token="orders/charge/1")
 LOGGER = logging.getLogger("hooked")
 
 
@@ -35,13 +35,13 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[tuple[object, object]]:
     return [(failure["once_name"], failure["error"]) for failure in failures]
 
 
-def test_hooks_see_every_happening() -> None:
+def test_hooks_see_every_event() -> None:
     """Each hook gets the very details, in order, whether its line was logged or not."""
     seen: list[tuple[str, Details]] = []
     reporter = Reporter(
         logger=LOGGER, hooks=[lambda it: seen.append(("first", it)), lambda it: seen.append(("second", it))]
     )
-    acquired = Details(Happening.ACQUIRED)
+    acquired = Details(Event.ACQUIRED)
     reporter.report(acquired, Tally())
     reporter.report(DONE, Tally())
     assert seen == [("first", acquired), ("second", acquired), ("first", DONE), ("second", DONE)]
@@ -53,7 +53,7 @@ def test_a_hook_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> 
     tally = Tally()
     reporter = Reporter(logger=LOGGER, hooks=[broken, seen.append])
     for _ in range(3):
-        reporter.report(Details(Happening.REPLAYED), tally)
+        reporter.report(Details(Event.REPLAYED), tally)
     assert len(seen) == 3
     assert tally.drain() == {"replayed": 3}
     assert complaints(caplog) == [(f"{__name__}.broken", "ValueError")]
@@ -86,7 +86,7 @@ def test_a_hook_can_change_nothing() -> None:
         return "ignored"
 
     Reporter(logger=LOGGER, hooks=[rewriting, seen.append]).report(DONE, Tally())
-    assert seen == [Details(Happening.DONE, token="orders/charge/1")]
+    assert seen == [Details(Event.DONE, token="orders/charge/1")]
 
 
 def test_hooks_are_fixed_when_given() -> None:
@@ -104,11 +104,11 @@ def test_a_hook_may_be_protected_itself(capsys: pytest.CaptureFixture[str]) -> N
     inner, tally = Reporter("inner", logger=LOGGER), Tally()
 
     def nested(_: Details) -> None:
-        inner.report(Details(Happening.REPLAYED), tally)
+        inner.report(Details(Event.REPLAYED), tally)
         inner.flush(tally)
 
     outer = Reporter("outer", logger=LOGGER, hooks=[nested])
-    outer.report(Details(Happening.ACQUIRED), tally)
+    outer.report(Details(Event.ACQUIRED), tally)
     outer.flush(tally)
     (document,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (document["started"], document["replayed"]) == ([1.0], [1.0])

@@ -12,9 +12,8 @@ import pytest
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.buffer import LoggerBufferConfig
 
-from lambda_once.observability.details import Details, Happening, Tally
-from lambda_once.observability.logs import level_of
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event, level_of
+from lambda_once.observability.reporter import Details, Reporter, Tally
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_a_powertools_logger(service: str) -> None:
     logger = Logger(service=service, stream=stream)
     logger.append_keys(correlation_id="c1")
     reporter = Reporter("another", logger=logger)
-    details = Details(Happening.SAME_CONTENT, token="orders/charge/%s", name="charge", fence=0)
+    details = Details(Event.SAME_CONTENT, token="orders/charge/%s", name="charge", fence=0)
     reporter.report(details, Tally())
     (line,) = lines(stream.getvalue())
     assert (line["message"], line["level"]) == ("once.same_content", "WARNING")
@@ -60,41 +59,39 @@ def test_a_powertools_logger(service: str) -> None:
 def test_a_standard_logger(caplog: pytest.LogCaptureFixture) -> None:
     """A logger of the standard library gets the same name and fields."""
     reporter = Reporter("orders", logger=logging.getLogger("plain"))
-    reporter.report(Details(Happening.HELD, token="orders/charge/1"), Tally())
+    reporter.report(Details(Event.HELD, token="orders/charge/1"), Tally())
     (record,) = caplog.records
     assert (record.name, record.levelname, record.getMessage()) == ("plain", "ERROR", "once.held")
     assert vars(record)["token"] == "orders/charge/1"
 
 
-@pytest.mark.parametrize("happening", [Happening.DONE, Happening.FAILED])
+@pytest.mark.parametrize("event", [Event.DONE, Event.FAILED])
 @pytest.mark.parametrize(
     ("effective", "seen"), [("DEBUG", True), ("INFO", True), ("WARNING", True), ("ERROR", False)]
 )
-def test_what_settles_survives_warning(
-    happening: Happening, effective: str, seen: bool, service: str
-) -> None:
+def test_what_settles_survives_warning(event: Event, effective: str, seen: bool, service: str) -> None:
     """Work done and work failed are written up to a log level of WARNING, and not above."""
     stream = io.StringIO()
     reporter = Reporter(logger=Logger(service=service, stream=stream, level=effective))
-    reporter.report(Details(happening), Tally())
-    assert messages(stream.getvalue()) == [happening.value] * seen
+    reporter.report(Details(event), Tally())
+    assert messages(stream.getvalue()) == [event.value] * seen
 
 
 def test_nothing_else_is_raised_to_the_loggers_level(service: str) -> None:
     """A level of WARNING silences the other lines of INFO."""
     stream = io.StringIO()
     reporter = Reporter(logger=Logger(service=service, stream=stream, level="WARNING"))
-    for happening in (Happening.ACQUIRED, Happening.COMPLETED, Happening.REPLAYED, Happening.RELEASED):
-        reporter.report(Details(happening), Tally())
+    for event in (Event.ACQUIRED, Event.COMPLETED, Event.REPLAYED, Event.RELEASED):
+        reporter.report(Details(event), Tally())
     assert stream.getvalue() == ""
 
 
 def test_levels() -> None:
-    """Done is INFO unless the logger asks for more; other happenings have one level."""
-    done, failed = Details(Happening.DONE), Details(Happening.FAILED)
-    assert [level_of(done.happening, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
-    assert [level_of(failed.happening, level) for level in (10, 30, 40)] == [30, 30, 30]
-    assert [level_of(Happening.REPLAYED, level) for level in (10, 30)] == [20, 20]
+    """Done is INFO unless the logger asks for more; other events have one level."""
+    done, failed = Details(Event.DONE), Details(Event.FAILED)
+    assert [level_of(done.event, level) for level in (0, 10, 20, 30, 40)] == [20, 20, 20, 30, 30]
+    assert [level_of(failed.event, level) for level in (10, 30, 40)] == [30, 30, 30]
+    assert [level_of(Event.REPLAYED, level) for level in (10, 30)] == [20, 20]
 
 
 def test_no_line_waits_in_a_buffer(service: str) -> None:
@@ -104,14 +101,14 @@ def test_no_line_waits_in_a_buffer(service: str) -> None:
         service=service, stream=stream, buffer_config=LoggerBufferConfig(buffer_at_verbosity="WARNING")
     )
     logger.info("theirs")
-    Reporter(logger=logger).report(Details(Happening.DONE), Tally())
+    Reporter(logger=logger).report(Details(Event.DONE), Tally())
     assert messages(stream.getvalue()) == ["once.done"]
 
 
 def test_an_own_logger(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a logger an own one writes JSON of that service to standard output, each line once."""
     for _ in range(2):
-        Reporter(service).report(Details(Happening.DONE, token="t"), Tally())
+        Reporter(service).report(Details(Event.DONE, token="t"), Tally())
     first, second = lines(capsys.readouterr().out)
     assert first.items() >= {"message": "once.done", "token": "t", "service": service}.items()
     assert second["message"] == "once.done"
@@ -119,8 +116,8 @@ def test_an_own_logger(service: str, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_services_one_within_the_other(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A service whose name continues another's with a dot does not have its lines written twice."""
-    Reporter(service).report(Details(Happening.DONE), Tally())
-    Reporter(f"{service}.inner").report(Details(Happening.DONE), Tally())
+    Reporter(service).report(Details(Event.DONE), Tally())
+    Reporter(f"{service}.inner").report(Details(Event.DONE), Tally())
     assert [line["service"] for line in lines(capsys.readouterr().out)] == [service, f"{service}.inner"]
 
 
@@ -128,14 +125,14 @@ def test_the_services_logger_is_used(service: str) -> None:
     """Without a logger, one that the user has made of that service is used."""
     stream = io.StringIO()
     Logger(service=service, stream=stream).append_keys(tenant="acme")
-    Reporter(service).report(Details(Happening.DONE), Tally())
+    Reporter(service).report(Details(Event.DONE), Tally())
     (line,) = lines(stream.getvalue())
     assert (line["message"], line["tenant"]) == ("once.done", "acme")
 
 
 def test_an_own_logger_leaves_the_users_alone(service: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A Logger that the user makes of that service after ours keeps all its options."""
-    Reporter(service).report(Details(Happening.DONE), Tally())
+    Reporter(service).report(Details(Event.DONE), Tally())
     stream = io.StringIO()
     Logger(service=service, stream=stream, level="DEBUG", log_record_order=["message"]).debug("theirs")
     assert stream.getvalue().startswith('{"message":"theirs"')
@@ -146,7 +143,7 @@ def test_nothing_is_made_before_the_first_line(service: str) -> None:
     """A Reporter that has said nothing has made no logger."""
     Reporter(service)
     assert not [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
-    Reporter(service).report(Details(Happening.DONE), Tally())
+    Reporter(service).report(Details(Event.DONE), Tally())
     assert [name for name in logging.root.manager.loggerDict if service.replace(".", "/") in name]
 
 
@@ -156,7 +153,7 @@ def test_standard_output_may_be_exchanged(service: str, monkeypatch: pytest.Monk
     for _ in range(2):
         stream = io.StringIO()
         monkeypatch.setattr(sys, "stdout", stream)
-        reporter.report(Details(Happening.DONE), Tally())
+        reporter.report(Details(Event.DONE), Tally())
         assert messages(stream.getvalue()) == ["once.done"]
         stream.close()
 
@@ -169,7 +166,7 @@ def test_a_closed_standard_output(
     stream.close()
     monkeypatch.setattr(sys, "stdout", stream)
     tally = Tally()
-    Reporter(service).report(Details(Happening.REPLAYED), tally)
+    Reporter(service).report(Details(Event.REPLAYED), tally)
     assert "Logging error" in capsys.readouterr().err
     assert tally.drain() == {"replayed": 1}
 
@@ -186,9 +183,9 @@ def test_a_logger_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     tally = Tally()
     reporter = Reporter(logger=Broken("broken"), hooks=[seen.append])
     for _ in range(2):
-        reporter.report(Details(Happening.REPLAYED), tally)
+        reporter.report(Details(Event.REPLAYED), tally)
     assert tally.drain() == {"replayed": 2}
-    assert [details.happening for details in seen] == [Happening.REPLAYED] * 2
+    assert [details.event for details in seen] == [Event.REPLAYED] * 2
     (record,) = caplog.records
     assert (record.name, record.getMessage()) == ("lambda_once", "once.report_failed")
     assert vars(record).items() >= {"once_name": "logger", "error": "RuntimeError"}.items()
@@ -198,6 +195,6 @@ def test_a_logger_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_line_outside_an_invocation(caplog: pytest.LogCaptureFixture) -> None:
     """What is only logged is shown to no hook; it is one line."""
     seen: list[Details] = []
-    Reporter(logger=logging.getLogger("plain"), hooks=[seen.append]).log(Details(Happening.DISABLED))
+    Reporter(logger=logging.getLogger("plain"), hooks=[seen.append]).log(Details(Event.DISABLED))
     assert caplog.messages == ["once.disabled"]
     assert seen == []

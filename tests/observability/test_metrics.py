@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.metrics import EphemeralMetrics, Metrics
 
-from lambda_once.observability.details import Details, Happening, Tally
-from lambda_once.observability.metrics import embedded
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Reporter, Tally
+from lambda_once.observability.sinks import embedded
 
 
 @pytest.fixture(autouse=True)
@@ -116,10 +116,10 @@ def test_nothing_to_say(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_reports_are_counted_until_flushed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Happenings with a metric are in the document of the next flush, those without are not."""
+    """Events with a metric are in the document of the next flush, those without are not."""
     reporter, tally = Reporter("orders"), Tally()
-    for happening in (Happening.ACQUIRED, Happening.DONE, Happening.COMPLETED):
-        reporter.report(Details(happening), tally)
+    for event in (Event.ACQUIRED, Event.DONE, Event.COMPLETED):
+        reporter.report(Details(event), tally)
     capsys.readouterr()
     reporter.flush(tally)
     (document,) = documents(capsys)

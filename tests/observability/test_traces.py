@@ -12,8 +12,8 @@ from aws_xray_sdk.core import xray_recorder
 from aws_xray_sdk.core.context import Context
 from aws_xray_sdk.core.recorder import AWSXRayRecorder
 
-from lambda_once.observability.powertools import Reporter
-from lambda_once.observability.traces import NO_SEGMENT
+from lambda_once.observability.reporter import Reporter
+from lambda_once.observability.sinks import NO_SEGMENT
 
 LOGGER = logging.getLogger("traced")
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from lambda_once.engine.attempt import Attempt
 from lambda_once.errors import Fenced, Held, InProgress, ResultUnavailable
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from tests.kit.strict.trees import Item
 from tests.simulation.baton import Sandbox, running
 from tests.simulation.ledger import MARGIN_MS, Ledger, Tenure, canonical, milliseconds, state
 
 _STATES = {
-    Happening.COMPLETED: "complete",
-    Happening.STORED: "complete",
-    Happening.HELD: "error",
-    Happening.RELEASED: "released",
+    Event.COMPLETED: "complete",
+    Event.STORED: "complete",
+    Event.HELD: "error",
+    Event.RELEASED: "released",
 }
 
 
@@ -90,11 +91,11 @@ class Deeds:
         sandbox = running().sandbox
         if sandbox.dead or details.token is None:
             return
-        happening, attempt = details.happening, details.attempt
+        happening, attempt = details.event, details.attempt
         tenure = self._ledger.tenures.get(attempt or "")
-        if happening is Happening.COMPLETION_FAILED:
+        if happening is Event.COMPLETION_FAILED:
             self._unwritten.add((sandbox, details.token))
-        if happening is Happening.FENCED and tenure is not None and self._fenced_by_itself(tenure, sandbox):
+        if happening is Event.FENCED and tenure is not None and self._fenced_by_itself(tenure, sandbox):
             self._breaks("an attempt was fenced by its own write")
         wanted = _STATES.get(happening)
         if wanted is None or attempt is None or details.reason is not None:

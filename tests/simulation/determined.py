@@ -13,7 +13,7 @@ from typing import Any
 from lambda_once.core import results
 from lambda_once.dynamodb import client, retry
 from lambda_once.engine import ownership, pipeline
-from lambda_once.observability import logs, metrics
+from lambda_once.observability import reporter, sinks
 from lambda_once.stores import batches
 from tests.simulation import baton
 
@@ -32,9 +32,9 @@ def determined(seed: int) -> Iterator[None]:
         (client, "threading", threads),
         (ownership, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),
-        (logs, "write", _nothing),
-        (logs, "standard_logger", _nothing),
-        (metrics, "write", _nothing),
+        (reporter, "_write", _nothing),
+        (sinks, "standard_logger", _nothing),
+        (sinks, "write_metrics", _nothing),
         (results, "INLINE_LIMIT", 300),
         (results, "PART_LIMIT", 500),
         (results, "_PLAIN_LIMIT", 200),

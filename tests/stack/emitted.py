@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lambda_once.observability.details import MANNERS, Tally
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Reporter, Tally
 
 from .conftest import ROOT, Template
 from .named import target
@@ -47,14 +47,14 @@ def read(output: str) -> set[Emitted]:
 
 def everything(function_metrics: set[Emitted], capsys: pytest.CaptureFixture[str]) -> set[Emitted]:
     """
-    Add, to what one function emitted, all else that it may: every metric of a happening.
+    Add, to what one function emitted, all else that it may: every metric of an event.
 
     Written by the same reporter in the same environment: nothing of namespace or dimensions is assumed.
     """
     reporter, tally = Reporter(), Tally()
-    for manner in MANNERS.values():
-        if manner.metric is not None:
-            tally.count(manner.metric)
+    for event in Event:
+        if event.metric is not None:
+            tally.count(event.metric)
     reporter.flush(tally)
     return function_metrics | read(capsys.readouterr().out)
 

@@ -14,7 +14,7 @@ import pytest
 
 from examples.orders import api, fulfilment, invoices, notifications, payments
 from examples.orders.effects import EFFECTS
-from lambda_once.observability.details import MANNERS
+from lambda_once.observability.events import Event
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.testing import lambda_context
@@ -183,7 +183,7 @@ def test_all_that_must_page_is_alarmed_on(translated: Template) -> None:
 def test_every_metric_of_the_code_is_on_the_dashboard(translated: Template) -> None:
     """Nothing that is counted is shown nowhere."""
     shown = {named.metric for named in by_dashboard(translated) if named.space == SPACE}
-    counted = {manner.metric for manner in MANNERS.values() if manner.metric is not None}
+    counted = {event.metric for event in Event if event.metric is not None}
     assert shown == counted | {"missingTasks", "oldestOverdueSeconds", "heldTokens"}
 
 

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 
 from .conftest import Template
 from .named import QUERY, dashboard, of_type, substituted
@@ -37,7 +38,7 @@ def strange_fields(query: str) -> set[str]:
 
 def strange_events(query: str) -> set[str]:
     """Return the events in *query* that there are not."""
-    return set(_EVENT.findall(query)) - {happening.value for happening in Happening}
+    return set(_EVENT.findall(query)) - {event.value for event in Event}
 
 
 def queries(template: Template) -> dict[str, str]:

@@ -13,7 +13,8 @@ from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine import loops
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, RetryLater
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from lambda_once.sources.messages import Message, failures, sns_messages, sqs_messages
 from lambda_once.sources.unit import Malformed
 
@@ -135,7 +136,7 @@ class Records:
             )
         except Exception as error:
             details = Details(
-                Happening.BAD_RECORD,
+                Event.BAD_RECORD,
                 name=self.identifier.name,
                 delivery=unit.id if isinstance(unit, Malformed) else unit.delivery,
                 error=type(error).__name__,

@@ -13,7 +13,7 @@ from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.caller import NOBODY, caller_of, given
@@ -102,7 +102,7 @@ class HttpIdentifier:
             return None
         identifier = self.of_kind(kind, found.keep)
         if found.caller.is_unscoped:
-            self._runtime.warn_once(Happening.UNSCOPED, _UNSCOPED, identifier.name)
+            self._runtime.warn_once(Event.UNSCOPED, _UNSCOPED, identifier.name)
         return identifier.call(found.unit, invocation, arguments=(event,))
 
     def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:

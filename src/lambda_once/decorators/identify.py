@@ -14,7 +14,7 @@ from lambda_once.core.writes import new_attempt_id
 from lambda_once.engine.acquire import refusal
 from lambda_once.engine.call import Call
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
-from lambda_once.observability.details import Details
+from lambda_once.observability.reporter import Details
 from lambda_once.sources.unit import NOTHING, itself
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE, service_of
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.details import Details, Happening, Tally
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.forgetful import ForgetfulStore
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Runtime:
         self._overrides: Overrides | None = None
         """The overrides that the engines were made under."""
         self._lock = threading.Lock()
-        self._warned: set[Happening] = set()
+        self._warned: set[Event] = set()
 
     @property
     def service(self) -> str:
@@ -122,7 +122,7 @@ class Runtime:
         )
         if not invocation.known:
             self.warn_once(
-                Happening.NO_LAMBDA_CONTEXT,
+                Event.NO_LAMBDA_CONTEXT,
                 "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
             )
         before = set_invocation(invocation)
@@ -147,26 +147,26 @@ class Runtime:
 
     def _report(self, error: Misconfigured) -> None:
         invocation = current_invocation()
-        details = Details(Happening.MISCONFIGURED, error=type(error).__name__, reason=str(error))
+        details = Details(Event.MISCONFIGURED, error=type(error).__name__, reason=str(error))
         self.reporter.report(details, Tally() if invocation is None else invocation.tally)
 
-    def warn_once(self, happening: Happening, reason: str, name: str | None = None) -> None:
-        """Log *reason* the first time that it is *happening* in this environment."""
-        if happening not in self._warned:
-            self._warned.add(happening)
-            self.reporter.log(Details(happening, name=name, reason=reason))
+    def warn_once(self, event: Event, reason: str, name: str | None = None) -> None:
+        """Log *reason* the first *event* of that name in this environment."""
+        if event not in self._warned:
+            self._warned.add(event)
+            self.reporter.log(Details(event, name=name, reason=reason))
 
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._overrides is None else self._overrides.engine
         if not disabled:
             if service_of(self._service, os.environ) is None:
                 self.warn_once(
-                    Happening.NO_SERVICE,
+                    Event.NO_SERVICE,
                     f"tokens begin with {NO_SERVICE}: set {SERVICE_VARIABLE}, or pass service=",
                 )
             return make(self._real_store(), self.clock, self.reporter)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
-        self.reporter.log(Details(Happening.DISABLED, reason=reason))
+        self.reporter.log(Details(Event.DISABLED, reason=reason))
         return make(ForgetfulStore(self._real_store), self.clock, self.reporter)
 
     def _real_store(self) -> Store:
@@ -186,4 +186,4 @@ class Runtime:
         return DynamoDBStore(table, self._client, configured_shards(), self._told)
 
     def _told(self, reason: str) -> None:
-        self.reporter.log(Details(Happening.BATCH_DENIED, reason=reason))
+        self.reporter.log(Details(Event.BATCH_DENIED, reason=reason))

@@ -28,7 +28,7 @@ from lambda_once.errors import (
     RetryLater,
     StoreUnavailable,
 )
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Admissions:
                 self._settlement.give_back([(call, attempt.id)], told=True)
                 raise
             except RetryLater:
-                self._story.of_attempt(Happening.FENCED, attempt, reason="before it started")
+                self._story.of_attempt(Event.FENCED, attempt, reason="before it started")
                 admitted = yield from self.admit(call, may_wait=may_wait)
                 if not isinstance(admitted, Ownership):
                     return admitted
@@ -250,16 +250,16 @@ class Admissions:
     def _won(self, call: Call, wish: Acquire, won: Won) -> Ownership:
         lease = wish.lease if won.lease is None else won.lease
         attempt = Ownership(call, wish.attempt, won.fence, wish.now, lease)
-        self._story.of_attempt(Happening.ACQUIRED, attempt)
+        self._story.of_attempt(Event.ACQUIRED, attempt)
         if won.took_over:
-            self._story.of_attempt(Happening.TAKEN_OVER, attempt)
+            self._story.of_attempt(Event.TAKEN_OVER, attempt)
         return attempt
 
     def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Ownership:
         """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
         if call.plan.runs_in_outage and not refused:
             self._story.of_call(
-                Happening.STORE_UNAVAILABLE, call, reason="running unprotected, per on_store_outage"
+                Event.STORE_UNAVAILABLE, call, reason="running unprotected, per on_store_outage"
             )
             return Ownership(call, wish.attempt, None, wish.now, wish.lease, wish=wish)
         message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
@@ -350,18 +350,18 @@ def is_retry_of_own(call: Call, record: Record) -> bool:
     )
 
 
-def refusal(error: OnceError) -> Happening:
+def refusal(error: OnceError) -> Event:
     """Return what happened to a call that is not worked because of *error*."""
     match error:
         case Misconfigured():
-            return Happening.MISCONFIGURED
+            return Event.MISCONFIGURED
         case KeyMissing():
-            return Happening.KEY_MISSING
+            return Event.KEY_MISSING
         case StoreUnavailable():
-            return Happening.STORE_UNAVAILABLE
+            return Event.STORE_UNAVAILABLE
         case RetryLater():
-            return Happening.IN_PROGRESS
+            return Event.IN_PROGRESS
         case KeyReused():
-            return Happening.KEY_REUSED
+            return Event.KEY_REUSED
         case _:
-            return Happening.REFUSED
+            return Event.REFUSED

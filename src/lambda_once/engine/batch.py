@@ -17,7 +17,7 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.waiting import has_running_loop, off_loop, through, through_async, uncancelled
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -277,7 +277,7 @@ class Batch:
         self._engine.settlement.make_ready(attempt)
         if attempt.settled is None:
             ending = self._engine.settlement.of_error(attempt, error)
-            if ending.happening is Happening.STORED:
+            if ending.happening is Event.STORED:
                 job.error = None  # settled, unless that cannot be written
             yield from self._settle(job, ending)
 
@@ -296,7 +296,7 @@ class Batch:
         """Take what the table says of *ending*; *error* is what its caller would get, if it was fenced."""
         if error is not None:
             job.error = None if _is_settled(error) else error
-        elif ending.happening is Happening.STORED and ending.attempt.happened is not Happening.STORED:
+        elif ending.happening is Event.STORED and ending.attempt.happened is not Event.STORED:
             job.error = ending.error
 
     # ---------------------------------------------------------------- tokens of many jobs

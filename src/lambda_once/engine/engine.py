@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
     from lambda_once.engine.call import Call
     from lambda_once.engine.waiting import Waits
-    from lambda_once.observability.powertools import Reporter
+    from lambda_once.observability.reporter import Reporter
     from lambda_once.stores.contract import Store
 
     Settling = Callable[[Store, Clock, Story, Outcomes], Settlement]

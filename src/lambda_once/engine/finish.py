@@ -30,7 +30,7 @@ from lambda_once.engine.ownership import Ending
 from lambda_once.engine.retry import RESERVE, Tries
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Won, Written
 
@@ -53,9 +53,9 @@ LAST_WORD = timedelta(seconds=2)
 
 
 _ENDS = {
-    State.COMPLETE: Happening.COMPLETED,
-    State.RELEASED: Happening.RELEASED,
-    State.HELD: Happening.HELD,
+    State.COMPLETE: Event.COMPLETED,
+    State.RELEASED: Event.RELEASED,
+    State.HELD: Event.HELD,
 }
 """What has happened to an attempt whose row, in its own name, says so."""
 
@@ -107,9 +107,9 @@ class Settlement:
             return self.of_error(attempt, response, value)
         result, value = self._serialised(attempt, value)
         now = self.clock.now()
-        self._tell_end(Happening.DONE, attempt, now)
+        self._tell_end(Event.DONE, attempt, now)
         return Ending(
-            attempt, _finish(attempt.call, attempt.id, Complete(result), now), Happening.COMPLETED, value
+            attempt, _finish(attempt.call, attempt.id, Complete(result), now), Event.COMPLETED, value
         )
 
     def of_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> Ending:
@@ -117,7 +117,7 @@ class Settlement:
         policy = self._policy(attempt, error)
         now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
-            self._tell_end(Happening.FAILED, attempt, now, error)
+            self._tell_end(Event.FAILED, attempt, now, error)
         change, happening = _by_policy(policy, Failure.of(error))
         return Ending(attempt, _finish(attempt.call, attempt.id, change, now), happening, value, error)
 
@@ -144,7 +144,7 @@ class Settlement:
                 if ending.error is None:
                     return self._outcome_of(attempt, ours)
             case Refused(Record() as successor) if not attempt.unprotected:
-                self._story.of_record(Happening.FENCED, attempt.call, successor, error=_kind(ending.error))
+                self._story.of_record(Event.FENCED, attempt.call, successor, error=_kind(ending.error))
                 if ending.error is None:
                     return self._outcome_of(attempt, successor)
             case Refused(record):
@@ -166,7 +166,7 @@ class Settlement:
         if attempt.unprotected:
             attempt.lease = lease
             reason = "running unprotected, per on_store_outage: the table has no lease to extend"
-            self._story.of_attempt(Happening.STORE_UNAVAILABLE, attempt, reason=reason)
+            self._story.of_attempt(Event.STORE_UNAVAILABLE, attempt, reason=reason)
             return
         match self._finish(attempt, Extend(lease)):
             case Written():
@@ -189,13 +189,13 @@ class Settlement:
         self._insist(attempt, self._secure(attempt))
         stored, value = self._serialised(attempt, result)
         write = _finish(attempt.call, attempt.id, Complete(stored), self.clock.now())
-        ending = Ending(attempt, write, Happening.COMPLETED, value)
+        ending = Ending(attempt, write, Event.COMPLETED, value)
         match self.store.transact(ending.write, items, attempt.call.invocation.deadline):
             case Written():
                 attempt.settled = (value,)
                 if attempt.happened is not None:  # a finish that had waited long enough has told it
                     return value
-                self._tell_end(Happening.DONE, attempt, self.clock.now())
+                self._tell_end(Event.DONE, attempt, self.clock.now())
                 return self.conclude(ending, Written())
             case Refused(record):
                 raise self._lost(attempt, record)
@@ -223,7 +223,7 @@ class Settlement:
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
         for (call, _), answer in zip(unstarted, answers, strict=True):
             if told and isinstance(answer, Written):
-                self._story.of_call(Happening.RELEASED, call, reason="never started")
+                self._story.of_call(Event.RELEASED, call, reason="never started")
 
     def pin(self, call: Call, record: Record) -> None:
         """
@@ -251,7 +251,7 @@ class Settlement:
         (answer,) = self.store.acquire([wish], Deadline(self.clock, now + LAST_WORD, one_try=True))
         if isinstance(answer, Won):
             attempt.acquired(answer.fence, answer.lease or lease)
-            self._story.of_attempt(Happening.ACQUIRED, attempt)
+            self._story.of_attempt(Event.ACQUIRED, attempt)
         return answer
 
     def _insist(self, attempt: Ownership, answer: Acquired | None) -> None:
@@ -271,7 +271,7 @@ class Settlement:
         """Return the stored form of *value*, and the value as it will come back from it."""
         result = kept(attempt.call.plan.codec, value)
         if result.problem is not None:
-            self._story.of_attempt(Happening.RESULT_UNAVAILABLE, attempt, reason=result.problem)
+            self._story.of_attempt(Event.RESULT_UNAVAILABLE, attempt, reason=result.problem)
         return result.stored, result.value
 
     def _policy(self, attempt: Ownership, error: BaseException) -> Policy:
@@ -283,7 +283,7 @@ class Settlement:
         if isinstance(policy, Policy):
             return policy
         reason = "on_error raised or returned no policy; held for manual review"
-        self._story.of_attempt(Happening.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
+        self._story.of_attempt(Event.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
     def _written(self, ending: Ending) -> Waits[Finished]:
@@ -313,7 +313,7 @@ class Settlement:
             yield pause.total_seconds()
 
     def _tell_end(
-        self, happening: Happening, attempt: Ownership, now: datetime, error: BaseException | None = None
+        self, happening: Event, attempt: Ownership, now: datetime, error: BaseException | None = None
     ) -> None:
         seconds = (now - attempt.created).total_seconds()
         self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
@@ -333,7 +333,7 @@ class Settlement:
     def _not_marked(self, ending: Ending, reason: str) -> None:
         """Tell loudly that the work is over and its token does not say so: no failure of the caller's."""
         kind = _kind(ending.error)
-        self._story.of_attempt(Happening.COMPLETION_FAILED, ending.attempt, error=kind, reason=reason)
+        self._story.of_attempt(Event.COMPLETION_FAILED, ending.attempt, error=kind, reason=reason)
 
     def _outcome_of(self, attempt: Ownership, successor: Record) -> Any:
         call = attempt.call
@@ -364,14 +364,14 @@ def _owner(record: Record | None) -> str:
     return "the row is gone" if record is None else f"attempt {record.attempt} ({record.locked_by}) owns it"
 
 
-def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Happening]:
+def _by_policy(policy: Policy, failure: Failure) -> tuple[Change, Event]:
     match policy:
         case Policy.STORE:
-            return Complete(None, failure), Happening.STORED
+            return Complete(None, failure), Event.STORED
         case Policy.HOLD:
-            return Hold(failure), Happening.HELD
+            return Hold(failure), Event.HELD
         case Policy.RELEASE:
-            return Release(failure), Happening.RELEASED
+            return Release(failure), Event.RELEASED
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline
-from lambda_once.observability.details import Tally
+from lambda_once.observability.reporter import Tally
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.engine.call import Call
-    from lambda_once.observability.details import Happening
+    from lambda_once.observability.events import Event
 
 
 class Sending:
@@ -98,7 +98,7 @@ class Ownership:
         """The acquisition that was not answered, where it runs all the same; else None."""
         self.settled: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
-        self.happened: Happening | None = None
+        self.happened: Event | None = None
         """How it has ended; None before, and where its end could not be written."""
         self._sending: Sending | None = None
         self._finishing = False
@@ -160,7 +160,7 @@ class Ending(NamedTuple):
 
     attempt: Ownership
     write: Finish
-    happening: Happening
+    happening: Event
     """What has happened once it is written."""
     value: Any = None
     error: BaseException | None = None

@@ -11,7 +11,7 @@ from lambda_once.core.writes import Complete, Finish, Onlooker, new_attempt_id, 
 from lambda_once.engine.keeping import kept, ttl_after
 from lambda_once.engine.waiting import has_running_loop
 from lambda_once.errors import StoreUnavailable
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 from lambda_once.policies import NOT_DONE, Done, Lapsed
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 
@@ -64,7 +64,7 @@ class Probing:
             )
             raise StoreUnavailable(message, token=call.token)
         if isinstance(written, Written):
-            self._story.of_record(Happening.COMPLETED, call, record, reason="the probe found it done")
+            self._story.of_record(Event.COMPLETED, call, record, reason="the probe found it done")
 
     def _answer(self, call: Call, record: Record) -> object:
         if call.plan.probe is None:
@@ -74,7 +74,7 @@ class Probing:
             answer = call.plan.probe(lapsed, *call.arguments)
             return _run(answer) if inspect.isawaitable(answer) else answer
         except Exception as broken:  # noqa: BLE001  (the user's probe failed: what it meant to say is unknown)
-            self._story.of_record(Happening.PROBE_FAILED, call, record, error=type(broken).__name__)
+            self._story.of_record(Event.PROBE_FAILED, call, record, error=type(broken).__name__)
             return None
 
 

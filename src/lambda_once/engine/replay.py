@@ -24,7 +24,7 @@ from lambda_once.errors import (
     ResultUnavailable,
     stored_error,
 )
-from lambda_once.observability.details import Happening
+from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,10 +173,10 @@ class Outcomes:
         result = self._result(call, record)
         if not remembered:
             self.memory.put(record, call.plan.cache, self._clock.now())
-        self._story.of_record(Happening.REPLAYED, call, record)
+        self._story.of_record(Event.REPLAYED, call, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             self._story.of_record(
-                Happening.SAME_CONTENT,
+                Event.SAME_CONTENT,
                 call,
                 record,
                 reason="two deliveries have the same content; they may be separate work",

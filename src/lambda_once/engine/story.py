@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambda_once.observability.details import Details, Happening
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
     from lambda_once.core.record import Record
     from lambda_once.engine.call import Call
     from lambda_once.engine.ownership import Ownership
-    from lambda_once.observability.powertools import Reporter
+    from lambda_once.observability.reporter import Reporter
 
 
 class Story:
@@ -23,7 +24,7 @@ class Story:
 
     def of_attempt(
         self,
-        happening: Happening,
+        happening: Event,
         attempt: Ownership,
         *,
         seconds: float | None = None,
@@ -32,11 +33,11 @@ class Story:
     ) -> None:
         """Tell what our own attempt did."""
         call = attempt.call
-        if not self._reporter.tells(happening):
+        if not self._reporter.shows(happening):
             self._reporter.count(happening, call.invocation.tally)
             return
         details = Details(
-            happening=happening,
+            event=happening,
             name=call.name,
             token=call.token,
             attempt=attempt.id,
@@ -54,7 +55,7 @@ class Story:
     def of_exception(self, attempt: Ownership, error: BaseException) -> None:
         """Log the traceback of an exception that ends with us: nobody else would ever show it."""
         details = Details(
-            Happening.RAISED,
+            Event.RAISED,
             name=attempt.call.name,
             token=attempt.token,
             attempt=attempt.id,
@@ -64,7 +65,7 @@ class Story:
 
     def of_call(
         self,
-        happening: Happening,
+        happening: Event,
         call: Call,
         *,
         error: str | None = None,
@@ -73,7 +74,7 @@ class Story:
     ) -> None:
         """Tell what became of a call that has no attempt."""
         details = Details(
-            happening=happening,
+            event=happening,
             name=call.name,
             token=call.token,
             delivery=call.delivery,
@@ -85,7 +86,7 @@ class Story:
 
     def of_record(
         self,
-        happening: Happening,
+        happening: Event,
         call: Call,
         record: Record,
         *,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.record import Record, State
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.observability.details import Details, Happening, Tally
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Tally
 from lambda_once.operations.acting import Actions, Decided, ProbeFailed
 from lambda_once.operations.cursors import WATCHDOG_ROW, Cursor
 from lambda_once.operations.names import parts_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.observability.powertools import Reporter
+    from lambda_once.observability.reporter import Reporter
     from lambda_once.operations.table import TokenTable
     from lambda_once.stores.contract import Finished, Unfinished
 
@@ -33,9 +34,9 @@ WITHOUT_CONTEXT: Final = 60.0
 """Seconds that a run has where nobody says: the time limit of the sample stack's function."""
 
 _OUTCOMES: Final = {
-    Verdict.DONE: ("completed", Happening.COMPLETED),
-    Verdict.NOT_DONE: ("released", Happening.RELEASED),
-    Verdict.HOLD: ("newlyHeld", Happening.HELD),
+    Verdict.DONE: ("completed", Event.COMPLETED),
+    Verdict.NOT_DONE: ("released", Event.RELEASED),
+    Verdict.HOLD: ("newlyHeld", Event.HELD),
 }
 
 
@@ -95,7 +96,7 @@ class Rounds:
                 f"{beyond} unfinished tokens are in shards up to {highest}, and LAMBDA_ONCE_STATUS_SHARDS is "
                 f"{self.table.shards} here: give the watchdog the number that the functions have"
             )
-            self.reporter.log(Details(Happening.SHARD_OUT_OF_RANGE, reason=reason))
+            self.reporter.log(Details(Event.SHARD_OUT_OF_RANGE, reason=reason))
 
     def _swept(self, deadline: Deadline) -> int:
         until = deadline.earlier(RESERVE)
@@ -159,7 +160,7 @@ class _Look:
                 break
             looked += 1
             if record is not None and record.state is State.IN_PROGRESS and record.lapsed(self._before):
-                self._say(Happening.OVERDUE, record)
+                self._say(Event.OVERDUE, record)
                 decided += self._decided(record)
         self.counts["checked"] += looked
         self._settle(decided)
@@ -184,7 +185,7 @@ class _Look:
         try:
             return [self._actions.decide(action, record, self._table.now())]
         except ProbeFailed as failed:
-            self._say(Happening.PROBE_FAILED, record, error=str(failed))
+            self._say(Event.PROBE_FAILED, record, error=str(failed))
             return []
 
     def _settle(self, decided: Sequence[Decided]) -> None:
@@ -213,20 +214,20 @@ class _Look:
         if isinstance(answer, Refused):
             self.counts["refused"] += 1
             return True
-        counted, happening = _OUTCOMES[each.verdict]
+        counted, event = _OUTCOMES[each.verdict]
         self.counts[counted] += 1
-        self._say(happening, each.record, reason=each.because)
+        self._say(event, each.record, reason=each.because)
         return True
 
     def _say(
-        self, happening: Happening, record: Record, *, error: str | None = None, reason: str | None = None
+        self, event: Event, record: Record, *, error: str | None = None, reason: str | None = None
     ) -> None:
         name = parts_of(record.token)
         late = None
-        if happening is Happening.OVERDUE:
+        if event is Event.OVERDUE:
             late = (self._table.now() - record.expected_completion).total_seconds()
         details = Details.of_row(
-            happening,
+            event,
             record,
             name=None if name is None else name.name,
             delivery=record.delivery,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import SystemClock
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.details import Details, Happening
-from lambda_once.observability.powertools import Reporter
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Reporter
 from lambda_once.operations.acting import Action, Actions
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.operations.rounds import Bounds, Rounds
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lambda_once.core.clock import Clock
-    from lambda_once.observability.logs import AnyLogger
-    from lambda_once.observability.metrics import Namespaced
+    from lambda_once.observability.sinks import AnyLogger, Namespaced
 
     Handler = Callable[[Any, Any], dict[str, Any]]
 
@@ -83,7 +82,7 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     reporter = Reporter(service, metrics=metrics, logger=logger)
     judging = CorrectedClock(SystemClock()) if clock is None else clock
     if isinstance(judging, CorrectedClock):
-        judging.told = lambda reason: reporter.log(Details(Happening.CLOCK_SKEW, reason=reason))
+        judging.told = lambda reason: reporter.log(Details(Event.CLOCK_SKEW, reason=reason))
 
     @cache
     def rounds() -> Rounds:

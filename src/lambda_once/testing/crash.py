@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lambda_once.core.record import Record, State
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.engine.ownership import Ending, Ownership
-    from lambda_once.observability.powertools import Reporter
+    from lambda_once.observability.reporter import Reporter
     from lambda_once.stores.contract import Acquired, Finished, Store, Unfinished
 
 Step = Literal["acquire", "work", "complete"]

@@ -1,0 +1,73 @@
+"""The log events: stable names, each with its level and its metric."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from logging import DEBUG, ERROR, INFO, WARNING
+from typing import Final, Self
+
+
+class Event(StrEnum):
+    """
+    What happened: the message of the log line, and what alarms and queries select.
+
+    What settles ``started`` is ``completed``, ``released``, ``stored`` or ``held``.
+    """
+
+    level: int
+    metric: str | None
+
+    def __new__(cls, name: str, level: int, metric: str | None = None) -> Self:
+        """*metric* is counted with each event of the name."""
+        event = str.__new__(cls, name)
+        event._value_, event.level, event.metric = name, level, metric
+        return event
+
+    # an attempt, from its acquisition to its finish
+    ACQUIRED = "once.acquired", DEBUG, "started"
+    TAKEN_OVER = "once.taken_over", WARNING, "takenOver"  # beside acquired: another attempt lapsed
+    DONE = "once.done", INFO
+    FAILED = "once.failed", WARNING, "errors"
+    RAISED = "once.raised", ERROR  # an exception that ends in a batch, with its traceback
+    COMPLETED = "once.completed", DEBUG, "completed"
+    RELEASED = "once.released", INFO, "released"
+    STORED = "once.stored", INFO, "stored"
+    HELD = "once.held", ERROR, "held"  # by an attempt; a duplicate is refused
+    FENCED = "once.fenced", ERROR, "fenced"
+    COMPLETION_FAILED = "once.completion_failed", ERROR, "completionFailed"
+    RESULT_UNAVAILABLE = "once.result_unavailable", ERROR
+    # a duplicate
+    REPLAYED = "once.replayed", INFO, "replayed"
+    SAME_CONTENT = "once.same_content", WARNING, "sameContent"
+    IN_PROGRESS = "once.in_progress", INFO, "inProgress"
+    KEY_REUSED = "once.key_reused", WARNING, "keyReused"
+    REFUSED = "once.refused", WARNING  # Held, StoredError, ResultUnavailable, OtherCaller
+    # a request that could not be judged
+    STORE_UNAVAILABLE = "once.store_unavailable", ERROR, "storeUnavailable"
+    MISCONFIGURED = "once.misconfigured", ERROR, "misconfigured"  # table, permission, a callable key=
+    KEY_MISSING = "once.key_missing", WARNING, "keyMissing"
+    BAD_RECORD = "once.bad_record", ERROR
+    PROBE_FAILED = "once.probe_failed", ERROR
+    POLICY_FAILED = "once.policy_failed", ERROR  # on_error raised, or returned no policy
+    DISABLED = "once.disabled", WARNING, "disabled"
+    UNSCOPED = "once.unscoped", WARNING  # once per environment
+    NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
+    NO_SERVICE = "once.no_service", WARNING
+    BATCH_DENIED = "once.batch_denied", WARNING
+    REPORT_FAILED = "once.report_failed", WARNING  # a hook, metric or segment raised
+    # the watchdog; its metrics are measured, not counted: `operations.watchdog`
+    OVERDUE = "once.overdue", WARNING  # at every run, until it is resolved
+    SHARD_OUT_OF_RANGE = "once.shard_out_of_range", WARNING
+    CLOCK_SKEW = "once.clock_skew", WARNING
+
+
+MUST_SURVIVE: Final = frozenset({Event.DONE, Event.FAILED})
+"""Logged before the token is written: all that is known of the work if that write never lands."""
+
+SAMPLED: Final = frozenset({Event.KEY_MISSING})
+"""Logged the first, second, fourth, eighth … time in an environment, and counted every time."""
+
+
+def level_of(event: Event, effective: int) -> int:
+    """Return the level of *event* on a logger whose effective level is *effective*."""
+    return max(event.level, min(effective, WARNING)) if event in MUST_SURVIVE else event.level

@@ -1,0 +1,266 @@
+"""One place to report to: each event is logged, counted, shown to the hooks, and traced."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.keys import NO_SERVICE, service_of
+from lambda_once.observability import sinks
+from lambda_once.observability.events import SAMPLED, Event, level_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from aws_lambda_powertools import Tracer
+
+    from lambda_once.core.record import Record
+
+_last_resort: Final = logging.getLogger("lambda_once")
+
+
+class Details(NamedTuple):
+    """
+    One event and what is known about it; None where it is not.
+
+    There is no field for payloads and results: they are never logged, counted or shown to hooks. Of a
+    payload there are at most the names of a few fields (`differing`).
+    """
+
+    event: Event
+    token: str | None = None
+    name: str | None = None
+    """Of the protected function; of the hook or other part that raised in ``once.report_failed``."""
+    attempt: str | None = None
+    fence: int | None = None
+    locked_by: str | None = None
+    created: datetime | None = None
+    """When the attempt acquired the token; ``acquired`` in the log."""
+    expected_completion: datetime | None = None
+    delivery: str | None = None
+    other_delivery: str | None = None
+    """The delivery that the stored outcome came from, where it is another."""
+    seconds: float | None = None
+    """How long the work took; of an overdue token, how long ago its lease expired."""
+    error: str | None = None
+    """The kind of an exception, never its message, which may quote data."""
+    reason: str | None = None
+    """A text of this package: it may name a table, an option or fields, never data."""
+    differing: str | None = None
+    """The names of fields in which a payload differs from the first under its key, never their values."""
+
+    @classmethod
+    def of_row(cls, event: Event, record: Record, **more: Any) -> Details:
+        """Return the details of *record*'s attempt, and *more*."""
+        return cls(
+            event,
+            record.token,
+            attempt=record.attempt,
+            fence=record.fence,
+            locked_by=record.locked_by,
+            created=record.created,
+            expected_completion=record.expected_completion,
+            **more,
+        )
+
+    def fields(self) -> dict[str, object]:
+        """
+        Return the fields of the log line: all that is not None.
+
+        Times are text as in the rows, ``2026-11-20T10:12:00.000Z``; ``name`` is ``once_name`` and
+        ``created`` is ``acquired``; all other names are the attributes'.
+        """
+        return {
+            label: stamp(value) if isinstance(value, datetime) else value
+            for label, value in zip(_LABELS, self[1:], strict=True)
+            if value is not None
+        }
+
+
+_RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuses them in `extra` (KeyError)
+_LABELS: Final = tuple(_RENAMED.get(attribute, attribute) for attribute in Details._fields[1:])
+"""Of all fields but the first, which is the line's message."""
+
+Hook = Callable[[Details], object]
+"""Called with each event, on its thread. What it returns is ignored: an `async def` would never run."""
+
+
+class Tally:
+    """The counts of one invocation. Safe to share between threads."""
+
+    __slots__ = ("_counts", "_lock", "interrupted")
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._lock = Lock()
+        self.interrupted: BaseException | None = None
+        """A SystemExit, KeyboardInterrupt or the like, raised once the tokens in progress are finished."""
+
+    def interrupt(self, error: BaseException) -> None:
+        """Keep *error* for `raise_interruption`; the first of several is kept."""
+        self.interrupted = self.interrupted or error
+
+    def raise_interruption(self) -> None:
+        """Raise what was kept, once."""
+        error, self.interrupted = self.interrupted, None
+        if error is not None:
+            raise error
+
+    def count(self, metric: str) -> None:
+        with self._lock:
+            self._counts[metric] += 1
+
+    def drain(self) -> dict[str, int]:
+        """Return what was counted since the last time, each count once."""
+        with self._lock:
+            counts = dict(self._counts)
+            self._counts.clear()
+        return counts
+
+
+class Reporter:
+    """
+    Reports for one Once. Makes and imports nothing before its first use; safe to share between threads.
+
+    No method raises an Exception: what goes wrong in a logger, a hook, a tracer or the metrics is logged
+    as ``once.report_failed``, once for each of them, and changes no outcome.
+    """
+
+    def __init__(
+        self,
+        service: str | None = None,
+        *,
+        metrics: sinks.Namespaced | None = None,
+        logger: sinks.AnyLogger | None = None,
+        tracer: Tracer | None = None,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        """*service* None is POWERTOOLS_SERVICE_NAME, or ``service_undefined`` as in Powertools."""
+        self._service = service
+        self._metrics = metrics
+        self._given_logger = logger
+        self._logger: logging.Logger | None = None
+        self._tracer = tracer
+        self._hooks = tuple(hooks)
+        self._failed_parts: set[str] = set()
+        self._seen: Counter[Event] = Counter()
+        self._lock = Lock()
+
+    def shows(self, event: Event) -> bool:
+        """Whether anything sees the details of *event*: a hook, or the log at its level."""
+        logger = self._ready_logger()
+        try:
+            return bool(self._hooks) or logger is None or _is_logged(logger, event)
+        except Exception:  # noqa: BLE001 - as in `log`, which reports it
+            return True
+
+    def count(self, event: Event, tally: Tally) -> None:
+        """Count *event*, and no more."""
+        if event.metric is not None:
+            tally.count(event.metric)
+
+    def report(self, details: Details, tally: Tally, exception: BaseException | None = None) -> None:
+        """
+        Count, log and show *details* to the hooks, in this order. `SAMPLED` events are not logged every time.
+
+        *exception*: one that ends here, as a batch's do; its traceback is logged. What a hook raises that is
+        no Exception waits in *tally* until the tokens in progress are finished.
+        """
+        self.count(details.event, tally)
+        try:
+            if details.event not in SAMPLED or self._is_sample(details.event):
+                self.log(details, exception)
+            self._run_hooks(details)
+        except BaseException as interruption:  # noqa: BLE001 - raised by `Tally.raise_interruption`
+            tally.interrupt(interruption)
+
+    def log(self, details: Details, exception: BaseException | None = None) -> None:
+        """Log *details*, and no more: an event outside every invocation has no tally to count in."""
+        logger = self._ready_logger()
+        if logger is None:
+            return
+        try:
+            if _is_logged(logger, details.event):
+                _write(logger, details, exception)
+        except Exception as error:  # noqa: BLE001 - a log line must not decide an outcome
+            self._logging_failed(error)
+
+    def flush(self, tally: Tally) -> None:
+        """Write one metrics document of what *tally* counted since the last flush, none of nothing."""
+        counts = tally.drain()
+        if counts:
+            self.measure(counts)
+
+    def measure(self, values: Mapping[str, float]) -> None:
+        """Write one metrics document of *values*, zeros too; units are those of `sinks.UNITS`."""
+        try:
+            sinks.write_metrics(values, self._metrics, service_of(self._service, os.environ) or NO_SERVICE)
+        except Exception as error:  # noqa: BLE001 - a metric must not decide an outcome
+            self._failed("metrics", error)
+
+    def segment(self, name: str) -> sinks.Segment:
+        """Return a part of the trace, to be entered: ``once.acquire`` or ``once.complete``."""
+        return sinks.NO_SEGMENT if self._tracer is None else sinks.segment(self._tracer, name, self._failed)
+
+    def _run_hooks(self, details: Details) -> None:
+        """Show *details* to every hook, in order. What is no Exception (SystemExit, cancellation) passes."""
+        for hook in self._hooks:
+            try:
+                hook(details)
+            except Exception as error:  # noqa: BLE001 - a hook must not decide an outcome
+                named = hook if hasattr(hook, "__qualname__") else type(hook)
+                self._failed(f"{named.__module__}.{named.__qualname__}", error)
+
+    def _ready_logger(self) -> logging.Logger | None:
+        if self._logger is None:
+            try:
+                service = service_of(self._service, os.environ) or NO_SERVICE
+                self._logger = sinks.standard_logger(self._given_logger, service)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._logging_failed(error)
+        return self._logger
+
+    def _failed(self, part: str, error: Exception) -> None:
+        if self._is_first_failure(part):
+            self.log(_failure(part, error))
+
+    def _logging_failed(self, error: Exception) -> None:
+        if self._is_first_failure("logger"):
+            with suppress(Exception):
+                _write(_last_resort, _failure("logger", error))
+
+    def _is_sample(self, event: Event) -> bool:
+        with self._lock:
+            self._seen[event] += 1
+            return self._seen[event].bit_count() == 1  # a power of two
+
+    def _is_first_failure(self, part: str) -> bool:
+        with self._lock:
+            first = part not in self._failed_parts
+            self._failed_parts.add(part)
+        return first
+
+
+def _is_logged(logger: logging.Logger, event: Event) -> bool:
+    return logger.isEnabledFor(level_of(event, logger.getEffectiveLevel()))
+
+
+def _write(logger: logging.Logger, details: Details, exception: BaseException | None = None) -> None:
+    level = level_of(details.event, logger.getEffectiveLevel())
+    logger.log(level, details.event.value, extra=details.fields(), exc_info=exception)
+
+
+def _failure(part: str, error: Exception) -> Details:
+    return Details(
+        Event.REPORT_FAILED,
+        name=part,
+        error=type(error).__name__,
+        reason="it raised; the outcome is unaffected, later failures of it are not logged",
+    )
