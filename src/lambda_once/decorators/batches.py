@@ -114,7 +114,7 @@ class Records:
             else:
                 job.follows = job.call.token in tokens
                 tokens.add(job.call.token)
-                twin = known.setdefault((job.call.token, job.call.fingerprint), job)
+                twin = known.setdefault((job.call.token, job.call.identity.fingerprint), job)
                 if twin is not job and not self.runtime.disabled:
                     twin.fold(message.id, message.group)
                     continue
@@ -131,7 +131,6 @@ class Records:
                 unit,
                 invocation,
                 arguments=(unit.argument,),
-                redelivered=unit.redelivered,
                 waits_for_own=self._retried,
             )
         except Exception as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, plain, without
 from lambda_once.core.fields import fields_of, printed, selected
+from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.writes import new_attempt_id
@@ -20,7 +20,7 @@ from lambda_once.sources.unit import NOTHING, itself
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lambda_once.core.fields import Fields, Printed
+    from lambda_once.core.fields import Printed
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.call import Plan
@@ -35,40 +35,6 @@ class Arguments(NamedTuple):
     kwargs: Mapping[str, Any]
 
 
-class KeyFrom(Enum):
-    """Where the key of a unit comes from."""
-
-    OPTION = "key="
-    SOURCE = "what the source itself identifies it by"
-    HASH = "the hash of its payload"
-
-
-class Identification(NamedTuple):
-    """
-    What tells a unit of work from every other one, as far as that could be found.
-
-    Where something went wrong it is in *error*, and what comes after it is empty.
-    """
-
-    key_from: KeyFrom
-    payload: object
-    """What counts of the payload: without what is ignored."""
-    key: object = None
-    scope: object = None
-    token: str = ""
-    hashed: Printed | None = None
-    """What the fingerprint is the hash of; None: there is no fingerprint."""
-    error: Exception | None = None
-
-    @property
-    def fingerprint(self) -> str | None:
-        return None if self.hashed is None else self.hashed.fingerprint
-
-    @property
-    def fields(self) -> Fields | None:
-        return None if self.hashed is None else fields_of(self.hashed, self.token)
-
-
 class Identifier(NamedTuple):
     """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
 
@@ -80,7 +46,11 @@ class Identifier(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.settings.name or named(self.default_name)
+        """The name in the token. Two functions of one name in two Lambdas share no tokens by accident."""
+        if self.settings.name is not None:
+            return self.settings.name
+        function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+        return f"{function}.{self.default_name}" if function else self.default_name
 
     def call(
         self,
@@ -89,41 +59,35 @@ class Identifier(NamedTuple):
         given: Arguments | None = None,
         *,
         arguments: tuple[object, ...] = (),
-        redelivered: bool = False,
         waits_for_own: bool = False,
     ) -> Call:
         """
-        Return the call of *unit*. *given* is what callables get, *unit*'s subject where left out.
+        Return the call of *unit*. *given* is passed to callables, by default the unit's argument.
 
-        Raises `KeyMissing` where key or scope selects nothing, and `Misconfigured`; has reported both.
+        Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both.
         """
-        if self.runtime.disabled:
+        environment = self.runtime.environment()
+        if environment.disabled:
             invocation.tally.count("disabled")
-        found = self._checked(self.identify(unit, given), invocation, unit.delivery)
+        found = self.identify(unit, given, environment.service)
+        if isinstance(found.error, OnceError) and environment.disabled:
+            # Everything runs; and no two pieces of work may share a key for the next system.
+            found = Identification(token=f"disabled/{new_attempt_id()}")
+        elif found.error is not None:
+            if isinstance(found.error, OnceError):
+                self.refused(found.error, invocation, unit.delivery)
+            raise found.error
         return Call(
             name=self.name,
             token=found.token,
             plan=self.plan,
             invocation=invocation,
-            fingerprint=found.fingerprint,
-            fields=found.fields,
-            presented=unit.presented,
+            identity=found,
             delivery=unit.delivery,
             arguments=arguments,
-            redelivered=redelivered,
+            redelivered=unit.redelivered,
             waits_for_own=waits_for_own,
         )
-
-    def _checked(self, found: Identification, invocation: Invocation, delivery: str | None) -> Identification:
-        """Return *found*, or report and raise what went wrong."""
-        if found.error is None:
-            return found
-        if isinstance(found.error, OnceError):
-            if self.runtime.disabled:
-                # Everything runs; and no two pieces of work may share a key for the next system.
-                return found._replace(token=f"disabled/{new_attempt_id()}", hashed=None)
-            self.refused(found.error, invocation, delivery)
-        raise found.error
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
         """Report that a unit has no token because of *error*; of the developer's own, the class is logged."""
@@ -133,20 +97,26 @@ class Identifier(NamedTuple):
         )
         self.runtime.reporter.report(details, invocation.tally)
 
-    def identify(self, unit: Unit, given: Arguments | None = None) -> Identification:
+    def identify(
+        self, unit: Unit, given: Arguments | None = None, service: str | None = None
+    ) -> Identification:
         """
-        Return what *unit* is identified by. *given* is what callables get, *unit*'s subject where left out.
+        Identify *unit*. *given* is passed to callables, by default the unit's argument.
 
-        Raises no Exception: one is kept with what was found before it, for whoever raises or explains it.
+        Raises no Exception: it is in the result, with what was found before it.
         """
         given = Arguments((unit.argument,), {}) if given is None else given
-        found = Identification(self._key_from(unit), without(unit.payload, self.settings.ignore))
+        service = self.runtime.environment().service if service is None else service
+        ignore = self.settings.ignore
+        payload = without(unit.payload, ignore) if ignore else unit.payload
+        found = Identification(self._key_from(unit), payload, presented=unit.presented)
         try:
             found = found._replace(key=self._key(unit, found, given))
             found = found._replace(scope=self._scope(unit, given))
-            found = found._replace(token=token(self.runtime.service, self.name, found.scope, found.key))
-            if found.key_from is not KeyFrom.HASH:
-                found = found._replace(hashed=self._counted(unit, found.payload))
+            found = found._replace(token=token(service, self.name, found.scope, found.key))
+            if found.key_from is not KeyFrom.HASH and (hashed := self._counted(unit, payload)) is not None:
+                fields = fields_of(hashed, found.token)
+                return found._replace(hashed=hashed, fingerprint=hashed.fingerprint, fields=fields)
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
             return found._replace(error=error)
         return found
@@ -166,7 +136,7 @@ class Identifier(NamedTuple):
             return unit.key
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
-        content = unit.content(found.payload)
+        content = found.payload if unit.content is itself else unit.content(found.payload)
         if is_nothing(content):
             raise KeyMissing(
                 "an empty payload is not a key: every empty payload would be a duplicate of the first; "
@@ -212,12 +182,6 @@ def seen(unit: Unit, value: object) -> object:
         return plain(value)
     except NotCanonical as error:
         raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
-
-
-def named(qualified: str) -> str:
-    """Return the default name: two functions of one name in two Lambdas never share tokens by accident."""
-    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-    return f"{function}.{qualified}" if function else qualified
 
 
 def name_of(function: Callable[..., Any]) -> str:

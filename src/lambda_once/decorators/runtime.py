@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE, service_of
+from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
 from lambda_once.errors import Misconfigured
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from lambda_once.stores.contract import Store
 
-_YES: Final = ("1", "y", "yes", "t", "true", "on")
-_NO: Final = ("0", "n", "no", "f", "false", "off")
+_TRUE: Final = ("1", "y", "yes", "t", "true", "on")
+_FALSE: Final = ("0", "n", "no", "f", "false", "off")
 """The words that Powertools takes for true and false (`shared.functions.strtobool`)."""
 
 _SYSTEM_CLOCK = SystemClock()
@@ -34,6 +34,14 @@ class Overrides(NamedTuple):
     store: Store | None = None
     clock: Clock | None = None
     engine: Callable[[Store, Clock, Reporter], Engine] = Engine
+
+
+class Environment(NamedTuple):
+    """What environment variables say about every unit."""
+
+    service: str
+    """The first part of every token."""
+    disabled: bool
 
 
 class Runtime:
@@ -57,10 +65,10 @@ class Runtime:
         self._lock = threading.Lock()
         self._warned: set[Event] = set()
 
-    @property
-    def service(self) -> str:
-        """The first part of every token."""
-        return service_of(self._service, os.environ) or NO_SERVICE
+    def environment(self) -> Environment:
+        """Read the environment. Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED."""
+        service = self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
+        return Environment(service, self.disabled)
 
     @property
     def clock(self) -> Clock:
@@ -76,16 +84,16 @@ class Runtime:
     @property
     def disabled(self) -> bool:
         """
-        Whether LAMBDA_ONCE_DISABLED says that everything runs and nothing is stored.
+        Whether everything runs and nothing is stored (LAMBDA_ONCE_DISABLED).
 
-        Raises `Misconfigured` for a word that is neither yes nor no.
+        Raises `Misconfigured` for a word that is neither true nor false.
         """
         word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
-        if word and word not in _YES and word not in _NO:
+        if word and word not in _TRUE and word not in _FALSE:
             raise Misconfigured(
                 f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
             )
-        return word in _YES
+        return word in _TRUE
 
     @property
     def engine(self) -> Engine:
@@ -159,7 +167,7 @@ class Runtime:
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._overrides is None else self._overrides.engine
         if not disabled:
-            if service_of(self._service, os.environ) is None:
+            if not (self._service or os.environ.get(SERVICE_VARIABLE)):
                 self.warn_once(
                     Event.NO_SERVICE,
                     f"tokens begin with {NO_SERVICE}: set {SERVICE_VARIABLE}, or pass service=",

@@ -305,11 +305,11 @@ class Admissions:
             lease=lease,
             take=take,
             ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
-            fingerprint=call.fingerprint,
+            fingerprint=call.identity.fingerprint,
             delivery=call.delivery,
             known=known,
             likely=known or call.redelivered,
-            fields=None if call.fields is None else call.fields.stored,
+            fields=None if call.identity.fields is None else call.identity.fields.stored,
             caller=call.mark(attempt),
         )
 

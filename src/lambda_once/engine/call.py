@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 
 if TYPE_CHECKING:
@@ -11,9 +12,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lambda_once.core.codec import Codec
-    from lambda_once.core.fields import Fields
     from lambda_once.core.lifecycle import OnLapse
-    from lambda_once.core.record import Presented
     from lambda_once.engine.invocation import Invocation
     from lambda_once.policies import OnError, Probe
 
@@ -50,11 +49,8 @@ class Call(NamedTuple):
     token: str
     plan: Plan
     invocation: Invocation
-    fingerprint: str | None = None
-    fields: Fields | None = None
-    """The fields of what the fingerprint is made from; None: there is no fingerprint, or there are none."""
-    presented: Presented | None = None
-    """The credential of who asks, which a duplicate must present, too; None: nothing is compared."""
+    identity: Identification = Identification()
+    """How the unit was identified, by which a row of the same token is compared with it."""
     delivery: str | None = None
     arguments: tuple[object, ...] = ()
     """What a probe gets after the lapsed attempt."""
@@ -69,8 +65,9 @@ class Call(NamedTuple):
 
     def request(self, attempt: str) -> Request:
         """Return what of this call, made by *attempt*, bears on what it may do."""
-        return Request(attempt, self.fingerprint, self.plan.on_lapse, self.presented)
+        return Request(attempt, self.identity.fingerprint, self.plan.on_lapse, self.identity.presented)
 
     def mark(self, attempt: str) -> str | None:
         """Return the ``caller`` of the row of *attempt*."""
-        return None if self.presented is None else self.presented.mark(attempt)
+        presented = self.identity.presented
+        return None if presented is None else presented.mark(attempt)

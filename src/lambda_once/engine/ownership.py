@@ -149,8 +149,8 @@ class Ownership:
             created=self.created,
             expected_completion=self.lease,
             delivery=self.call.delivery,
-            fingerprint=self.call.fingerprint,
-            fields=None if self.call.fields is None else self.call.fields.stored,
+            fingerprint=self.call.identity.fingerprint,
+            fields=None if self.call.identity.fields is None else self.call.identity.fields.stored,
             caller=self.call.mark(self.id),
         )
 

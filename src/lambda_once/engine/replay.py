@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.fields import difference
 from lambda_once.core.lifecycle import Decision
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
@@ -137,7 +136,7 @@ class Outcomes:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_OTHER_CALLER}"
             case Decision.KEY_REUSED:
-                found = difference(record.fields, call.fields)
+                found = call.identity.difference(record)
                 kind = partial(KeyReused, fields=found.named)
                 message = (
                     f"{at} was used for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lambda_once.core.canonical import plain, unwrapped
+from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionIdentifier
 from lambda_once.decorators.http import HttpIdentifier
-from lambda_once.decorators.identify import Arguments, Identification, Identifier, KeyFrom
+from lambda_once.decorators.identify import Arguments, Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.caller import Origin
@@ -195,7 +196,7 @@ def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **k
     return Explanation(
         decorator=decorator,
         source=source,
-        service=identifier.runtime.service,
+        service=identifier.runtime.environment().service,
         name=identifier.name,
         payload=payload,
         **known,
