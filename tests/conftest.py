@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lambda_once.stores.batches import Batches
 from tests.kit.dynamodb_local import EngineAbsent, running
+from tests.kit.strict.mounted import batches_sent
 from tests.operations.crowd import crowd
 
 __all__ = ["crowd"]
@@ -58,10 +58,7 @@ def dynamodb_local() -> Iterator[str]:
 
 
 @pytest.fixture
-def partiql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Let stores send batches although moto, whose PartiQL is wrong, is loaded in this process.
-
-    For tests on an engine that has it.
-    """
-    monkeypatch.setattr(Batches, "usable", property(lambda batches: not batches._denied))
+def partiql() -> Iterator[None]:
+    """Let stores send batches although moto is loaded; for engines that have them."""
+    with batches_sent():
+        yield

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.core.record import Failure, Resolution, State
@@ -31,23 +31,13 @@ from lambda_once.stores import requests, statements
 from lambda_once.testing.clock import START
 from tests.kit import tables
 from tests.kit.strict.engine import StrictEngine
-from tests.kit.strict.tables import Table
+from tests.kit.strict.schemas import token_table
 
 pytestmark = pytest.mark.engine
 
 Request = tuple[str, dict[str, Any]]
 TABLE = "TABLE"
 """Stands for the name of the table, which differs from test to test."""
-
-
-def token_table(name: str) -> Table:
-    """The token table as the strict engine has it."""
-    return Table(
-        name,
-        "lockToken",
-        ("byStatus", "status", "expectedCompletion"),
-        frozenset({"lockedBy", "created", "attempt"}),
-    )
 
 
 def asked(client: Any, operation: str, arguments: dict[str, Any]) -> object:
@@ -292,6 +282,7 @@ anything = st.builds(
 
 bounded = settings(
     deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # shrinking asks a real engine thousands of times
     derandomize=True,
     database=None,
     suppress_health_check=[

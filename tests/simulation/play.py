@@ -16,6 +16,7 @@ from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
 from lambda_once.testing import lambda_context, sqs_event
 from tests.kit.strict.engine import StrictEngine
+from tests.kit.strict.schemas import token_table
 from tests.kit.strict.tables import Table
 from tests.kit.strict.trees import Item
 from tests.simulation.baton import Sandbox, Scheduler
@@ -68,13 +69,7 @@ class Schedule:
         self.rng = random.Random(f"schedule {found.seed}")
         self.scheduler = Scheduler()
         self.story = Story(lambda: self.scheduler.now)
-        tokens = Table(
-            TABLE,
-            "lockToken",
-            ("byStatus", "status", "expectedCompletion"),
-            frozenset({"lockedBy", "created", "attempt"}),
-        )
-        engine = StrictEngine(tokens, Table(EFFECTS, "id"), watch=self._watch)
+        engine = StrictEngine(token_table(TABLE), Table(EFFECTS, "id"), watch=self._watch)
         self.network = Network(self.scheduler, engine, self.story, self.rng)
         self.network.freeze = self._frozen
         self.ledger = Ledger(self.scheduler, self.network, self.story, found.lease)

@@ -11,7 +11,7 @@ from lambda_once.stores.contract import Store
 from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
 from tests.kit.strict.engine import StrictEngine, client_error
-from tests.kit.test_strict_engine import token_table
+from tests.kit.strict.schemas import token_table
 from tests.stores.world import Item
 
 TABLE = "tokens"

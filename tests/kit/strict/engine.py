@@ -1,5 +1,5 @@
 """
-A strict DynamoDB in memory, behind the client's interface: for the requests that the package sends.
+A strict DynamoDB in memory, behind the client's interface: for what the package and its tests send.
 
 It reads and evaluates the very texts that go out, and refuses what DynamoDB refuses, by the same error codes;
 `tests/kit/test_strict_engine.py` holds the two together. What nobody sends is not here, and is refused.
@@ -8,25 +8,30 @@ It reads and evaluates the very texts that go out, and refuses what DynamoDB ref
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.kit.strict import tables
+from tests.kit.strict import reads, tables
+from tests.kit.strict.items import copied, size_of
 from tests.kit.strict.partiql import Change, Insert, prepared, written
-from tests.kit.strict.tables import Refusal, Table
+from tests.kit.strict.schemas import described, table_of
+from tests.kit.strict.tables import Key, Refusal, Table, Written
 from tests.kit.strict.trees import Invalid, Item
 
 Answer = dict[str, Any]
-Watch = Callable[[Table, str, Item | None, Item | None], None]
-"""Sees every change: the table, the key, the item before and after."""
+Watch = Callable[[Table, Any, Item | None, Item | None], None]
+"""Sees every change: the table, the key (as the table has them), the item before and after."""
 
 MOST_STATEMENTS = 25
 MOST_PUTS = 25
 MOST_KEYS = 100
 MOST_ITEMS = 100
+MOST_ANSWERED = 16_777_216
+"""Bytes of one BatchGetItem's answer, and of one BatchWriteItem."""
 
 
 def client_error(code: str, message: str, operation: str, status: int = 400, **more: Any) -> ClientError:
@@ -41,67 +46,135 @@ class StrictEngine:
     def __init__(self, *found: Table, watch: Watch | None = None) -> None:
         self.tables = {table.name: table for table in found}
         self._watch = watch
+        self._ttl: dict[str, str] = {}
+        """The attribute that is a table's ttl, where one is; nothing is ever deleted for it."""
         self._done: dict[str, str] = {}
         """The transactions of the last ten minutes, by ClientRequestToken."""
+        self._one_at_a_time = threading.RLock()
+
+    # ---------------------------------------------------------------- tables
+
+    def create_table(self, **request: Any) -> Answer:
+        with self._answering("CreateTable"):
+            made = table_of(request)
+            if made.name in self.tables:
+                raise _error("ResourceInUseException", "CreateTable")
+            self.tables[made.name] = made
+            return {"TableDescription": described(made)}
+
+    def describe_table(self, **request: Any) -> Answer:
+        with self._answering("DescribeTable"):
+            return {"Table": described(self._table(request["TableName"]))}
+
+    def delete_table(self, **request: Any) -> Answer:
+        with self._answering("DeleteTable"):
+            name = self._table(request["TableName"]).name
+            self._ttl.pop(name, None)
+            return {"TableDescription": described(self.tables.pop(name)) | {"TableStatus": "DELETING"}}
+
+    def list_tables(self, **_: Any) -> Answer:
+        with self._answering("ListTables"):
+            return {"TableNames": sorted(self.tables)}
+
+    def update_time_to_live(self, **request: Any) -> Answer:
+        with self._answering("UpdateTimeToLive"):
+            name, wished = self._table(request["TableName"]).name, request["TimeToLiveSpecification"]
+            if wished["Enabled"] is (name in self._ttl):
+                raise Invalid("TimeToLive is already as it is specified")
+            if wished["Enabled"]:
+                self._ttl[name] = wished["AttributeName"]
+            else:
+                del self._ttl[name]
+            return {"TimeToLiveSpecification": wished}
+
+    def describe_time_to_live(self, **request: Any) -> Answer:
+        with self._answering("DescribeTimeToLive"):
+            name = self._table(request["TableName"]).name
+            if name not in self._ttl:
+                return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
+            found = {"TimeToLiveStatus": "ENABLED", "AttributeName": self._ttl[name]}
+            return {"TimeToLiveDescription": found}
 
     # ---------------------------------------------------------------- single items
 
     def update_item(self, **request: Any) -> Answer:
-        with _answering("UpdateItem"):
+        with self._answering("UpdateItem"):
             table, key = self._placed(request)
-            update = tables.prepared_update(table, key, request)
-            before = table.items.get(key)
-            try:
-                after = update(before)
-            except Refusal:
-                raise _refused("UpdateItem", before, request) from None
-            self._put(table, key, after)
-            told = request.get("ReturnValues") == "ALL_OLD" and before is not None
-            return {"Attributes": _copy(before)} if told else {}
+            return self._wrote("UpdateItem", table, key, tables.prepared_update(table, key, request), request)
+
+    def put_item(self, **request: Any) -> Answer:
+        with self._answering("PutItem"):
+            table = self._table(request["TableName"])
+            key, put = tables.prepared_put(table, request)
+            return self._wrote("PutItem", table, key, put, request)
+
+    def delete_item(self, **request: Any) -> Answer:
+        with self._answering("DeleteItem"):
+            table = self._table(request["TableName"])
+            key, delete = tables.prepared_delete(table, request)
+            return self._wrote("DeleteItem", table, key, delete, request)
 
     def get_item(self, **request: Any) -> Answer:
-        with _answering("GetItem"):
+        with self._answering("GetItem"):
             table, key = self._placed(request)
+            shown = reads.projection_of(request)
+            bound = tables.bound_of(request, [shown])
             item = table.items.get(key)
-            return {} if item is None else {"Item": _copy(item)}
+            return {} if item is None else {"Item": reads.shown_of(item, shown, bound)}
 
     def query(self, **request: Any) -> Answer:
-        with _answering("Query"):
-            found = tables.queried(self._table(request["TableName"]), request)
-            return {"Items": [dict(item) for item in found], "Count": len(found), "ScannedCount": len(found)}
+        with self._answering("Query"):
+            return reads.queried(self._table(request["TableName"]), request)
+
+    def scan(self, **request: Any) -> Answer:
+        with self._answering("Scan"):
+            return reads.scanned(self._table(request["TableName"]), request)
 
     # ---------------------------------------------------------------- several items
 
     def batch_get_item(self, **request: Any) -> Answer:
-        with _answering("BatchGetItem"):
+        with self._answering("BatchGetItem"):
             _sized([k for wish in request["RequestItems"].values() for k in wish["Keys"]], MOST_KEYS)
-            responses = {}
+            responses: dict[str, list[Item]] = {}
+            left: dict[str, Any] = {}
+            answered = 0
             for name, wish in request["RequestItems"].items():
                 table = self._table(name)
                 keys = [table.key_of(key, whole=True) for key in wish["Keys"]]
                 _distinct(keys)
-                responses[name] = [_copy(table.items[key]) for key in keys if key in table.items]
-            return {"Responses": responses, "UnprocessedKeys": {}}
+                shown = reads.projection_of(wish)
+                bound = tables.bound_of(wish, [shown])
+                responses[name] = []
+                for key, wanted in zip(keys, wish["Keys"], strict=True):
+                    item = table.items.get(key, {})
+                    answered += size_of(item)
+                    if answered > MOST_ANSWERED:
+                        left.setdefault(name, {**wish, "Keys": []})["Keys"].append(wanted)
+                    elif item:
+                        responses[name].append(reads.shown_of(item, shown, bound))
+            return {"Responses": responses, "UnprocessedKeys": left}
 
     def batch_write_item(self, **request: Any) -> Answer:
-        with _answering("BatchWriteItem"):
+        with self._answering("BatchWriteItem"):
             _sized([w for writes in request["RequestItems"].values() for w in writes], MOST_PUTS)
-            writes: list[tuple[Table, str, Item | None]] = []
+            writes: list[tuple[Table, Key, Item | None]] = []
             for name, wishes in request["RequestItems"].items():
                 table = self._table(name)
                 for wish in wishes:
                     if "PutRequest" in wish:
-                        put = table.checked(dict(wish["PutRequest"]["Item"]))
+                        put = table.checked(wish["PutRequest"]["Item"])
                         writes.append((table, table.key_of(put), put))
                     else:
                         writes.append((table, table.key_of(wish["DeleteRequest"]["Key"], whole=True), None))
             _distinct([(table.name, key) for table, key, _ in writes])
+            if sum(size_of(item) for _, _, item in writes if item is not None) > MOST_ANSWERED:
+                raise Invalid("the request is larger than 16 MB")
             for table, key, item in writes:
                 self._put(table, key, item)
             return {"UnprocessedItems": {}}
 
     def transact_write_items(self, **request: Any) -> Answer:
-        with _answering("TransactWriteItems"):
+        with self._answering("TransactWriteItems"):
             token, said = (
                 request.get("ClientRequestToken"),
                 json.dumps(request["TransactItems"], default=repr),
@@ -116,7 +189,7 @@ class StrictEngine:
             return {}
 
     def batch_execute_statement(self, **request: Any) -> Answer:
-        with _answering("BatchExecuteStatement"):
+        with self._answering("BatchExecuteStatement"):
             _sized(request["Statements"], MOST_STATEMENTS)
             found = [_prepared(statement, self.tables) for statement in request["Statements"]]
             _distinct([(one.table.name, one.key) for one in found if not isinstance(one, Invalid)])
@@ -124,11 +197,35 @@ class StrictEngine:
 
     # ---------------------------------------------------------------- what is not a request
 
-    def delete(self, table: str, key: str) -> None:
+    def delete(self, table: str, key: Key) -> None:
         """Take an item away, as a person or the TTL does."""
         self._put(self.tables[table], key, None)
 
     # ---------------------------------------------------------------- parts of these
+
+    @contextmanager
+    def _answering(self, operation: str) -> Iterator[None]:
+        """Turn what is invalid into the error that DynamoDB answers with."""
+        with self._one_at_a_time:
+            try:
+                yield
+            except Invalid as invalid:
+                raise client_error("ValidationException", str(invalid), operation) from None
+
+    def _wrote(
+        self, operation: str, table: Table, key: Key, write: Written, request: Mapping[str, Any]
+    ) -> Answer:
+        before = table.items.get(key)
+        try:
+            after = write(before)
+        except Refusal:
+            raise _refused(operation, before, request) from None
+        wanted = request.get("ReturnValues", "NONE")
+        if wanted not in ("NONE", "ALL_OLD"):
+            raise Invalid(f"ReturnValues {wanted} is not here")
+        self._put(table, key, after)
+        told = before if wanted == "ALL_OLD" else None
+        return {} if told is None else {"Attributes": copied(told)}
 
     def _executed(self, statement: Insert | Change | Invalid) -> Answer:
         if isinstance(statement, Invalid):
@@ -152,7 +249,7 @@ class StrictEngine:
             writes.append((table, *tables.prepared_write(table, kind, arguments), arguments))
         _distinct([(table.name, key) for table, key, _, _ in writes])
         reasons: list[Answer] = []
-        results: list[tuple[Table, str, Item | None]] = []
+        results: list[tuple[Table, Key, Item | None]] = []
         for table, key, write, arguments in writes:
             before = table.items.get(key)
             try:
@@ -171,7 +268,7 @@ class StrictEngine:
         for table, key, after in results:
             self._put(table, key, after)
 
-    def _placed(self, request: Mapping[str, Any]) -> tuple[Table, str]:
+    def _placed(self, request: Mapping[str, Any]) -> tuple[Table, Key]:
         table = self._table(request["TableName"])
         return table, table.key_of(request["Key"], whole=True)
 
@@ -180,7 +277,7 @@ class StrictEngine:
             raise _error("ResourceNotFoundException", "any")
         return self.tables[name]
 
-    def _put(self, table: Table, key: str, item: Item | None) -> None:
+    def _put(self, table: Table, key: Key, item: Item | None) -> None:
         before = table.items.get(key)
         if item is None:
             table.items.pop(key, None)
@@ -198,13 +295,9 @@ def _prepared(statement: Mapping[str, Any], found: Mapping[str, Table]) -> Inser
         return invalid
 
 
-def _copy(item: Item | None) -> Item:
-    return dict(item or {})
-
-
 def _old(before: Item | None, request: Mapping[str, Any]) -> Answer:
     wanted = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
-    return {"Item": _copy(before)} if wanted and before is not None else {}
+    return {"Item": copied(before)} if wanted and before is not None else {}
 
 
 def _refused(operation: str, before: Item | None, request: Mapping[str, Any]) -> ClientError:
@@ -226,12 +319,3 @@ def _sized(values: Sequence[object], most: int) -> None:
 def _distinct(keys: Sequence[object]) -> None:
     if len(set(keys)) < len(keys):
         raise Invalid("the same item stands twice in one request")
-
-
-@contextmanager
-def _answering(operation: str) -> Iterator[None]:
-    """Turn what is invalid into the error that DynamoDB answers with."""
-    try:
-        yield
-    except Invalid as invalid:
-        raise client_error("ValidationException", str(invalid), operation) from None

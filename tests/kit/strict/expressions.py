@@ -9,8 +9,10 @@ from functools import lru_cache
 
 from tests.kit.strict.trees import (
     BeginsWith,
+    Between,
     Compare,
     Condition,
+    Contains,
     Every,
     Exists,
     IfNotExists,
@@ -18,6 +20,7 @@ from tests.kit.strict.trees import (
     Name,
     Negated,
     Operand,
+    Size,
     Some,
     Sum,
     Typed,
@@ -109,6 +112,11 @@ class Reader:
             default = self.operand()
             self.needs(")")
             return IfNotExists(name, default)
+        if token == "size" and self.peek(1) == "(":
+            self.at += 2
+            name = self.name()
+            self.needs(")")
+            return Size(name)
         return self.name()
 
     def sum(self) -> Operand:
@@ -141,7 +149,7 @@ class Reader:
             inner = self.condition()
             self.needs(")")
             return inner
-        if self.peek(1) == "(":
+        if self.peek(1) == "(" and self.peek() != "size":
             return self._function(self.next())
         left = self.operand()
         if isinstance(left, Name) and self.takes("IS"):
@@ -149,6 +157,10 @@ class Reader:
             self.needs("MISSING")
             return Exists(left, wanted)
         by = self.next()
+        if by.upper() == "BETWEEN":
+            lowest = self.operand()
+            self.needs("AND")
+            return Between(left, lowest, self.operand())
         if by not in _COMPARATORS:
             raise Invalid(f"{by!r} is no comparator")
         return Compare(left, by, self.operand())
@@ -174,6 +186,10 @@ class Reader:
             left = self.operand()
             self.needs(",")
             found = BeginsWith(left, self.operand())
+        elif name == "contains":
+            whole = self.operand()
+            self.needs(",")
+            found = Contains(whole, self.operand())
         else:
             raise Invalid(f"there is no function {name}")
         self.needs(")")
@@ -184,19 +200,26 @@ class Reader:
     def update(self) -> Update:
         sets: list[tuple[Name, Operand]] = []
         removes: list[Name] = []
-        seen: set[str] = set()
+        adds: list[tuple[Name, Value]] = []
+        clauses: dict[str, Callable[[], None]] = {
+            "SET": lambda: sets.append(self.assignment()),
+            "REMOVE": lambda: removes.append(self.name()),
+            "ADD": lambda: adds.append(self.addition()),
+        }
         while self.peek():
             clause = self.next().upper()
-            if clause not in ("SET", "REMOVE") or clause in seen:
+            if clause not in clauses:
                 raise Invalid(f"{clause} was not expected")
-            seen.add(clause)
-            if clause == "SET":
-                self._listed(lambda: sets.append(self.assignment()))
-            else:
-                self._listed(lambda: removes.append(self.name()))
-        if not seen:
+            self._listed(clauses.pop(clause))
+        if len(clauses) == len(("SET", "REMOVE", "ADD")):
             raise Invalid("the expression can not be empty")
-        return Update(tuple(sets), tuple(removes))
+        return Update(tuple(sets), tuple(removes), tuple(adds))
+
+    def addition(self) -> tuple[Name, Value]:
+        name, amount = self.name(), self.operand()
+        if not isinstance(amount, Value):
+            raise Invalid("ADD takes a value")
+        return name, amount
 
     def assignment(self) -> tuple[Name, Operand]:
         name = self.name()
@@ -209,6 +232,17 @@ class Reader:
             read()
 
 
+@lru_cache(maxsize=256)
+def read_projection(text: str) -> Read:
+    """Read a list of attributes. Raises `Invalid`."""
+    reader = Reader(text)
+    listed = [reader.name()]
+    while reader.takes(","):
+        listed.append(reader.name())
+    reader.ends()
+    return Read(names=frozenset(reader.names), listed=tuple(listed))
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A text that was read, and the placeholders that it uses."""
@@ -217,6 +251,8 @@ class Read:
     update: Update | None = None
     names: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
+    listed: tuple[Name, ...] = ()
+    """The attributes of a projection."""
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from tests.kit.strict.expressions import Reader
-from tests.kit.strict.tables import RESERVED, Refusal, Table, check_condition, check_update, normal, updated
+from tests.kit.strict.items import normal
+from tests.kit.strict.tables import RESERVED, Key, Refusal, Table, check_condition, check_update, updated
 from tests.kit.strict.trees import (
     Attribute,
     Bound,
@@ -30,7 +31,7 @@ class Insert:
     """A new item; an existing one refuses it."""
 
     table: Table
-    key: str
+    key: Key
     item: Item
 
 
@@ -39,7 +40,7 @@ class Change:
     """An update of one item that is there, where *condition* holds."""
 
     table: Table
-    key: str
+    key: Key
     update: Update
     condition: Condition
     bound: Bound
@@ -139,7 +140,7 @@ def _changed(reader: Reader) -> Update:
             raise Invalid("an UPDATE changes something")
 
 
-def _key(condition: Condition, table: Table, bound: Bound) -> str:
+def _key(condition: Condition, table: Table, bound: Bound) -> Key:
     parts = condition.parts if isinstance(condition, Every) else (condition,)
     for part in parts:
         match part:

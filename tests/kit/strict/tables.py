@@ -1,19 +1,22 @@
-"""Tables of the strict engine: their items, and what single requests do to one of them."""
+"""Tables of the strict engine: their keys and indexes, and what a write does to one item."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 from tests.kit.strict.expressions import Read, read_condition, read_update
+from tests.kit.strict.items import EXACT, MOST_BYTES, SETS, checked, normal, plain, size_of
 from tests.kit.strict.trees import (
     Attribute,
     BeginsWith,
+    Between,
     Bound,
     Compare,
     Condition,
+    Contains,
     Every,
     IfNotExists,
     Invalid,
@@ -21,20 +24,24 @@ from tests.kit.strict.trees import (
     Name,
     Negated,
     Operand,
+    Size,
     Some,
     Sum,
     Update,
     Value,
     holds,
-    plain,
+    number_of,
     value_of,
 )
 
-RESERVED = frozenset({"data", "error", "exists", "result", "status", "ttl", "value", "values"})
-"""The reserved words (developer guide, "Reserved words in DynamoDB") that could be met here."""
-MOST_BYTES = 409_600
-LONGEST_KEY = 2048
+RESERVED = frozenset(Path(__file__).with_name("reserved.txt").read_text().split())
+"""Developer guide, "Reserved words in DynamoDB"."""
+LONGEST_KEY, LONGEST_SORT_KEY = 2048, 1024
+"""Bytes."""
+ORDERED = {"S", "N", "B"}
 
+Key = str | tuple[str, str]
+"""All keys are text: that of a table of one key attribute, or the two."""
 Written = Callable[[Item | None], Item | None]
 """Makes an item of the one before. Raises `Refusal` where its condition does not hold."""
 
@@ -43,129 +50,124 @@ class Refusal(Exception):
     """The condition does not hold: nothing is written."""
 
 
-@dataclass
-class Table:
-    """Items by their key, which is text, and the sparse index over them."""
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A global secondary index: items that have its keys, which are text, with the attributes it projects."""
 
     name: str
     key: str
-    index: tuple[str, str, str] | None = None
-    """The name of the index, its partition attribute and its sort attribute, both text."""
-    projected: frozenset[str] = frozenset()
-    items: dict[str, Item] = field(default_factory=dict)
+    sort: str | None = None
+    projected: frozenset[str] | None = None
+    """None: all."""
 
-    def key_of(self, item: Mapping[str, Attribute], *, whole: bool = False) -> str:
+
+@dataclass
+class Table:
+    """Items by their key."""
+
+    name: str
+    key: str
+    sort: str | None = None
+    indexes: tuple[Index, ...] = ()
+    items: dict[Key, Item] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key,) if self.sort is None else (self.key, self.sort)
+
+    def key_of(self, item: Mapping[str, Attribute], *, whole: bool = False) -> Key:
         """Return the key in *item*. *whole*: it must be all there is."""
-        value = item.get(self.key, {}).get("S")
-        if value is None or (whole and len(item) > 1) or not 1 <= len(value.encode()) <= LONGEST_KEY:
+        if whole and len(item) > len(self.keys):
             raise Invalid("the provided key element does not match the schema")
-        return str(value)
+        parts = tuple(
+            _key_part(item.get(name, {}).get("S"), most)
+            for name, most in zip(self.keys, (LONGEST_KEY, LONGEST_SORT_KEY), strict=False)
+        )
+        return parts[0] if self.sort is None else (parts[0], parts[1])
 
-    def checked(self, item: Item) -> Item:
+    def key_attributes(self, key: Key) -> Item:
+        parts = (key,) if isinstance(key, str) else key
+        return {name: {"S": part} for name, part in zip(self.keys, parts, strict=True)}
+
+    def checked(self, item: Mapping[str, Attribute]) -> Item:
         """Return *item* as it is stored. Raises `Invalid` for one that no table takes."""
         self.key_of(item)
-        for name in self.index[1:] if self.index is not None else ():
-            if not item.get(name, {"S": "x"}).get("S"):
-                raise Invalid(f"the index key {name} must be a text that is not empty")
+        for index in self.indexes:
+            for name in filter(None, (index.key, index.sort)):
+                if not item.get(name, {"S": "x"}).get("S"):
+                    raise Invalid(f"the index key {name} must be a text that is not empty")
         stored = {name: normal(value) for name, value in item.items()}
-        if sum(len(name) + _bytes(value) for name, value in stored.items()) > MOST_BYTES:
+        if size_of(stored) > MOST_BYTES:
             raise Invalid("item size has exceeded the maximum allowed size")
         return stored
 
 
-def normal(value: Attribute) -> Attribute:
-    """Return *value* as it is stored: numbers in one form."""
-    ((kind, content),) = value.items()
-    if kind == "M":
-        return {"M": {name: normal(part) for name, part in content.items()}}
-    if kind == "N":
-        return {"N": plain(_number(content))}
+def _key_part(value: str | None, most: int) -> str:
+    if value is None or not 1 <= len(value.encode()) <= most:
+        raise Invalid("the provided key element does not match the schema")
     return value
 
 
-def _number(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except (InvalidOperation, TypeError):
-        raise Invalid(f"{text!r} is no number") from None
+# -- writes of one item
 
 
-def _bytes(value: Attribute) -> int:
-    ((kind, content),) = value.items()
-    if kind == "M":
-        return 3 + sum(len(name) + _bytes(part) + 1 for name, part in content.items())
-    return len(content.encode()) if kind == "S" else len(content) if kind == "B" else 21 if kind == "N" else 1
-
-
-# -- requests on one item
-
-
-def prepared_update(table: Table, key: str, request: Mapping[str, Any]) -> Written:
+def prepared_update(table: Table, key: Key, request: Mapping[str, Any]) -> Written:
     """Return what an UpdateItem does. Raises `Invalid` for what is refused without a look at the item."""
     update = (
         read_update(request["UpdateExpression"]) if "UpdateExpression" in request else Read(update=Update())
     )
-    condition = _condition(request)
-    bound = _bound(request, [update, condition])
+    condition = condition_of(request)
+    bound = bound_of(request, [update, condition])
     tree = update.update or Update()
     check_update(table, tree, bound)
     return lambda before: updated(table, key, before, tree, _passed(condition, before, bound))
 
 
-def prepared_write(table: Table, kind: str, request: Mapping[str, Any]) -> tuple[str, Written]:
-    """Return the key of one write of a transaction, and what it does."""
-    if kind == "Update":
-        key = table.key_of(request["Key"], whole=True)
-        return key, prepared_update(table, key, request)
-    condition = _condition(request)
-    bound = _bound(request, [condition])
-    if kind == "Put":
-        item = table.checked(dict(request["Item"]))
-        return table.key_of(item), lambda before: _kept(item, _passed(condition, before, bound))
+def prepared_put(table: Table, request: Mapping[str, Any]) -> tuple[Key, Written]:
+    """Return the key of a put, and what it does. Raises `Invalid` as `prepared_update`."""
+    condition = condition_of(request)
+    bound = bound_of(request, [condition])
+    item = table.checked(request["Item"])
+    return table.key_of(item), lambda before: _kept(item, _passed(condition, before, bound))
+
+
+def prepared_delete(table: Table, request: Mapping[str, Any]) -> tuple[Key, Written]:
+    """Return the key of a delete, and what it does. Raises `Invalid` as `prepared_update`."""
+    condition = condition_of(request)
+    bound = bound_of(request, [condition])
     key = table.key_of(request["Key"], whole=True)
-    if kind == "Delete":
-        return key, lambda before: _kept(None, _passed(condition, before, bound))
-    if kind == "ConditionCheck" and condition.condition is not None:
-        return key, lambda before: _kept(before, _passed(condition, before, bound))
-    raise Invalid(f"there is no {kind} in a transaction")
+    return key, lambda before: _kept(None, _passed(condition, before, bound))
 
 
-def queried(table: Table, request: Mapping[str, Any]) -> list[Item]:
-    """Return what a Query of the index finds, in the order of the sort attribute."""
-    if table.index is None or request.get("IndexName") != table.index[0]:
-        raise Invalid("the table does not have the specified index")
-    if request.get("ConsistentRead"):
-        raise Invalid("consistent reads are not supported on global secondary indexes")
-    read = read_condition(request["KeyConditionExpression"])
-    bound = _bound(request, [read])
-    _, partition, sort = table.index
-    tree = read.condition
-    parts = tree.parts if isinstance(tree, Every) else (tree,)
-    equal = [
-        p for p in parts if isinstance(p, Compare) and p.by == "=" and _names(p.left, bound) == partition
-    ]
-    if len(equal) != 1 or len(parts) > 2:
-        raise Invalid("query condition missed key schema element")
-    listed = [item for item in table.items.values() if partition in item and sort in item]
-    found = [item for item in listed if tree is not None and holds(tree, item, bound)]
-    seen = table.projected | {table.key, partition, sort}
-    ordered = sorted(found, key=lambda item: str(item[sort]["S"]))
-    return [{name: value for name, value in item.items() if name in seen} for item in ordered]
-
-
-def _names(operand: Operand, bound: Bound) -> str | None:
-    return bound.name(operand) if isinstance(operand, Name) else None
+def prepared_write(table: Table, kind: str, request: Mapping[str, Any]) -> tuple[Key, Written]:
+    """Return the key of one write of a transaction, and what it does."""
+    match kind:
+        case "Update":
+            key = table.key_of(request["Key"], whole=True)
+            return key, prepared_update(table, key, request)
+        case "Put":
+            return prepared_put(table, request)
+        case "Delete":
+            return prepared_delete(table, request)
+        case "ConditionCheck":
+            condition = condition_of(request)
+            bound = bound_of(request, [condition])
+            key = table.key_of(request["Key"], whole=True)
+            return key, lambda before: _kept(before, _passed(condition, before, bound))
+        case _:
+            raise Invalid(f"there is no {kind} in a transaction")
 
 
 def _kept(item: Item | None, _passed: Bound) -> Item | None:
     return item
 
 
-def _condition(request: Mapping[str, Any]) -> Read:
+def condition_of(request: Mapping[str, Any]) -> Read:
+    """Read the condition of *request*; one that is not there always holds."""
     return read_condition(request["ConditionExpression"]) if "ConditionExpression" in request else Read()
 
 
-def _bound(request: Mapping[str, Any], reads: list[Read]) -> Bound:
+def bound_of(request: Mapping[str, Any], reads: list[Read]) -> Bound:
     """Return the placeholders of *request*. Each must be used, and each that is used be there."""
     names = request.get("ExpressionAttributeNames", {})
     values = request.get("ExpressionAttributeValues", {})
@@ -194,9 +196,9 @@ def _passed(read: Read, before: Item | None, bound: Bound) -> Bound:
     return bound
 
 
-def updated(table: Table, key: str, before: Item | None, update: Update, bound: Bound) -> Item:
+def updated(table: Table, key: Key, before: Item | None, update: Update, bound: Bound) -> Item:
     """Return the item after *update*; every value is taken from the item before."""
-    old: Item = {table.key: {"S": key}} | (before or {})
+    old: Item = table.key_attributes(key) | (before or {})
     after = dict(old)
     for name, operand in update.sets:
         value = value_of(operand, old, bound)
@@ -205,7 +207,23 @@ def updated(table: Table, key: str, before: Item | None, update: Update, bound: 
         after[bound.name(name)] = value
     for name in update.removes:
         after.pop(bound.name(name), None)
+    for name, amount in update.adds:
+        after[bound.name(name)] = _added(old.get(bound.name(name)), bound.values[amount.place])
     return table.checked(after)
+
+
+def _added(before: Attribute | None, amount: Attribute) -> Attribute:
+    if before is None:
+        return amount
+    ((kind, content),) = amount.items()
+    if kind not in before:
+        raise Invalid("type mismatch for attribute to update: an operand in the update expression")
+    if kind in SETS:
+        return {kind: sorted({*before[kind], *content})}
+    first, second = number_of(before), number_of(amount)
+    assert first is not None
+    assert second is not None
+    return {"N": plain(checked(EXACT.add(first, second)))}
 
 
 # -- what is refused without a look at the item
@@ -213,13 +231,17 @@ def updated(table: Table, key: str, before: Item | None, update: Update, bound: 
 
 def check_update(table: Table, update: Update, bound: Bound) -> None:
     """Refuse what overlaps, what touches the key, and sums of what is no number."""
-    touched = [bound.name(name) for name in (*(name for name, _ in update.sets), *update.removes)]
+    names = (*(name for name, _ in (*update.sets, *update.adds)), *update.removes)
+    touched = [bound.name(name) for name in names]
     if len(set(touched)) < len(touched):
         raise Invalid("two document paths overlap with each other")
-    if table.key in touched:
+    if not set(touched).isdisjoint(table.keys):
         raise Invalid("cannot update attribute: this attribute is part of the key")
     for _, operand in update.sets:
         _check_sum(operand, bound)
+    for _, amount in update.adds:
+        if not {"N", *SETS} & set(bound.values[amount.place]):
+            raise Invalid("incorrect operand type for operator or function: ADD")
 
 
 def _check_sum(operand: Operand, bound: Bound, *, inside: bool = False) -> None:
@@ -232,11 +254,13 @@ def _check_sum(operand: Operand, bound: Bound, *, inside: bool = False) -> None:
             _check_sum(default, bound, inside=inside)
         case Value(place) if inside and "N" not in bound.values[place]:
             raise Invalid("incorrect operand type for operator or function: +")
+        case Size():
+            raise Invalid("the function is not allowed in an update expression: size")
         case _:
             return
 
 
-def check_condition(condition: Condition, bound: Bound) -> None:
+def check_condition(condition: Condition, bound: Bound) -> None:  # noqa: C901  (one case a kind)
     """Refuse operands of types that the comparison never takes."""
     match condition:
         case Every(parts) | Some(parts):
@@ -248,11 +272,20 @@ def check_condition(condition: Condition, bound: Bound) -> None:
             if any(not {"S", "B"} & _given(side, bound) for side in (left, right)):
                 raise Invalid("incorrect operand type for operator or function: begins_with")
             _check_distinct(left, right)
+        case Contains(whole, part):
+            _check_distinct(whole, part)
         case Compare(left, by, right):
             ordered = by not in ("=", "<>")
-            if ordered and any(not {"S", "N", "B"} & _given(side, bound) for side in (left, right)):
+            if ordered and any(not ORDERED & _given(side, bound) for side in (left, right)):
                 raise Invalid("incorrect operand type for operator or function")
             _check_distinct(left, right)
+        case Between(_, Value(low), Value(high)):
+            bounds = Compare(Value(low), "<=", Value(high))
+            check_condition(bounds, bound)
+            if not holds(bounds, {}, bound):
+                raise Invalid(
+                    "the BETWEEN operator requires upper bound to be greater than or equal to lower"
+                )
         case _:
             return
 
@@ -264,4 +297,4 @@ def _check_distinct(left: Operand, right: Operand) -> None:
 
 def _given(operand: Operand, bound: Bound) -> set[str]:
     """Return the type of a value that is given with the request; any type for what the item says."""
-    return set(bound.values[operand.place]) if isinstance(operand, Value) else {"S", "N", "B"}
+    return set(bound.values[operand.place]) if isinstance(operand, Value) else ORDERED

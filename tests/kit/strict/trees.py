@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, assert_never
+from typing import assert_never
 
-Attribute = Mapping[str, Any]
-"""A typed value: ``{"S": "…"}``."""
-Item = dict[str, Attribute]
+from tests.kit.strict.items import EXACT, SETS, Attribute, Invalid, Item, checked, plain, same
 
-
-class Invalid(Exception):
-    """What DynamoDB refuses as a ValidationException, whatever the items are."""
+__all__ = ["Attribute", "Invalid", "Item"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,14 @@ class Sum:
     right: Operand
 
 
-Operand = Name | Value | IfNotExists | Sum
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How long a text is, how many bytes or members there are; no number has a size."""
+
+    of: Name
+
+
+Operand = Name | Value | IfNotExists | Sum | Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,24 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    value: Operand
+    lowest: Operand
+    highest: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class BeginsWith:
     left: Operand
     right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """A text has a part, or a set or list a member."""
+
+    whole: Operand
+    part: Operand
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +106,16 @@ class Negated:
     part: Condition
 
 
-Condition = Compare | BeginsWith | Exists | Typed | Every | Some | Negated
+Condition = Compare | Between | BeginsWith | Contains | Exists | Typed | Every | Some | Negated
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update sets and removes, in the order in which it stands there."""
+    """What an update sets, removes and adds, in the order in which it stands there."""
 
     sets: tuple[tuple[Name, Operand], ...] = ()
     removes: tuple[Name, ...] = ()
+    adds: tuple[tuple[Name, Value], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +154,19 @@ def value_of(operand: Operand, item: Mapping[str, Attribute], bound: Bound) -> A
             first, second = number_of(one), number_of(other)
             if first is None or second is None:
                 raise Invalid("an operand of the update is no number")
-            return {"N": plain(first + second if sign == "+" else first - second)}
+            total = EXACT.add(first, second) if sign == "+" else EXACT.subtract(first, second)
+            return {"N": plain(checked(total))}
+        case Size(of):
+            return _size(item.get(bound.name(of)))
         case _ as unreachable:
             assert_never(unreachable)
 
 
-def plain(number: Decimal) -> str:
-    """Write *number* as DynamoDB does: no exponent, no zeros that say nothing."""
-    if number == 0:
-        return "0"
-    return f"{number.normalize():f}"
+def _size(value: Attribute | None) -> Attribute | None:
+    if value is None:
+        return None
+    ((kind, content),) = value.items()
+    return {"N": str(len(content))} if kind in ("S", "B", "M", "L", *SETS) else None
 
 
 def holds(condition: Condition, item: Mapping[str, Attribute], bound: Bound) -> bool:
@@ -163,8 +185,13 @@ def holds(condition: Condition, item: Mapping[str, Attribute], bound: Bound) -> 
             return wanted_kind is not None and wanted_kind["S"] in item.get(bound.name(name), {})
         case BeginsWith(left, right):
             return _begins(value_of(left, item, bound), value_of(right, item, bound))
+        case Contains(whole, part):
+            return _contains(value_of(whole, item, bound), value_of(part, item, bound))
         case Compare(left, by, right):
             return _compared(value_of(left, item, bound), by, value_of(right, item, bound))
+        case Between(value, lowest, highest):
+            found, low, high = (value_of(side, item, bound) for side in (value, lowest, highest))
+            return _compared(found, ">=", low) and _compared(found, "<=", high)
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -178,10 +205,20 @@ def _begins(text: Attribute | None, start: Attribute | None) -> bool:
     return False
 
 
+def _contains(whole: Attribute | None, part: Attribute | None) -> bool:
+    if whole is None or part is None:
+        return False
+    ((kind, content),) = whole.items()
+    if kind == "L":
+        return any(same(each, part) for each in content)
+    wanted = part.get(SETS.get(kind, kind))
+    return kind in ("S", "B", *SETS) and wanted is not None and wanted in content
+
+
 def _compared(left: Attribute | None, by: str, right: Attribute | None) -> bool:
     if by in ("=", "<>"):
-        same = left is not None and right is not None and _same(left, right)
-        return same if by == "=" else not same
+        equal = left is not None and right is not None and same(left, right)
+        return equal if by == "=" else not equal
     if left is None or right is None:
         return False
     for kind in ("S", "N", "B"):
@@ -189,9 +226,3 @@ def _compared(left: Attribute | None, by: str, right: Attribute | None) -> bool:
             one, other = (Decimal(side[kind]) if kind == "N" else side[kind] for side in (left, right))
             return bool({"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[by])
     return False
-
-
-def _same(left: Attribute, right: Attribute) -> bool:
-    if "N" in left and "N" in right:
-        return number_of(left) == number_of(right)
-    return left == right
