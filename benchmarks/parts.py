@@ -27,7 +27,7 @@ from benchmarks.world import function_environment
 from lambda_once.decorators.identify import Identifier
 from lambda_once.observability import reporter, sinks
 from lambda_once.sources import api_gateway, messages
-from lambda_once.stores import batches, requests, singles, statements
+from lambda_once.stores import batches, requests, store
 from lambda_once.testing import lambda_context
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "requests as values, rows": (
         (requests, "acquire"),
         (requests, "finish"),
-        (statements, "insert"),
-        (statements, "update"),
+        (requests, "insert"),
+        (requests, "update"),
         (batches, "record_of"),
-        (singles, "record_of"),
+        (store, "record_of"),
     ),
 }
 BOTOCORE = "botocore's requests"

@@ -12,8 +12,8 @@ from datetime import datetime
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.record import Record
 from lambda_once.dynamodb.client import new_client
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 
 from . import patterns, table

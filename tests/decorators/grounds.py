@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from lambda_once import MemoryStore
 from lambda_once.core.record import Record
 from lambda_once.stores.contract import Store
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
+from lambda_once.stores.store import DynamoDBStore
 
 COUNT = "a count of the user's"
 """The key of the user's own item."""

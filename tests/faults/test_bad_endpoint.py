@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from botocore.stub import Stubber
 
 from lambda_once import Misconfigured, StoreUnavailable
-from lambda_once.dynamodb import origin
+from lambda_once.dynamodb import errors
 from lambda_once.stores.batches import Batches
 from tests.faults.tables import Layers
 from tests.faults.test_bad_table import runs_nothing
@@ -70,7 +70,7 @@ def test_a_batch_at_what_is_not_dynamodb(
 
 def test_twin_that_believes_any_answer_runs_unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check a page counts as an acquisition, for botocore reads an empty answer out of it."""
-    monkeypatch.setattr(origin, "_check", lambda *_: None)
+    monkeypatch.setattr(errors, "_check", lambda *_: None)
     with strangers.page(*PAGES["a page"]) as address:
         client = tables.client(address)
 
@@ -84,7 +84,7 @@ def test_twin_that_believes_any_answer_runs_unprotected(monkeypatch: pytest.Monk
 
 def test_an_older_botocore_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where botocore does not tell before it parses, the parsed answer is looked at."""
-    monkeypatch.setattr(origin, "_unparsed", lambda **_: None)
+    monkeypatch.setattr(errors, "_before_parse", lambda **_: None)
     with strangers.page(*PAGES["a page"]) as address:
         client = tables.client(address)
         runs_nothing(Layers(client), Misconfigured, "not DynamoDB")

@@ -12,7 +12,7 @@ from moto import mock_aws
 from lambda_once import Misconfigured, Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
 from tests.sources.samples import batch, sqs_record

@@ -28,7 +28,7 @@ from lambda_once.core.writes import (
     made_by,
     new_write_id,
 )
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
 

@@ -18,7 +18,7 @@ from lambda_once.core.writes import Acquire, Finish, Holder, Release
 from lambda_once.engine import acquire as admission
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Store, Won
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context, using
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 from tests.kit import tables

@@ -13,9 +13,8 @@ from lambda_once.core.record import Record
 from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Finished
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import part_key
-from lambda_once.stores.singles import Singles
+from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 
 ANY_ATTEMPT = requests.OURS.replace("attempt = :a", "(attempt = :a OR attempt <> :a)")
@@ -183,15 +182,15 @@ def test_parts_are_written_before_the_row_is_flipped() -> None:
 
 def test_twin_with_the_row_flipped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is complete, and its result is lost for good."""
-    put_parts, finish = Singles.put_parts, Singles.finish
+    put_parts, finish = DynamoDBStore._put_parts, DynamoDBStore._finish
 
-    def flipped_first(self: Singles, write: Finish, deadline: Any) -> Finished:
+    def flipped_first(self: DynamoDBStore, write: Finish, deadline: Any) -> Finished:
         answer = finish(self, write, deadline)
         put_parts(self, write, deadline)
         return answer
 
-    monkeypatch.setattr(Singles, "put_parts", lambda *_: None)
-    monkeypatch.setattr(Singles, "finish", flipped_first)
+    monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda *_: None)
+    monkeypatch.setattr(DynamoDBStore, "_finish", flipped_first)
     breaks(_killed_while_completing)
 
 

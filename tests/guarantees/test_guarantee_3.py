@@ -12,14 +12,14 @@ from lambda_once import Done, OnceError, StoreUnavailable
 from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import attempt
-from lambda_once.stores import batches, dynamodb, requests, singles
+from lambda_once.stores import batches, requests, store
 from lambda_once.stores.contract import Refused, Written
-from lambda_once.stores.singles import Singles
+from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds, tried
 from tests.stores.world import BROKEN
 
 LARGE = {which: random.Random(which).randbytes(60_000).hex() for which in ("transacted", "returned")}
-RECOGNISING = (singles, batches, dynamodb)
+RECOGNISING = (store, batches)
 """Where the store asks whether a refused write is its own: single writes, batches and transactions."""
 
 
@@ -84,10 +84,10 @@ def test_a_lost_completion_is_ours() -> None:
 def test_twin_without_recognition_an_acquisition_is_its_own_enemy(monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds the token in progress, by itself, and gives up."""
 
-    def unrecognised(self: Singles, error: Any, wish: Any, deadline: Any) -> Refused:
+    def unrecognised(self: DynamoDBStore, error: Any, wish: Any, deadline: Any) -> Refused:
         return Refused(self.read(wish.token, deadline))
 
-    monkeypatch.setattr(Singles, "_not_acquired", unrecognised)
+    monkeypatch.setattr(DynamoDBStore, "_not_acquired", unrecognised)
     breaks(_acquisition_lost)
 
 

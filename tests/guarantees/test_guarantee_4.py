@@ -10,7 +10,7 @@ import pytest
 from lambda_once import STORE, StoredError, StoreUnavailable
 from lambda_once.engine import finish as settlement
 from lambda_once.engine import keeping
-from lambda_once.stores import batches, dynamodb, singles
+from lambda_once.stores import batches, store
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
 FALSY: list[Any] = [0, {}, [], "", False, None, 0.0]
@@ -109,6 +109,6 @@ def test_a_work_that_catches_a_lost_transaction_gets_what_stands() -> None:
 
 def test_twin_that_returns_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first caller hears that it was not paid, and all others that it was."""
-    for module in (singles, batches, dynamodb):
+    for module in (store, batches):
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_caught)

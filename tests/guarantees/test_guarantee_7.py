@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
 from lambda_once.engine.acquire import Admissions
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, holds, tried
 
 

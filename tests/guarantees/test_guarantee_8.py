@@ -8,7 +8,7 @@ import pytest
 
 from lambda_once import Fenced, Misconfigured
 from lambda_once.engine.ownership import Ownership
-from lambda_once.stores import batches, dynamodb, singles
+from lambda_once.stores import batches, store
 from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds
 
 ORDER = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
@@ -52,7 +52,7 @@ def test_twin_that_takes_another_completion_for_the_transaction(
         return begin(attempt)
 
     monkeypatch.setattr(Ownership, "begin_transaction", whenever)
-    for module in (singles, batches, dynamodb):
+    for module in (store, batches):
         monkeypatch.setattr(module, "made_by", how)
     breaks(_after_complete)
 

@@ -18,7 +18,7 @@ from lambda_once.sources import caller as rules
 from lambda_once.sources.caller import Caller
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Won
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, api_event, lambda_context
 from tests.kit import tables
 from tests.sources.test_caller import ALICE, jwt

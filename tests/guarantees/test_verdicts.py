@@ -12,7 +12,7 @@ from lambda_once.core.record import Record
 from lambda_once.core.writes import Onlooker
 from lambda_once.operations import settling
 from lambda_once.operations.settling import Verdict, settlement
-from lambda_once.stores import dynamodb, requests, singles
+from lambda_once.stores import requests, store
 from lambda_once.stores.contract import Finished, Refused, Written
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
@@ -124,7 +124,7 @@ def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.
         return Onlooker(seen, lease, seen, state)
 
     monkeypatch.setattr(settling, "Onlooker", with_the_id_that_was_seen)
-    for module in (singles, dynamodb):
+    for module in (store,):
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_done_while_asleep)
 
@@ -161,7 +161,7 @@ def test_a_lost_verdict_is_its_own() -> None:
 
 def test_twin_without_recognition_a_verdict_is_refused_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator would be told that somebody else had been there."""
-    for module in (singles, dynamodb):
+    for module in (store,):
         monkeypatch.setattr(module, "made_by", lambda *_: False)
     breaks(_answer_lost)
 
@@ -203,7 +203,7 @@ def _two_on_a_released_token(machines: Cluster) -> None:
 TWO = {
     "HELD_AS_SEEN": _two_on_a_held_token,
     "FINISHED_AS_SEEN": _two_on_a_finished_token,
-    "GIVEN_BACK_AS_SEEN": _two_on_a_released_token,
+    "RELEASED_WITH_LEASE": _two_on_a_released_token,
 }
 
 

@@ -27,7 +27,7 @@ from lambda_once.core.writes import (
     Release,
     Unclaimed,
 )
-from lambda_once.stores import requests, statements
+from lambda_once.stores import requests
 from lambda_once.testing.clock import START
 from tests.kit import tables
 from tests.kit.strict.engine import StrictEngine
@@ -138,7 +138,7 @@ def _finish(
 
 
 finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, notes)
-plain_finishes = finishes.filter(statements.can_update)
+plain_finishes = finishes.filter(requests.can_update)
 token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])
 
@@ -149,7 +149,7 @@ def _token(wish: Acquire | Finish) -> str:
 
 def _statements(wishes: Sequence[Acquire | Finish]) -> Request:
     made = [
-        statements.insert(TABLE, wish, 1) if isinstance(wish, Acquire) else statements.update(TABLE, wish, 1)
+        requests.insert(TABLE, wish, 1) if isinstance(wish, Acquire) else requests.update(TABLE, wish, 1)
         for wish in wishes
     ]
     return "batch_execute_statement", {"Statements": made}

@@ -19,7 +19,7 @@ from lambda_once.cli import access
 from lambda_once.cli.app import app
 from lambda_once.core.record import Record
 from lambda_once.operations.table import TokenTable
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
 from tests.kit import tables
 

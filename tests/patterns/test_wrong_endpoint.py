@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from lambda_once.dynamodb import origin
+from lambda_once.dynamodb import errors
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher, Refused, Unanswered
@@ -79,7 +79,7 @@ def test_without_the_guard_a_page_acknowledges_a_write(
     call: str, acknowledged: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: botocore reads an empty answer, which is success, out of any page of status 200."""
-    monkeypatch.setattr(origin, "only_dynamodb", lambda client: client)
+    monkeypatch.setattr(errors, "only_dynamodb", lambda client: client)
     with strangers.page(*PAGES["a page"]) as address:
         assert CALLS[call](client_of(address)) == acknowledged
 

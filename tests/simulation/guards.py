@@ -20,14 +20,15 @@ from lambda_once.engine.acquire import Admissions
 from lambda_once.engine.finish import Settlement
 from lambda_once.engine.invocation import current_invocation
 from lambda_once.engine.ownership import Ownership
-from lambda_once.stores import batches, dynamodb, requests, singles, statements
+from lambda_once.stores import batches, requests, store
 from lambda_once.stores.contract import Acquired, Refused, Won
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict import partiql
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
-ALWAYS = {requests: "attribute_exists(lockToken)", statements: '"lockToken" IS NOT MISSING'}
+ALWAYS = "attribute_exists(lockToken)"
+ALWAYS_IN_PARTIQL = '"lockToken" IS NOT MISSING'
 
 
 def without(module: Any, name: str, part: str) -> Patch:
@@ -36,7 +37,8 @@ def without(module: Any, name: str, part: str) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         text = getattr(module, name)
         assert part in text, f"{part!r} is not in {text!r}"
-        monkeypatch.setattr(module, name, text.replace(part, f"({part} OR {ALWAYS[module]})"))
+        always = ALWAYS_IN_PARTIQL if name == "OURS_IN_PARTIQL" else ALWAYS
+        monkeypatch.setattr(module, name, text.replace(part, f"({part} OR {always})"))
 
     return patch
 
@@ -115,7 +117,7 @@ def never(*_: Any, **__: Any) -> bool:
 
 def asks_nothing(wish: Any) -> Any:
     """Acquire without a condition."""
-    return f"{ALWAYS[requests]} OR {requests.ABSENT}", {}
+    return f"{ALWAYS} OR {requests.ABSENT}", {}
 
 
 def request_id() -> str:
@@ -169,13 +171,13 @@ def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the parts of a large result when the row says already that they are there."""
-    put, finish = singles.Singles.put_parts, DynamoDBStore.finish
+    put, finish = DynamoDBStore._put_parts, DynamoDBStore.finish
 
     def flipped(store: DynamoDBStore, found: Any, deadline: Any) -> Any:
-        monkeypatch.setattr(singles.Singles, "put_parts", lambda *_: None)
+        monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda *_: None)
         answers = finish(store, found, deadline)
         for write in found:
-            put(store._singles, write, deadline)
+            put(store, write, deadline)
         return answers
 
     monkeypatch.setattr(DynamoDBStore, "finish", flipped)
@@ -191,11 +193,11 @@ def not_recognised(self: Any, error: Exception, wish: Any, deadline: Any) -> Acq
     answer = _right_not_acquired(self, error, wish, deadline)
     if not isinstance(answer, Won):
         return answer
-    standing = self._standing(error, wish.token, deadline)
+    standing = self._refusing(error, wish.token, deadline)
     return Refused(standing) if isinstance(standing, Record) else answer
 
 
-_right_not_acquired = singles.Singles._not_acquired
+_right_not_acquired = DynamoDBStore._not_acquired
 
 
 def unrecognised_insert(wish: Any, outcome: Any, standing: Any) -> Any:
@@ -209,7 +211,7 @@ _right_acquired = batches._acquired
 
 def unrecognised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never recognise an acquisition whose answer was lost."""
-    monkeypatch.setattr(singles.Singles, "_not_acquired", not_recognised)
+    monkeypatch.setattr(DynamoDBStore, "_not_acquired", not_recognised)
     monkeypatch.setattr(batches, "_acquired", unrecognised_insert)
 
 
@@ -246,7 +248,7 @@ def recognising(how: Callable[..., bool]) -> Patch:
     """Let *how* tell whether a refused write was our own."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in (singles, batches, dynamodb):
+        for module in (store, batches):
             monkeypatch.setattr(module, "made_by", how)
 
     return patch

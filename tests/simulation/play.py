@@ -12,8 +12,8 @@ from lambda_once import KeyReused, OnceError, ResultUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.errors import StoredError
 from lambda_once.operations.settling import Verdict, settlement
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, sqs_event
 from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.schemas import token_table

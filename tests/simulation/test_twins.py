@@ -14,7 +14,7 @@ from lambda_once.engine import acquire as admission
 from lambda_once.engine.acquire import Admissions
 from lambda_once.engine.finish import Settlement
 from lambda_once.operations import settling
-from lambda_once.stores import requests, statements
+from lambda_once.stores import requests
 from tests.kit.strict import engine
 from tests.simulation.guards import (
     Patch,
@@ -199,9 +199,9 @@ TWINS = {
         lambda found: found.extends,
     ),
     # the same, by statements
-    "a late statement counts": Twin(without(statements, "OURS", '"attempt" = ?'), ""),
+    "a late statement counts": Twin(without(requests, "OURS_IN_PARTIQL", '"attempt" = ?'), ""),
     "a settled outcome is written over by a statement": Twin(
-        without(statements, "OURS", 'begins_with("status", ?)'),
+        without(requests, "OURS_IN_PARTIQL", 'begins_with("status", ?)'),
         LATE,
         lambda found: deaf(found) and found.face != "event",
     ),

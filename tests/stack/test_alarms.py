@@ -16,7 +16,7 @@ from examples.orders import api, fulfilment, invoices, notifications, payments
 from examples.orders.effects import EFFECTS
 from lambda_once.observability.events import Event
 from lambda_once.operations.watchdog import watchdog
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
 
 from .conftest import StoppedClock, Template

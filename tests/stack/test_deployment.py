@@ -12,8 +12,8 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.contract import Unfinished, Won
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS
+from lambda_once.stores.store import DynamoDBStore
 
 from .conftest import (
     LEFT_OUT_FOR_THE_API,

@@ -16,7 +16,7 @@ from examples.orders.effects import EFFECTS, POWER
 from examples.orders.gateway import PaymentGateway
 from examples.orders.warehouse import Warehouse
 from lambda_once import KeyMissing, Misconfigured
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 
 from .conftest import ROOT
 

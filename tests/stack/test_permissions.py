@@ -19,7 +19,7 @@ from lambda_once.operations.searching import rounds, size_of, sought
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 

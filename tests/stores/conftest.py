@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from moto import mock_aws
 
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.memory import MemoryStore
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
 from tests.stores.company import InCompany
@@ -59,7 +59,7 @@ def line(dynamodb_local: str, partiql: None) -> Iterator[Line]:
     with tables.fresh(client) as name:
         wire = Wire(dynamodb_local)
         told: list[str] = []
-        store = DynamoDBStore(name, wire.client, told=told.append)
+        store = DynamoDBStore(name, wire.client, warn=told.append)
         yield Line(World(store, DynamoDBRows(client, name)), wire, told)
         wire.client.close()
     client.close()

@@ -8,7 +8,7 @@ from typing import Any
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Change, Finish
 from lambda_once.stores.contract import Acquired, Finished, Won
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from tests.stores.wire import Wire
 from tests.stores.world import PAID, DynamoDBRows, World
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from lambda_once.core.record import Record
 from lambda_once.stores.contract import Store
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import record_of
+from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict.engine import StrictEngine, client_error
 from tests.kit.strict.schemas import token_table
 from tests.stores.world import Item

@@ -14,7 +14,7 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import AsSeen, Complete, Extend
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES
-from lambda_once.stores import statements
+from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 from tests.stores.wire import (
@@ -165,7 +165,7 @@ def test_a_late_ending_in_a_batch_is_fenced(line: Line) -> None:
 def test_twin_without_the_attempt_a_late_ending_counts(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """It overwrites what its successor is at work on."""
     anyone = '("attempt" = ? OR "attempt" <> \'nobody\') AND begins_with("status", ?)'
-    monkeypatch.setattr(statements, "OURS", anyone)
+    monkeypatch.setattr(requests, "OURS_IN_PARTIQL", anyone)
     with pytest.raises(AssertionError):
         _taken_over(line)
 
@@ -182,7 +182,7 @@ def test_our_id_in_another_final_state_is_no_success(line: Line) -> None:
 def test_twin_without_the_state_a_late_ending_counts(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     """It changes what is settled."""
     any_state = '"attempt" = ? AND (begins_with("status", ?) OR "attempt" <> \'nobody\')'
-    monkeypatch.setattr(statements, "OURS", any_state)
+    monkeypatch.setattr(requests, "OURS_IN_PARTIQL", any_state)
     with pytest.raises(AssertionError):
         test_our_id_in_another_final_state_is_no_success(line)
 

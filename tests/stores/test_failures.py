@@ -14,8 +14,8 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.rows import MOST_SHARDS
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost

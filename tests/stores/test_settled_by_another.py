@@ -224,7 +224,7 @@ TWINS = [
     *_twins("LAPSED_AS_SEEN", State.IN_PROGRESS, "in progress", in_progress="complete"),
     *_twins("HELD_AS_SEEN", State.HELD, "held", held="complete"),
     *_twins("FINISHED_AS_SEEN", State.COMPLETE, "complete", no_status="held", ended="released"),
-    *_twins("GIVEN_BACK_AS_SEEN", State.RELEASED, "released", no_status="in progress", not_ended="complete"),
+    *_twins("RELEASED_WITH_LEASE", State.RELEASED, "released", no_status="in progress", not_ended="complete"),
 ]
 
 

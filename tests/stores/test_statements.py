@@ -23,7 +23,7 @@ from lambda_once.core.writes import (
     Release,
     Unclaimed,
 )
-from lambda_once.stores import requests, statements
+from lambda_once.stores import requests
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
@@ -42,7 +42,7 @@ ASKED = [{"S": "t"}, {"S": "a1"}, {"S": "inProgress"}]
 
 def test_insert() -> None:
     """The whole row; there is no condition but that there is no row."""
-    assert statements.insert("tokens", WISH, 1) == {
+    assert requests.insert("tokens", WISH, 1) == {
         "Statement": (
             "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'lockedBy': ?, 'attempt': ?, "
             "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'fields': ?, "
@@ -75,7 +75,7 @@ def test_insert_of_the_bare_row() -> None:
         delivery=None,
         caller=None,
     )
-    built = statements.insert("tokens", wish, 1)
+    built = requests.insert("tokens", wish, 1)
     assert built["Statement"].endswith("'created': ?, 'expectedCompletion': ?, 'status': ?}")
     assert len(built["Parameters"]) == built["Statement"].count("?") == 7
 
@@ -83,7 +83,7 @@ def test_insert_of_the_bare_row() -> None:
 def test_insert_makes_the_row_of_the_single_write() -> None:
     """Every attribute has the value that the single write gives it, the shard included."""
     single = requests.acquire("tokens", WISH, 4)["ExpressionAttributeValues"]
-    built = statements.insert("tokens", WISH, 4)
+    built = requests.insert("tokens", WISH, 4)
     names = re.findall(r"'(\w+)': \?", built["Statement"])
     row = dict(zip(names, built["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
@@ -158,8 +158,8 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
 def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]) -> None:
     """Conditional on our attempt, and on its being in progress, as the single write is."""
     write = Finish("t", Holder("a1"), change, NOW, ttl, "w1" if WRITE in values else None)
-    assert statements.can_update(write)
-    assert statements.update("tokens", write, 1) == {
+    assert requests.can_update(write)
+    assert requests.update("tokens", write, 1) == {
         "Statement": f'UPDATE "tokens" {changes}{OURS}',
         "Parameters": [*values, *ASKED],
     }
@@ -168,7 +168,7 @@ def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]
 def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
     """The row may have been written before the shards were raised."""
     write = Finish("t", Holder("a1"), Hold(FAILURE), NOW, None, "w1")
-    parameters = statements.update("tokens", write, 4)["Parameters"]
+    parameters = requests.update("tokens", write, 4)["Parameters"]
     assert parameters[0]["S"].startswith("error_")
     assert parameters[-1] == {"S": "inProgress"}
 
@@ -183,4 +183,4 @@ def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
 )
 def test_what_asks_for_more_is_no_statement(write: Finish) -> None:
     """A renewal only ever lengthens, and an onlooker moves the fence: these stay single writes."""
-    assert not statements.can_update(write)
+    assert not requests.can_update(write)

@@ -9,7 +9,7 @@ import pytest
 from lambda_once.core.record import State
 from lambda_once.core.writes import Change, Extend
 from lambda_once.stores.contract import Unfinished
-from lambda_once.stores.dynamodb import DynamoDBStore
+from lambda_once.stores.store import DynamoDBStore
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
 TOKENS = 9

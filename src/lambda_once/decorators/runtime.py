@@ -14,7 +14,7 @@ from lambda_once.engine.invocation import Invocation, current_invocation, invoca
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
-from lambda_once.stores.forgetful import ForgetfulStore
+from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -182,8 +182,8 @@ class Runtime:
             return self._store
         if self._overrides is not None and self._overrides.store is not None:
             return self._overrides.store
-        from lambda_once.stores.dynamodb import DynamoDBStore
         from lambda_once.stores.rows import configured_shards
+        from lambda_once.stores.store import DynamoDBStore
 
         table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
         if not table:

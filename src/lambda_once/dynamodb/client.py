@@ -41,7 +41,7 @@ class Transport:
     """
     Sends requests by one client. Safe from several threads; holds nothing of any request.
 
-    Without *client* one is made at first use. Every answer must be DynamoDB's (`origin`).
+    Without *client* one is made at first use. Every response must be DynamoDB's (`errors`).
     """
 
     def __init__(self, client: Any = None, heard: Callable[[Any, datetime], object] | None = None) -> None:
@@ -187,7 +187,7 @@ def longest_try(client: Any) -> float:
 
 
 def _guarded(client: Any) -> Any:
-    from lambda_once.dynamodb.origin import only_dynamodb
+    from lambda_once.dynamodb.errors import only_dynamodb
 
     return only_dynamodb(client)
 

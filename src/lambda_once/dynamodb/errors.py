@@ -1,11 +1,14 @@
 """
-What an error of botocore means: try again, never, or the condition was refused.
+What an error means: try again, never, the condition was refused, or the response is not DynamoDB's.
 
-Sources: DynamoDB developer guide, "Error handling with DynamoDB"; botocore.exceptions.
+DynamoDB grants a new token by an empty response, and botocore reads an empty response out of any page: behind
+a wrong endpoint the work would run unprotected. So every response is checked (`only_dynamodb`). Sources:
+DynamoDB developer guide, "Error handling with DynamoDB" and "DynamoDB low-level API"; botocore.exceptions.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import (
@@ -16,14 +19,13 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from lambda_once.dynamodb.origin import NotDynamoDB
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONDITION = "ConditionalCheckFailedException"
 CONFLICT = "TransactionConflictException"
 CANCELED = "TransactionCanceledException"
+_REDIRECT = 300
 _CLIENT_ERROR = 400
 _SERVER_ERROR = 500
 
@@ -44,22 +46,21 @@ _NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
 
 Caught = (BotoCoreError, ClientError)
 
-
 NOT_DYNAMODB = (
     "was answered by something that is not DynamoDB: "
     "check AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB, and the endpoint_url of client="
 )
-"""What a message says where `is_foreign`: the page that answered is not quoted."""
+"""Part of a message where `is_foreign`. The foreign response is not quoted."""
 
 
 def code_of(error: Exception) -> str:
-    """Return AWS' name for *error*; for an error of the wire, its class."""
+    """Return AWS' name for *error*; for a network error, its class."""
     code = error.response.get("Error", {}).get("Code") if isinstance(error, ClientError) else None
     return type(error).__name__ if code is None else str(code).rpartition(".")[2]  # SQS puts its name before
 
 
 def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
-    """Tell whether the same request may succeed later: no answer, a fault of the server's, one of *codes*."""
+    """Return whether the same request may succeed later: no response, a server error, or one of *codes*."""
     if isinstance(error, ConnectionError | HTTPClientError | ResponseStreamingError):
         return True
     if not isinstance(error, ClientError):
@@ -71,23 +72,23 @@ def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Tell whether DynamoDB answered that it did nothing, such as when it throttles."""
+    """Return whether DynamoDB answered that it wrote nothing, such as when it throttles."""
     return isinstance(error, ClientError) and _CLIENT_ERROR <= _status_of(error) < _SERVER_ERROR
 
 
 def is_denied(error: Exception) -> bool:
-    """Tell whether this operation can never be had here: the role may not, or the engine does not know it."""
+    """Return whether the operation is never available here: not permitted, or unknown to the engine."""
     return code_of(error) in _NEVER
 
 
 def is_foreign(error: Exception) -> bool:
-    """Tell whether something answered that is not DynamoDB."""
-    # botocore takes the HTTP status for the code of an error without a name.
+    """Return whether the response came from something that is not DynamoDB."""
+    # botocore takes the HTTP status as the code of an error without a name.
     return isinstance(error, NotDynamoDB) or code_of(error).isdigit()
 
 
 def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
-    """Return why a transaction was canceled, one reason an item, in the items' order."""
+    """Return why a transaction was cancelled: one reason an item, in their order."""
     reasons: list[Mapping[str, Any]] = error.response.get("CancellationReasons", [])
     return reasons
 
@@ -95,3 +96,56 @@ def reasons_of(error: ClientError) -> list[Mapping[str, Any]]:
 def _status_of(error: ClientError) -> int:
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return status
+
+
+# -- the origin of a response
+
+_JSON = "application/x-amz-json-"
+_REQUEST_ID = "x-amzn-requestid"
+
+
+class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
+    """The response is not DynamoDB's. A retry does not help."""
+
+    fmt = "a response with HTTP status {status} is not from DynamoDB"
+
+
+def only_dynamodb(client: Any) -> Any:
+    """
+    Return *client*, which from now on raises `NotDynamoDB` for a response that is not DynamoDB's.
+
+    A response that did not come by HTTP (a test double, botocore's Stubber, DAX) is accepted. Errors of
+    status 500 and above are left to botocore: a proxy's are as transient as DynamoDB's own.
+    """
+    events = getattr(getattr(client, "meta", None), "events", None)
+    if events is not None:
+        # Before parsing, which fails on JSON that is no object; botocore 1.34 lacks that event.
+        events.register("before-parse.dynamodb", _before_parse, unique_id="lambda-once-unparsed")
+        events.register("after-call.dynamodb", _after_call, unique_id="lambda-once-parsed")
+    return client
+
+
+def _before_parse(response_dict: Mapping[str, Any], **_: object) -> None:
+    status, headers = response_dict["status_code"], response_dict["headers"]
+    if status < _REDIRECT:
+        _check(status, headers)
+    elif status < _SERVER_ERROR and not _is_object(response_dict["body"]):
+        raise NotDynamoDB(status=status)
+
+
+def _after_call(parsed: Mapping[str, Any], **_: object) -> None:
+    metadata = parsed.get("ResponseMetadata", {})
+    if "HTTPHeaders" in metadata and metadata.get("HTTPStatusCode", 0) < _REDIRECT:
+        _check(metadata.get("HTTPStatusCode"), metadata["HTTPHeaders"])
+
+
+def _check(status: object, headers: Mapping[str, str]) -> None:
+    if not (headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers):
+        raise NotDynamoDB(status=status)
+
+
+def _is_object(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body), dict)
+    except ValueError:
+        return False

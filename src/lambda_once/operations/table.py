@@ -10,11 +10,9 @@ from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.record import State
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
-from lambda_once.stores.dynamodb import DynamoDBStore
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.rows import configured_shards, text
-from lambda_once.stores.singles import Singles
-from lambda_once.stores.transport import TokenTransport
+from lambda_once.stores.store import DynamoDBStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,9 +47,9 @@ class TokenTable:
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         heard = None if self._corrected is None else self._corrected.hear
-        self.transport = TokenTransport(self.name, client, heard)
+        self.store = DynamoDBStore(self.name, client, self.shards, heard=heard)
+        self.transport = self.store.transport
         self.index = StatusIndex(self.transport)
-        self.store = DynamoDBStore(self.name, client, self.shards)
 
     def deadline(self, seconds: float = PATIENCE) -> Deadline:
         local = self.clock if self._corrected is None else self._corrected.local
@@ -70,7 +68,7 @@ class TokenTable:
 
     def read(self, token: str) -> Record | None:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
-        return Singles(self.transport, self.shards).read(token, self.deadline())
+        return self.store.read(token, self.deadline())
 
     def rows(self, tokens: Iterable[str]) -> dict[str, Item]:
         """Return the rows of *tokens* that there are, read consistently. Raises as `read`."""

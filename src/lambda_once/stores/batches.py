@@ -1,13 +1,14 @@
 """
 Many tokens in one call, by PartiQL batches: two round trips for a batch of ten, not twenty.
 
-A batch is no transaction: each statement succeeds or fails by itself. What the code rests on (DynamoDB API
-reference, BatchExecuteStatement): at most 25 statements; the same item twice refuses the whole call; reads
-and writes do not mix; the row that refused a statement cannot be relied on to come with the refusal.
+A batch is no transaction: each statement succeeds or fails by itself. DynamoDB API reference,
+BatchExecuteStatement: at most 25 statements; the same item twice fails the whole call; reads and writes do
+not mix. The row that refused a statement may be missing from the response, so it is read.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,18 +18,19 @@ from lambda_once.dynamodb.errors import Caught, code_of, is_denied
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores import statements
+from lambda_once.stores import requests
 from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
-from lambda_once.stores.requests import first_fence
 from lambda_once.stores.rows import record_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.statements import Statement
+    from lambda_once.stores.requests import Arguments
     from lambda_once.stores.transport import TokenTransport
 
+MOST_STATEMENTS = 25
+"""Statements of one BatchExecuteStatement (API reference)."""
 DUPLICATE = "DuplicateItem"
 REFUSED = "ConditionalCheckFailed"
 CONFLICT = "TransactionConflict"
@@ -45,56 +47,61 @@ _AGAIN = frozenset(
 )
 
 Outcome = str | None | Unanswered | Rejected
-"""Of one statement: None is success, a str DynamoDB's code for its refusal."""
-Standing = Record | None | Unanswered | Rejected
-"""What stands under a token that refused a statement."""
+"""Of one statement: None is success, a str DynamoDB's error code."""
+Found = Record | None | Unanswered | Rejected
+"""The row that refused a statement; None: there is none."""
+
+
+def partiql_is_reliable() -> bool:
+    """Return whether the conditions of PartiQL statements hold here."""
+    # moto 5.2.5 overwrites existing rows by INSERT, and lets failing UPDATEs succeed: a process that has
+    # loaded it uses single writes.
+    return "moto" not in sys.modules
 
 
 class Batches:
     """
-    Acquires and finishes many tokens together. An answer of None asks for a single write instead.
+    Acquires and finishes many tokens together. Where an answer is None, a single write is needed.
 
-    *told* hears, once, that the role may not use PartiQL; single writes do the same then.
+    *warn* is called once if the role may not use PartiQL; single writes replace it then.
     """
 
-    def __init__(self, transport: TokenTransport, shards: int, told: Callable[[str], object]) -> None:
+    def __init__(self, transport: TokenTransport, shards: int, warn: Callable[[str], object]) -> None:
         self._transport = transport
         self._shards = shards
-        self._told = told
+        self._warn = warn
         self._denied = False
         self._lock = threading.Lock()
 
     @property
     def usable(self) -> bool:
-        return not self._denied and statements.are_reliable()
+        return not self._denied and partiql_is_reliable()
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired | None]:
-        """Acquire each token that has no row, and tell of the others who has them."""
-        new = [wish for wish in wishes if isinstance(wish.take, Unclaimed) and not wish.known]
-        inserts = [statements.insert(self._transport.table, wish, self._shards) for wish in new]
-        likely = [wish.token for wish in new if wish.likely]
-        # What is redelivered has a row, most likely: it is read in the same round trip that asks for none.
-        read = self._transport.meanwhile(lambda: self._standing(likely, deadline)) if likely else dict
-        outcomes = dict(zip((wish.token for wish in new), self._executed(inserts, deadline), strict=True))
-        standing = read()
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired | None]:
+        """Acquire each token that has no row; return the rows of the others."""
+        new = [each for each in acquisitions if isinstance(each.take, Unclaimed) and not each.known]
+        inserts = [requests.insert(self._transport.table, each, self._shards) for each in new]
+        likely = [each.token for each in new if each.likely]
+        # A redelivered record most likely has a row: it is read while the statements are sent.
+        read = self._transport.meanwhile(lambda: self._rows(likely, deadline)) if likely else dict
+        outcomes = dict(zip((each.token for each in new), self._executed(inserts, deadline), strict=True))
+        rows = read()
         lost = [token for token, outcome in outcomes.items() if outcome in (DUPLICATE, CONFLICT)]
-        standing |= self._standing([token for token in lost if standing.get(token) is None], deadline)
+        rows |= self._rows([token for token in lost if rows.get(token) is None], deadline)
         return [
-            _acquired(wish, outcomes[wish.token], standing.get(wish.token))
-            if wish.token in outcomes
-            else None
-            for wish in wishes
+            _acquired(each, outcomes[each.token], rows.get(each.token)) if each.token in outcomes else None
+            for each in acquisitions
         ]
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished | None]:
-        """Write each end of an attempt, and tell of what was refused whether it was our own."""
-        plain = [write for write in writes if statements.can_update(write)]
-        updates = [statements.update(self._transport.table, write, self._shards) for write in plain]
+        """Write each finish that can be a statement; of what was refused, recognise our own."""
+        plain = [write for write in writes if requests.can_update(write)]
+        updates = [requests.update(self._transport.table, write, self._shards) for write in plain]
         outcomes = dict(zip((write.token for write in plain), self._executed(updates, deadline), strict=True))
         refused = [token for token, outcome in outcomes.items() if outcome in (REFUSED, CONFLICT)]
-        standing = self._standing(refused, deadline)
+        rows = self._rows(refused, deadline)
         return [
-            _finished(write, outcomes[write.token], standing.get(write.token))
+            _finished(write, outcomes[write.token], rows.get(write.token))
             if write.token in outcomes
             else None
             for write in writes
@@ -102,28 +109,28 @@ class Batches:
 
     # ---------------------------------------------------------------- the calls
 
-    def _executed(self, batch: Sequence[Statement], deadline: Deadline) -> list[Outcome]:
-        parts = [batch[start : start + statements.MOST] for start in range(0, len(batch), statements.MOST)]
+    def _executed(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
+        parts = [batch[start : start + MOST_STATEMENTS] for start in range(0, len(batch), MOST_STATEMENTS)]
         outcomes = self._transport.each(parts, lambda part: self._executed_part(part, deadline))
         return [outcome for part in outcomes for outcome in part]
 
-    def _executed_part(self, batch: Sequence[Statement], deadline: Deadline) -> list[Outcome]:
-        """Execute *batch*; what was throttled or conflicted is sent again by itself, the rest is not."""
+    def _executed_part(self, batch: Sequence[Arguments], deadline: Deadline) -> list[Outcome]:
+        """Execute *batch*; send again, by themselves, the statements that were throttled or conflicted."""
         outcomes: list[Outcome] = [Unanswered("not sent")] * len(batch)
-        open_ = list(range(len(batch)))
+        left = list(range(len(batch)))
         conflicts: set[int] = set()
         for tries in range(1, TRIES + 1):
-            for n, outcome in zip(open_, self._sent([batch[n] for n in open_], deadline), strict=True):
+            for n, outcome in zip(left, self._sent([batch[n] for n in left], deadline), strict=True):
                 outcomes[n] = outcome
                 if outcome == CONFLICT:
                     conflicts.add(n)
-            open_ = [n for n in open_ if outcomes[n] in _AGAIN]
-            if not open_ or deadline.one_try or deadline.passed() or tries == TRIES:
+            left = [n for n in left if outcomes[n] in _AGAIN]
+            if not left or deadline.one_try or deadline.passed() or tries == TRIES:
                 break
             back_off(deadline, tries)
-        return [_meant(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
+        return [_outcome(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
 
-    def _sent(self, batch: Sequence[Statement], deadline: Deadline) -> Sequence[Outcome]:
+    def _sent(self, batch: Sequence[Arguments], deadline: Deadline) -> Sequence[Outcome]:
         try:
             answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
@@ -131,7 +138,7 @@ class Batches:
                 self._deny(code_of(error))
                 return [DENIED] * len(batch)
             if code_of(error) == INVALID:
-                return [INVALID] * len(batch)  # single writes say of which it is true, and why
+                return [INVALID] * len(batch)  # single writes find out which, and why
             return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
@@ -142,35 +149,35 @@ class Batches:
         with self._lock:
             first, self._denied = not self._denied, True
         if first:
-            self._told(
+            self._warn(
                 f"PartiQL is denied ({code}); using single writes: allow PartiQLInsert and PartiQLUpdate"
             )
 
-    def _standing(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Standing]:
-        """Return what stands under each of *tokens*, by one consistent read."""
-        standing: dict[str, Standing] = {}
+    def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Found]:
+        """Return the row of each of *tokens*, by consistent reads."""
+        found: dict[str, Found] = {}
         for start in range(0, len(tokens), MOST_KEYS):
             part = tokens[start : start + MOST_KEYS]
             try:
                 rows = self._transport.items([{"lockToken": text(token)} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
-                standing |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
+                found |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
             except Misconfigured as wrong:
-                standing |= dict.fromkeys(part, Rejected(wrong))
+                found |= dict.fromkeys(part, Rejected(wrong))
             else:
-                standing |= {token: _record(rows.get(token)) for token in part}
-        return standing
+                found |= {token: _record(rows.get(token)) for token in part}
+        return found
 
 
-def _record(item: object) -> Standing:
+def _record(item: object) -> Found:
     try:
         return None if item is None else record_of(item)  # type: ignore[arg-type]
     except Misconfigured as wrong:
         return Rejected(wrong)
 
 
-def _meant(last: Outcome, *, conflicted: bool) -> Outcome:
-    """Return what a statement's *last* try means: silence after a conflict is no outage (guarantee 7)."""
+def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
+    """Return the outcome of a statement by its *last* try; after a conflict, no outage (guarantee 7)."""
     if not isinstance(last, Unanswered) and last not in _AGAIN:
         return last
     if conflicted:
@@ -178,29 +185,29 @@ def _meant(last: Outcome, *, conflicted: bool) -> Outcome:
     return last if isinstance(last, Unanswered) else Unanswered(str(last))
 
 
-def _acquired(wish: Acquire, outcome: Outcome, standing: Standing) -> Acquired | None:
+def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> Acquired | None:
     if outcome is None:
-        return Won(first_fence(wish), took_over=False)
+        return Won(requests.first_fence(acquisition), took_over=False)
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
-    if outcome not in (DUPLICATE, CONFLICT) or standing is None:
-        return None  # a single write says exactly what is wrong, or finds the row gone
-    if isinstance(standing, Unanswered | Rejected):
-        return standing
-    if acquired_by(standing, wish):
-        return Won.before(standing)
-    return Refused(standing)
+    if outcome not in (DUPLICATE, CONFLICT) or found is None:
+        return None  # a single write finds out what is wrong, or that the row is gone
+    if isinstance(found, Unanswered | Rejected):
+        return found
+    if acquired_by(found, acquisition):
+        return Won.before(found)
+    return Refused(found)
 
 
-def _finished(write: Finish, outcome: Outcome, standing: Standing) -> Finished | None:
+def _finished(write: Finish, outcome: Outcome, found: Found) -> Finished | None:
     if outcome is None:
         return Written()
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
     if outcome not in (REFUSED, CONFLICT):
         return None
-    if isinstance(standing, Unanswered | Rejected):
-        return standing
-    if made_by(standing, write):
+    if isinstance(found, Unanswered | Rejected):
+        return found
+    if made_by(found, write):
         return Written()
-    return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(standing)
+    return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(found)

@@ -1,4 +1,4 @@
-"""A token table in the memory of one process: for tests, and for a first try."""
+"""Stores without a table: in the memory of one process, for tests, and one that grants everything."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lambda_once.core.writes import Acquire, Complete, Finish, acquired, acquire
 from lambda_once.stores.contract import Acquired, Finished, Refused, Unfinished, Won, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.stores.contract import Store
 
 
 class MemoryStore:
     """
     Keeps the store contract among the threads of one process; nothing is shared with another.
 
-    ``records`` maps lock tokens to their rows; ``items`` collects what `transact` was given, since
-    there is no table here to write it to.
+    ``records`` maps lock tokens to their rows; ``items`` collects what `transact` was given.
     """
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class MemoryStore:
         """By token and write."""
         self._lock = threading.Lock()
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
         del deadline
-        return [self._acquire(wish) for wish in wishes]
+        return [self._acquire(acquisition) for acquisition in acquisitions]
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
         del deadline
@@ -52,8 +52,8 @@ class MemoryStore:
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> Finished:
         del deadline
-        answer, fresh = (Written(), True) if finish is None else self._finish(finish)
-        if fresh:
+        answer, changed = (Written(), True) if finish is None else self._finish(finish)
+        if changed:
             self.items.extend(items)
         return answer
 
@@ -70,19 +70,19 @@ class MemoryStore:
                 row.token, state, row.attempt, row.locked_by, row.created, row.expected_completion
             )
 
-    def _acquire(self, wish: Acquire) -> Acquired:
+    def _acquire(self, acquisition: Acquire) -> Acquired:
         with self._lock:
-            before = self.records.get(wish.token)
-            row = acquired(before, wish)
+            before = self.records.get(acquisition.token)
+            row = acquired(before, acquisition)
             if row is None:
-                if before is not None and acquired_by(before, wish):
+                if before is not None and acquired_by(before, acquisition):
                     return Won.before(before)
                 return Refused(before)
-            self.records[wish.token] = row
+            self.records[acquisition.token] = row
         return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS)
 
     def _finish(self, write: Finish) -> tuple[Finished, bool]:
-        """Answer *write*, and tell whether it changed the row."""
+        """Return the answer to *write*, and whether it changed the row."""
         with self._lock:
             before = self.records.get(write.token)
             row = finished(before, write)
@@ -92,3 +92,42 @@ class MemoryStore:
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
                 self._chunks[write.token, write.write] = write.change.result.parts
         return Written(), True
+
+
+class ForgetfulStore:
+    """
+    Grants every token and stores nothing (LAMBDA_ONCE_DISABLED).
+
+    The user's own items of a transaction are written all the same, by the store that *real* returns.
+    """
+
+    def __init__(self, real: Callable[[], Store]) -> None:
+        self._real = real
+
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        del deadline
+        return [Won(0, took_over=False) for _ in acquisitions]
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        del deadline
+        return [Written() for _ in writes]
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        del token, deadline
+        return None
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        del record, deadline
+        return None
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        del finish
+        return self._real().transact(None, items, deadline)
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        del state, deadline, before
+        return iter(())

@@ -1,7 +1,7 @@
 """
-Requests to DynamoDB as values. Every condition of the package stands here, beside the guarantee it carries.
+Requests to the token table as values, each condition beside the guarantee that it carries.
 
-The functions are pure: a wish or a write becomes the arguments of ``UpdateItem``.
+An acquisition or a finish becomes the arguments of ``UpdateItem``, or a PartiQL statement of a batch. Pure.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 
 PART_MARGIN = 86_400
-"""Seconds that a part outlives its row (DynamoDB deletes expired items in any order)."""
+"""Seconds that a part outlives its row: DynamoDB deletes expired items in any order."""
 
 # ------------------------------------------------------------------ the conditions
 
 ABSENT = "attribute_not_exists(lockToken)"
 
-# Another program's row is never overwritten: what has our key and not our attributes refuses, to be reported.
+# Another program's row is never overwritten: a row without our attributes refuses, and is reported.
 OF_THIS_PACKAGE = (
     "attribute_type(attempt, :text) AND attribute_type(fence, :number) AND attribute_type(lockedBy, :text) "
     "AND attribute_type(created, :text) AND attribute_type(expectedCompletion, :text)"
@@ -52,42 +52,43 @@ KINDS: Item = {":text": {"S": "S"}, ":number": {"S": "N"}}
 # A finished row past its ttl counts as absent: DynamoDB may be two days late in deleting it.
 EXPIRED = "(attribute_not_exists(#status) AND #ttl <= :now_s)"
 
-# "attempt <> :a": a delayed copy of our own acquisition must not re-open a token that we released.
+# "attempt <> :a": a delayed copy of our own acquisition must not reopen a token that we released.
 FREE = (
     "(attribute_not_exists(#status) AND "
     "((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s))"
 )
 
-# Guarantee 1: what is in progress changes hands only when its lease is over.
-# Guarantee 9: what has a caller is taken over as seen only, by who has found out that it is their own.
+# Guarantee 1: a token in progress is taken over only when its lease is over.
+# Guarantee 9: one with a caller is taken over only as seen, after the callers were compared.
 LAPSED = (
     "(begins_with(#status, :in_progress) AND expectedCompletion < :now AND attempt <> :a "
     "AND attribute_not_exists(caller){same_payload})"
 )
 
-# Another payload under this key is KeyReused, never taken over.
+# Another payload under this key is KeyReused, never a takeover.
 SAME_PAYLOAD = " AND (attribute_not_exists(fingerprint) OR fingerprint = :f)"
 
-# Under hold and probe a ghost would call a person for nothing: exactly the row that was looked at.
+# Under hold and probe a delayed copy would be held for review: exactly the row that was read.
 RELEASED_AS_SEEN = (
     "attempt = :seen AND attribute_not_exists(#status) AND attribute_not_exists(actualCompletion)"
 )
 
-# The attempt and the lease that the probe was asked about, or two askers would both run.
+# The attempt and the lease that the probe was asked about, or two probing attempts would both run.
 LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
 
-# The same for who settles what a person was called for, or what is over: exactly what was looked at.
+# The same for who resolves a held or a finished token: exactly the row that was read.
 HELD_AS_SEEN = "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease"
 FINISHED_AS_SEEN = (
     "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
     "AND expectedCompletion = :lease"
 )
-GIVEN_BACK_AS_SEEN = f"{RELEASED_AS_SEEN} AND expectedCompletion = :lease"
+RELEASED_WITH_LEASE = f"{RELEASED_AS_SEEN} AND expectedCompletion = :lease"
 
-# Guarantee 2: every write after the acquisition asks that the token is still ours and still in progress.
+# Guarantee 2: every write after the acquisition requires that the token is still ours and still in progress.
 OURS = "attempt = :a AND begins_with(#status, :in_progress)"
+OURS_IN_PARTIQL = '"attempt" = ? AND begins_with("status", ?)'
 
-# It only ever lengthens: a delayed copy must not shorten a later one, or there are two owners.
+# A lease only ever gets longer: a delayed copy must not shorten a later one, or two attempts hold the token.
 LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
@@ -96,61 +97,63 @@ OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", 
 OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller")
 
 
-def acquire(table: str, wish: Acquire, shards: int) -> Arguments:
-    """Take the token, whole: one conditional write that also clears what an earlier attempt left."""
-    sets = acquired_attributes(wish, shards)
+def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
+    """Acquire the token, and clear what an earlier attempt left, by one conditional write."""
+    sets = acquired_attributes(acquisition, shards)
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
-    condition, values = _claim(wish)
+    condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
     fence = "fence = if_not_exists(fence, :epoch_ms) + :one"
-    values |= {":epoch_ms": number(epoch_milliseconds(wish.now)), ":one": number(1)}
-    return _update(table, wish.token, sets, removed, condition, values, extra=fence) | {
+    values |= {":epoch_ms": number(epoch_milliseconds(acquisition.now)), ":one": number(1)}
+    return _update(table, acquisition.token, sets, removed, condition, values, extra=fence) | {
         "ReturnValues": "ALL_OLD"
     }
 
 
-def acquired_attributes(wish: Acquire, shards: int) -> Item:
-    """Return what an acquisition sets, but for the key and the fence."""
+def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
+    """Return the attributes that an acquisition sets, without the key and the fence."""
     attributes: Item = {
-        "lockedBy": text(wish.locked_by),
-        "attempt": text(wish.attempt),
-        "created": text(stamp(wish.now)),
-        "expectedCompletion": text(stamp(wish.lease)),
-        "status": text(status(State.IN_PROGRESS, wish.token, shards)),
+        "lockedBy": text(acquisition.locked_by),
+        "attempt": text(acquisition.attempt),
+        "created": text(stamp(acquisition.now)),
+        "expectedCompletion": text(stamp(acquisition.lease)),
+        "status": text(status(State.IN_PROGRESS, acquisition.token, shards)),
     }
-    if wish.fingerprint is not None:
-        attributes["fingerprint"] = text(wish.fingerprint)
-    if wish.fields is not None:
-        attributes["fields"] = {"B": wish.fields}
-    if wish.delivery is not None:
-        attributes["delivery"] = text(wish.delivery)
-    if wish.caller is not None:
-        attributes["caller"] = text(wish.caller)
-    if wish.ttl is not None:
-        attributes["ttl"] = number(wish.ttl)
+    if acquisition.fingerprint is not None:
+        attributes["fingerprint"] = text(acquisition.fingerprint)
+    if acquisition.fields is not None:
+        attributes["fields"] = {"B": acquisition.fields}
+    if acquisition.delivery is not None:
+        attributes["delivery"] = text(acquisition.delivery)
+    if acquisition.caller is not None:
+        attributes["caller"] = text(acquisition.caller)
+    if acquisition.ttl is not None:
+        attributes["ttl"] = number(acquisition.ttl)
     return attributes
 
 
-def first_fence(wish: Acquire) -> int:
-    """Return the fence of a token that had no row."""
-    return epoch_milliseconds(wish.now) + 1
+def first_fence(acquisition: Acquire) -> int:
+    """Return the fence of an acquisition where there was no row."""
+    return epoch_milliseconds(acquisition.now) + 1
 
 
-def _claim(wish: Acquire) -> tuple[str, Item]:
-    match wish.take:
+def _claim(acquisition: Acquire) -> tuple[str, Item]:
+    match acquisition.take:
         case Unclaimed(take_over=True):
-            same_payload = "" if wish.fingerprint is None else SAME_PAYLOAD
+            same_payload = "" if acquisition.fingerprint is None else SAME_PAYLOAD
             lapsed = LAPSED.format(same_payload=same_payload)
             condition = f"{ABSENT} OR ({OF_THIS_PACKAGE} AND ({FREE} OR {lapsed}))"
             values = KINDS | {
-                ":now_s": number(epoch_seconds(wish.now)),
-                ":now": text(stamp(wish.now)),
-                ":a": text(wish.attempt),
+                ":now_s": number(epoch_seconds(acquisition.now)),
+                ":now": text(stamp(acquisition.now)),
+                ":a": text(acquisition.attempt),
                 ":in_progress": text(State.IN_PROGRESS.value),
             }
-            return condition, values | ({} if wish.fingerprint is None else {":f": text(wish.fingerprint)})
+            if acquisition.fingerprint is not None:
+                values[":f"] = text(acquisition.fingerprint)
+            return condition, values
         case Unclaimed():
-            values = KINDS | {":now_s": number(epoch_seconds(wish.now))}
+            values = KINDS | {":now_s": number(epoch_seconds(acquisition.now))}
             return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
             seen = {":seen": text(attempt), ":lease": text(stamp(lease))}
@@ -165,7 +168,7 @@ def _claim(wish: Acquire) -> tuple[str, Item]:
 
 
 def finish(table: str, write: Finish, shards: int) -> Arguments:
-    """Write what becomes of an attempt. Refused once another one has the token (guarantee 2)."""
+    """Write *write*. Refused once another attempt has the token (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
     condition, values = _owner(write)
     extra = ""
@@ -177,7 +180,7 @@ def finish(table: str, write: Finish, shards: int) -> Arguments:
 
 
 def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
-    """Return what *write* sets and what it removes, whoever writes it."""
+    """Return what *write* sets, except the attempt and the fence, and what it removes."""
     sets, removed = _changed(write, shards)
     if write.write is not None:
         sets["write"] = text(write.write)
@@ -205,7 +208,7 @@ def _owner(write: Finish) -> tuple[str, Item]:
 
 
 def _as_seen(state: State) -> tuple[str, Item]:
-    """Return the condition that the row still is what an onlooker saw, and what it names besides."""
+    """Return the condition that the row still is what the resolver read, and its values."""
     match state:
         case State.IN_PROGRESS:
             return LAPSED_AS_SEEN, {":in_progress": text(state.value)}
@@ -214,7 +217,7 @@ def _as_seen(state: State) -> tuple[str, Item]:
         case State.COMPLETE:
             return FINISHED_AS_SEEN, {}
         case State.RELEASED:
-            return GIVEN_BACK_AS_SEEN, {}
+            return RELEASED_WITH_LEASE, {}
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -240,7 +243,7 @@ def _changed(write: Finish, shards: int) -> tuple[Item, list[str]]:
 
 
 def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
-    """Return the one attribute that says what became of the result; none for None."""
+    """Return the attribute that a completed row has for its result; none for None."""
     match result:
         case None:
             return {}
@@ -256,11 +259,52 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
             assert_never(unreachable)
 
 
+# ------------------------------------------------------------------ PartiQL
+
+
+def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
+    """Acquire a token that has no row; any row refuses it (``DuplicateItem``)."""
+    row = {
+        "lockToken": text(acquisition.token),
+        "fence": number(first_fence(acquisition)),
+        **acquired_attributes(acquisition, shards),
+    }
+    return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
+
+
+def can_update(write: Finish) -> bool:
+    """Return whether *write* can be a statement: the holder's own, and no extension."""
+    return isinstance(write.by, Holder) and not isinstance(write.change, Extend)
+
+
+def update(table: str, write: Finish, shards: int) -> Arguments:
+    """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
+    sets, removed = changed_attributes(write, shards)
+    condition = f'WHERE "lockToken" = ? AND {OURS_IN_PARTIQL}'
+    values = (text(write.token), text(write.attempt), text(State.IN_PROGRESS.value))
+    return {
+        "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} {condition}",
+        "Parameters": [*sets.values(), *values],
+    }
+
+
+@lru_cache(maxsize=64)
+def _insert_into(table: str, names: tuple[str, ...]) -> str:
+    values = ", ".join(f"'{name}': ?" for name in names)
+    return f'INSERT INTO "{table}" VALUE {{{values}}}'
+
+
+@lru_cache(maxsize=64)
+def _update_set(table: str, sets: tuple[str, ...], removed: tuple[str, ...]) -> str:
+    changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
+    return f'UPDATE "{table}" {" ".join(changes)}'
+
+
 # ------------------------------------------------------------------ parts of large results
 
 
 def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
-    """Return the part rows of *write*'s result: keyed by attempt and write, and outliving the row."""
+    """Return the part rows of *write*'s result."""
     assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the engine alone)
     ttl = number(write.ttl + PART_MARGIN)
     return [
@@ -285,7 +329,7 @@ def part_keys(record: Record, count: int) -> list[Item]:
 def _update(
     table: str, token: str, sets: Item, removed: list[str], condition: str, values: Item, *, extra: str = ""
 ) -> Arguments:
-    expression, names = _wording(tuple(sets), tuple(removed), condition, extra)
+    expression, names = _expression(tuple(sets), tuple(removed), condition, extra)
     return {
         "TableName": table,
         "Key": {"lockToken": text(token)},
@@ -298,10 +342,10 @@ def _update(
 
 
 @lru_cache(maxsize=64)  # a function sends the same few forms again and again
-def _wording(
+def _expression(
     sets: tuple[str, ...], removed: tuple[str, ...], condition: str, extra: str
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the update's expression, and what its names and those of *condition* stand for."""
+    """Return the update's expression, and its placeholders and those of *condition* with their names."""
     assignments = [f"#{name} = :{name}_" for name in sets] + ([extra] if extra else [])
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:

@@ -46,7 +46,7 @@ def rows_of(store: Store) -> list[Record] | None:
     """Return all rows of *store*; None where it is one of the user's own, which cannot list them."""
     if isinstance(store, MemoryStore):
         return list(store.records.values())
-    dynamodb = sys.modules.get("lambda_once.stores.dynamodb")  # else it is no such store; it needs botocore
+    dynamodb = sys.modules.get("lambda_once.stores.store")  # else it is no such store; it needs botocore
     if dynamodb is not None and isinstance(store, dynamodb.DynamoDBStore):
         return _scanned(store)
     return None
@@ -58,7 +58,7 @@ def _scanned(store: Any) -> list[Record]:
     from lambda_once.dynamodb.paging import pages
     from lambda_once.stores.rows import record_of
 
-    send = partial(store._transport.call, deadline=deadline())  # noqa: SLF001  (ours)
+    send = partial(store.transport.call, deadline=deadline())
     scanned = pages(send, "scan", {"TableName": store.table, "ConsistentRead": True})
     # Beside tokens there are parts of results, and what a test's own transactions wrote to this table.
     rows = (row for page in scanned for row in page["Items"] if "attempt" in row and "created" in row)

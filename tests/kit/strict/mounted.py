@@ -18,7 +18,7 @@ from botocore import handlers, xform_name
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ClientError
 
-from lambda_once.stores import statements
+from lambda_once.stores import batches
 from tests.kit.strict.engine import StrictEngine
 
 ADDRESS = ".amazonaws.com/"
@@ -44,7 +44,7 @@ def mounted() -> Iterator[StrictEngine]:
 def batches_sent() -> Iterator[None]:
     """Let stores send PartiQL, although moto, whose PartiQL is wrong, may be loaded in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statements, "are_reliable", lambda: True)
+        patch.setattr(batches, "partiql_is_reliable", lambda: True)
         yield
 
 

@@ -1,0 +1,227 @@
+"""The token table in DynamoDB: batches where they are allowed, single writes elsewhere, parts of results."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
+from lambda_once.dynamodb.errors import (
+    CANCELED,
+    CONDITION,
+    CONFLICT,
+    Caught,
+    code_of,
+    is_transient,
+    reasons_of,
+)
+from lambda_once.dynamodb.paging import Unprocessed, batch_write
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.stores import requests
+from lambda_once.stores.batches import Batches
+from lambda_once.stores.contract import (
+    Acquired,
+    Finished,
+    Refused,
+    Rejected,
+    Unanswered,
+    Unfinished,
+    Won,
+    Written,
+)
+from lambda_once.stores.rows import part_of, record_of, sound_shards, text
+from lambda_once.stores.transport import TokenTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+
+V = TypeVar("V", Acquire, Finish)
+A = TypeVar("A")
+
+
+class DynamoDBStore:
+    """
+    Keeps the store contract on one DynamoDB table. Safe from several threads.
+
+    *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use, with time
+    limits that fit an invocation. *shards* is 1 to 100, or it raises `Misconfigured`. *warn* is called once,
+    with a fixed text, if batches are not permitted; *heard* is as for `Transport`.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        client: Any = None,
+        shards: int = 1,
+        warn: Callable[[str], object] = str,
+        heard: Callable[[Any, datetime], object] | None = None,
+    ) -> None:
+        self.table = table
+        self.shards = sound_shards(shards)
+        self.transport = TokenTransport(table, client, heard)
+        self._batches = Batches(self.transport, shards, warn)
+
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        return self._each(acquisitions, self._batches.acquire, self._acquire, deadline)
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+        failed = [self._put_parts(write, deadline) for write in writes]
+        sound = [write for write, failure in zip(writes, failed, strict=True) if failure is None]
+        answers = self._each(sound, self._batches.finish, self._finish, deadline)
+        written = iter([_with_parts(answer, write) for answer, write in zip(answers, sound, strict=True)])
+        return [next(written) if failure is None else failure for failure in failed]
+
+    def read(self, token: str, deadline: Deadline) -> Record | None:
+        request = {"TableName": self.table, "Key": {"lockToken": text(token)}, "ConsistentRead": True}
+        item = self.transport.asked("get_item", request, deadline, token).get("Item")
+        return None if item is None else record_of(item)
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        if not isinstance(record.stored, Parts):
+            return ()
+        keys = requests.part_keys(record, record.stored.count)
+        rows = self.transport.items(keys, deadline, record.token)
+        if len(rows) < len(keys):
+            return None
+        return tuple(part_of(rows[key["lockToken"]["S"]]) for key in keys)
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> Finished:
+        if finish is not None:
+            failed = self._put_parts(finish, deadline)
+            if failed is not None:
+                return failed
+        own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
+        # One token for all tries: a transaction whose answer was lost is not written twice.
+        request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
+        try:
+            self.transport.call("transact_write_items", request, deadline)
+        except ClientError as error:
+            if is_transient(error):
+                return Unanswered(code_of(error))
+            return _canceled(error, finish, len(items))
+        except Caught as error:
+            return self.transport.failed(error, "TransactWriteItems", finish.token if finish else None)
+        return Written()
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        from lambda_once.stores.index import StatusIndex  # for operators alone: no cold start needs it
+
+        return StatusIndex(self.transport).unfinished(state, deadline, before)
+
+    def _each(
+        self,
+        values: Sequence[V],
+        together: Callable[[Sequence[V], Deadline], list[A | None]],
+        single: Callable[[V, Deadline], A],
+        deadline: Deadline,
+    ) -> list[A]:
+        """Answer *values* together where batches may be used; singly, what that leaves open."""
+        batched = len(values) > 1 and self._batches.usable
+        answers = together(values, deadline) if batched else [None] * len(values)
+        left = [value for value, answer in zip(values, answers, strict=True) if answer is None]
+        singly = iter(self.transport.each(left, lambda value: single(value, deadline)))
+        return [next(singly) if answer is None else answer for answer in answers]
+
+    # ---------------------------------------------------------------- single writes
+
+    def _acquire(self, acquisition: Acquire, deadline: Deadline) -> Acquired:
+        request = requests.acquire(self.table, acquisition, self.shards)
+        conflicts: list[Exception] = []
+
+        def failed(error: Exception) -> None:
+            if code_of(error) == CONFLICT:
+                conflicts.append(error)
+
+        try:
+            row = self.transport.call("update_item", request, deadline, failed).get("Attributes")
+        except Caught as error:
+            # Another write was at this row: no answer after that is a refusal, not an outage (guarantee 7).
+            refusal = conflicts[-1] if conflicts and is_transient(error) else error
+            return self._not_acquired(refusal, acquisition, deadline)
+        if row is None:
+            return Won(requests.first_fence(acquisition), took_over=False)
+        return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
+
+    def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> Acquired:
+        if code_of(error) not in (CONDITION, CONFLICT):
+            return self.transport.failed(error, "UpdateItem", acquisition.token)
+        record = self._refusing(error, acquisition.token, deadline)
+        if isinstance(record, Unanswered | Rejected):
+            return record
+        if record is not None and acquired_by(record, acquisition):
+            return Won.before(record)
+        return Refused(record)
+
+    def _finish(self, write: Finish, deadline: Deadline) -> Finished:
+        request = requests.finish(self.table, write, self.shards)
+        try:
+            self.transport.call("update_item", request, deadline)
+        except Caught as error:
+            if code_of(error) != CONDITION:
+                return self.transport.failed(error, "UpdateItem", write.token)
+            record = self._refusing(error, write.token, deadline)
+            if isinstance(record, Unanswered | Rejected):
+                return record
+            return Written() if made_by(record, write) else Refused(record)
+        return Written()
+
+    def _refusing(
+        self, error: Exception, token: str, deadline: Deadline
+    ) -> Record | Unanswered | Rejected | None:
+        """Return the row that refused the write: it comes with the refusal, except from a conflict."""
+        try:
+            item = error.response.get("Item") if isinstance(error, ClientError) else None
+            return self.read(token, deadline) if item is None else record_of(item)
+        except StoreUnavailable as unavailable:
+            return Unanswered(str(unavailable), refused=True)
+        except Misconfigured as wrong:
+            return Rejected(wrong)
+
+    def _put_parts(self, write: Finish, deadline: Deadline) -> Unanswered | Rejected | None:
+        """Write the parts of a large result: before the row is flipped, so that no reader misses one."""
+        if not (isinstance(write.change, Complete) and isinstance(write.change.result, Chunks)):
+            return None
+        parts = requests.part_items(write, write.change.result.parts)
+        wanted: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
+        left = wanted[write.parts_written :]
+        try:
+            batch_write(partial(self.transport.call, deadline=deadline), self.table, left, deadline)
+        except Unprocessed:
+            failed: Unanswered | Rejected = Unanswered("not all parts of its result were written in time")
+        except Caught as error:
+            failed = self.transport.failed(error, "BatchWriteItem", write.token)
+        else:
+            return None
+        if isinstance(failed, Rejected):
+            return failed
+        return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
+
+
+def _with_parts(answer: Finished, write: Finish) -> Finished:
+    """Return *answer* to *write*, whose parts are all written."""
+    change = write.change
+    if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
+        return answer._replace(parts=len(change.result.parts))
+    return answer
+
+
+def _canceled(error: ClientError, finish: Finish | None, own: int) -> Finished:
+    """Return the answer to *finish*, item *own* of a transaction. Raises *error* if another item failed."""
+    reasons = reasons_of(error)
+    ours = reasons[own] if code_of(error) == CANCELED and finish is not None and own < len(reasons) else {}
+    if finish is None or ours.get("Code") != "ConditionalCheckFailed":
+        raise error
+    record = record_of(ours["Item"]) if ours.get("Item") else None
+    return Written() if made_by(record, finish) else Refused(record)
