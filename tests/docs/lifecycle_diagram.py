@@ -139,7 +139,7 @@ def edges() -> dict[tuple[str, str], list[str]]:
                 labels.append(label)
         later = _node(row, LATER)
         if later != name:
-            found.setdefault((name, later), []).append("the lease is over" if later == "Lapsed" else "ttl")
+            found.setdefault((name, later), []).append("lease expires" if later == "Lapsed" else "ttl")
     return found
 
 
@@ -169,7 +169,7 @@ def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
     if row is None or objection(row, NOW) is not None:
         return []
     made = [
-        (f"a person says {v.value}", finished(row, settlement(row, v, by="ann", because="seen", now=NOW)))
+        (f"resolved as {v.value}", finished(row, settlement(row, v, by="ann", because="seen", now=NOW)))
         for v in Verdict
     ]
     return [(label, after) for label, after in made if after is not None and after.state is not row.state]

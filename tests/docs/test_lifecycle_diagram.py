@@ -20,12 +20,12 @@ def test_the_table_shows_every_decision() -> None:
 
 
 def test_only_time_leads_away_from_what_is_settled() -> None:
-    """No write leaves a completed token, and nothing but a person's verdict leaves a held one."""
+    """No write leaves a completed token, and only a resolution leaves a held one."""
     leaving = {pair: labels for pair, labels in edges().items() if pair[0] in {"Complete", "Failed", "Held"}}
     assert leaving == {
         ("Complete", "Absent"): ["ttl"],
         ("Failed", "Absent"): ["ttl"],
-        ("Held", "Complete"): ["a person says done"],
-        ("Held", "Failed"): ["a person says failed"],
-        ("Held", "Released"): ["a person says not done"],
+        ("Held", "Complete"): ["resolved as done"],
+        ("Held", "Failed"): ["resolved as failed"],
+        ("Held", "Released"): ["resolved as not done"],
     }
