@@ -242,7 +242,8 @@ class Once:
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
         given = dict(options) if key is None else {**options, "key": key}
-        route = Route(self._runtime, settings_of(self._defaults, given, options_of.API))
+        settings = settings_of(self._defaults, given, options_of.API)
+        route = Route(self._runtime, settings, sys._getframe(1))  # noqa: SLF001  (where `explain` finds it)
         return AsyncMiddleware(route) if async_resolver else route.middleware
 
     @overload

@@ -187,6 +187,26 @@ class Till:
 @router.post("/orders", middlewares=[once.route(name="create")])
 def create(): ...
 
+def protection(name):
+    return [once.route(name=name)]
+
+protect = once.route(name="shared")
+several = [protect]
+
+@router.post("/orders/made",
+    middlewares=protection(
+        name="made",
+    ),
+)
+def made(): ...
+
+@router.post("/orders/shared", middlewares=[protect])
+def shared(): ...
+
+@router.put("/orders/listed", middlewares=several)
+@router.post("/orders/listed", middlewares=several)
+def listed(): ...
+
 @router.get("/orders")
 def look(): ...
 
@@ -205,13 +225,19 @@ def test_a_function_is_given_its_arguments(
     assert token in ran.stdout
 
 
-def test_a_route_of_a_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function of a Router is found by it, before any resolver includes that."""
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [("create", "create"), ("made", "made"), ("shared", "shared"), ("listed", "shared")],
+)
+def test_a_route_of_a_router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, name: str
+) -> None:
+    """The function of a route is found by the middleware in its decorator, made there or elsewhere."""
     _module(tmp_path, monkeypatch, "explained_routes", SHOP)
     event = (ROOT / "events/http-api-order.json").read_text()
-    ran = run("--handler", "explained_routes:create", "-", stdin=event)
+    ran = run("--handler", f"explained_routes:{function}", "-", stdin=event)
     assert ran.exit_code == 0
-    assert "shop/create/POST:%2Forders/8e03978e" in ran.stdout
+    assert f"shop/{name}/POST:%2Forders/8e03978e" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -219,7 +245,7 @@ def test_a_route_of_a_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ("charge", "'charge' is no address of a function"),
         ("explained_bad:", "is no address of a function"),
-        ("explained_bad:nothing", "has no nothing; protected are charge, create"),
+        ("explained_bad:nothing", "has no nothing; protected are charge, create, made, shared, listed"),
         ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
         ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
         ("not_there.at_all:charge", "there is no module not_there.at_all in"),
