@@ -113,9 +113,9 @@ def _or_none(told: dict[str, Any] | None) -> Charged | None:
 
 
 def _charged(side: Side, output: io.StringIO) -> Iterator[tuple[str, Charged]]:
-    client, onlooker = _patient(), _patient()
+    client, resolver = _patient(), _patient()
     meter = Meter(client)
-    there = _stored(side, onlooker)
+    there = _stored(side, resolver)
     for case, work in _cases(side, client):
         output.seek(0)
         output.truncate()
@@ -125,7 +125,7 @@ def _charged(side: Side, output: io.StringIO) -> Iterator[tuple[str, Charged]]:
             meter.spent()
             continue
         spent = meter.spent()
-        before, there = there, _stored(side, onlooker)
+        before, there = there, _stored(side, resolver)
         yield (
             case,
             Charged(

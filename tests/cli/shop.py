@@ -24,8 +24,8 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Release,
+    Resolver,
     Unclaimed,
     new_write_id,
 )
@@ -69,7 +69,7 @@ class Shop:
         """Acquire *token* for *lease* seconds, as take_over does, or (not *mortal*) as hold does."""
         now = self.clock.now()
         ends = now + timedelta(seconds=lease)
-        wish = Acquire(
+        acquisition = Acquire(
             token=token,
             attempt=attempt,
             locked_by=locked_by,
@@ -79,7 +79,7 @@ class Shop:
             ttl=epoch_seconds(ends + KEEP) if mortal else None,
             delivery=delivery,
         )
-        (answer,) = self.store.acquire([wish], self._deadline())
+        (answer,) = self.store.acquire([acquisition], self._deadline())
         assert isinstance(answer, Won), answer
         return token
 
@@ -94,7 +94,7 @@ class Shop:
         row = self.store.read(token, self._deadline())
         assert row is not None
         now = self.clock.now()
-        writer = Onlooker(row.attempt, row.expected_completion, "decided", row.state)
+        writer = Resolver(row.attempt, row.expected_completion, "decided", row.state)
         note = Resolution(by, because, now)
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
         return self._write(Finish(token, writer, change, now, ttl, new_write_id(change), note))

@@ -21,12 +21,12 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
-    acquired,
-    finished,
+    after_acquire,
+    after_finish,
     made_by,
     new_write_id,
     stored_form,
@@ -45,13 +45,13 @@ CHANGES: list[Change] = [
 ]
 
 
-def _wish(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None = None) -> Acquire:
+def _acquisition(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str | None = None) -> Acquire:
     return Acquire(
         "t", attempt, "orders/r2", NOW, ALIVE, take, SECONDS + 100, fingerprint, "m-2", fields=b"ab"
     )
 
 
-def _write(change: Change, by: Holder | Onlooker | None = None) -> Finish:
+def _write(change: Change, by: Holder | Resolver | None = None) -> Finish:
     return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100, new_write_id(change))
 
 
@@ -71,25 +71,25 @@ ROWS: list[Record | None] = [
 def test_the_condition_says_what_the_decision_says(attempt: str, fingerprint: str | None) -> None:
     """Under take_over a row is taken exactly where the table says RUN, our own attempt's left aside."""
     request = Request(attempt, fingerprint, OnLapse.TAKE_OVER)
-    wish = _wish(Unclaimed(take_over=True), attempt, fingerprint)
+    acquisition = _acquisition(Unclaimed(take_over=True), attempt, fingerprint)
     for record in ROWS:
         own = record is not None and record.state is State.IN_PROGRESS and record.attempt == attempt
         runs = decide(record, request, NOW) is Decision.RUN and not own
-        assert (acquired(record, wish) is not None) is runs, record
+        assert (after_acquire(record, acquisition) is not None) is runs, record
 
 
 @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
 def test_the_condition_under_hold_is_narrower(rule: OnLapse) -> None:
     """It takes nothing that the table does not say RUN for, and no row that is not expired."""
     for record in ROWS:
-        if acquired(record, _wish(Unclaimed(take_over=False))) is not None:
+        if after_acquire(record, _acquisition(Unclaimed(take_over=False))) is not None:
             assert decide(record, Request("a2", None, rule), NOW) is Decision.RUN
             assert record is None or record.expired(NOW)
 
 
 def test_an_acquisition_makes_a_row() -> None:
     """The fence starts at the clock's milliseconds."""
-    assert acquired(None, _wish(Unclaimed(take_over=True), fingerprint="f")) == Record(
+    assert after_acquire(None, _acquisition(Unclaimed(take_over=True), fingerprint="f")) == Record(
         token="t",
         state=State.IN_PROGRESS,
         attempt="a2",
@@ -106,7 +106,7 @@ def test_an_acquisition_makes_a_row() -> None:
 
 def test_the_fence_goes_on() -> None:
     """One above that of the row before."""
-    taken = acquired(row(State.RELEASED), _wish(Unclaimed(take_over=True)))
+    taken = after_acquire(row(State.RELEASED), _acquisition(Unclaimed(take_over=True)))
     assert taken is not None
     assert taken.fence == 8
 
@@ -127,33 +127,33 @@ SEEN = [
 @pytest.mark.parametrize(("record", "seen", "taken"), SEEN)
 def test_what_was_seen_is_what_is_taken(record: Record | None, seen: AsSeen, taken: bool) -> None:
     """Attempt, state and lease, all three."""
-    assert (acquired(record, _wish(seen)) is not None) is taken
+    assert (after_acquire(record, _acquisition(seen)) is not None) is taken
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("state", [State.COMPLETE, State.HELD, State.RELEASED])
 def test_what_is_not_in_progress_is_not_written(change: Change, state: State) -> None:
     """Not by the holder, and not by anybody else."""
-    assert finished(row(state), _write(change)) is None
-    assert finished(row(state), _write(change, Onlooker("a1", ALIVE, "probe"))) is None
-    assert finished(None, _write(change)) is None
+    assert after_finish(row(state), _write(change)) is None
+    assert after_finish(row(state), _write(change, Resolver("a1", ALIVE, "probe"))) is None
+    assert after_finish(None, _write(change)) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_attempt_writes_nothing(change: Change) -> None:
     """The row names one attempt."""
-    assert finished(row(State.IN_PROGRESS), _write(change, Holder("a2"))) is None
+    assert after_finish(row(State.IN_PROGRESS), _write(change, Holder("a2"))) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
     """With its own id, and the fence above."""
     before = row(State.IN_PROGRESS)
-    after = finished(before, _write(change, Onlooker("a1", ALIVE, "probe")))
+    after = after_finish(before, _write(change, Resolver("a1", ALIVE, "probe")))
     assert after is not None
     assert (after.attempt, after.fence) == ("probe", before.fence + 1)
-    assert finished(before, _write(change, Onlooker("a0", ALIVE, "probe"))) is None
-    assert finished(before, _write(change, Onlooker("a1", LAPSED, "probe"))) is None
+    assert after_finish(before, _write(change, Resolver("a0", ALIVE, "probe"))) is None
+    assert after_finish(before, _write(change, Resolver("a1", LAPSED, "probe"))) is None
 
 
 VERDICTS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
@@ -166,9 +166,9 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
     """What an earlier outcome left is gone; in another state than was seen it writes nothing."""
     before = row(state, stored=Inline("0"), error=BROKEN, actual_completion=LAPSED)
     for seen in State:
-        after = finished(before, _write(change, Onlooker("a1", ALIVE, "ann", seen)))
+        after = after_finish(before, _write(change, Resolver("a1", ALIVE, "ann", seen)))
         assert (after is not None) is (seen is state)
-    after = finished(before, _write(change, Onlooker("a1", ALIVE, "ann", state)))
+    after = after_finish(before, _write(change, Resolver("a1", ALIVE, "ann", state)))
     assert after is not None
     assert (after.attempt, after.fence) == ("ann", before.fence + 1)
     if state is not State.IN_PROGRESS:
@@ -181,28 +181,28 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
 @pytest.mark.parametrize("state", State)
 def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
     """After a lost answer; the attempt that was seen does not take it for a write of its own."""
-    verdict = _write(change, Onlooker("a1", ALIVE, "ann", state))
-    made = finished(row(state), verdict)
+    verdict = _write(change, Resolver("a1", ALIVE, "ann", state))
+    made = after_finish(row(state), verdict)
     assert made_by(made, verdict)
     assert not made_by(made, _write(change))
 
 
 def test_a_note_stays_until_there_is_another() -> None:
     """Over writes of attempts, and over their acquisitions."""
-    noted = finished(
-        row(State.HELD), replace(_write(Release(), Onlooker("a1", ALIVE, "ann", State.HELD)), note=NOTE)
+    noted = after_finish(
+        row(State.HELD), replace(_write(Release(), Resolver("a1", ALIVE, "ann", State.HELD)), note=NOTE)
     )
     assert noted is not None
     assert noted.resolution == NOTE
-    again = acquired(noted, _wish(Unclaimed(take_over=True)))
+    again = after_acquire(noted, _acquisition(Unclaimed(take_over=True)))
     assert again is not None
     assert again.resolution == NOTE
-    done = finished(again, _write(Complete(None), Holder("a2")))
+    done = after_finish(again, _write(Complete(None), Holder("a2")))
     assert done is not None
     assert done.resolution == NOTE
     later = NOTE._replace(by="bob", times=1)
-    by_another = replace(_write(Hold(BROKEN), Onlooker("a2", ALIVE, "bob", State.COMPLETE)), note=later)
-    settled = finished(done, by_another)
+    by_another = replace(_write(Hold(BROKEN), Resolver("a2", ALIVE, "bob", State.COMPLETE)), note=later)
+    settled = after_finish(done, by_another)
     assert settled is not None
     assert settled.resolution == later
 
@@ -211,7 +211,7 @@ def test_a_note_stays_until_there_is_another() -> None:
 def test_a_lease_is_not_shortened(lease: object) -> None:
     """Nor written again as it is."""
     shorter = Extend(lease)  # type: ignore[arg-type]  # parametrised
-    assert finished(row(State.IN_PROGRESS), _write(shorter)) is None
+    assert after_finish(row(State.IN_PROGRESS), _write(shorter)) is None
 
 
 AFTER: list[tuple[Change, Record]] = [
@@ -230,14 +230,14 @@ def test_the_holder_writes(change: Change, after: Record) -> None:
     """The row is as the change says, with the ttl that the write brings."""
     write = _write(change)
     expected = after._replace(ttl=SECONDS + 100, write=write.write)
-    assert finished(row(State.IN_PROGRESS), write) == expected
+    assert after_finish(row(State.IN_PROGRESS), write) == expected
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_a_write_made_is_its_own(change: Change) -> None:
     """Found again after a lost response; by another attempt it is not, nor where there is no row."""
     write = replace(_write(change), ttl=None)
-    made = finished(row(State.IN_PROGRESS), write)
+    made = after_finish(row(State.IN_PROGRESS), write)
     assert made is not None
     assert made_by(made, write)
     if not isinstance(change, End):
@@ -251,7 +251,7 @@ ENDS = [change for change in CHANGES if isinstance(change, End)]
 @pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, ENDS)))
 def test_another_write_of_the_same_attempt_is_not_our_write(mine: Change, other: Change) -> None:
     """Not even an equal one of the same millisecond: it stands."""
-    found = finished(row(State.IN_PROGRESS, ttl=1), _write(other))
+    found = after_finish(row(State.IN_PROGRESS, ttl=1), _write(other))
     assert found is not None
     assert not made_by(found, _write(mine))
 

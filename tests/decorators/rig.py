@@ -18,7 +18,7 @@ from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import Acquired, Finished, Rejected, Store, Unanswered, Unfinished
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Rejected, Store, Unanswered, Unfinished
 from lambda_once.testing import FakeClock, lambda_context
 from tests.decorators.grounds import Ground, Memory
 
@@ -42,14 +42,16 @@ class FrailStore:
         self.wished: list[str] = []
         """The tokens, in the order in which they were first wished for."""
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        self.acquisitions += len(wishes)
-        self.wished += [wish.token for wish in wishes if wish.token not in self.wished]
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        self.acquisitions += len(acquisitions)
+        self.wished += [
+            acquisition.token for acquisition in acquisitions if acquisition.token not in self.wished
+        ]
         if self.out:
-            return [Unanswered("ConnectTimeoutError") for _ in wishes]
-        return self.sound.acquire(wishes, deadline)
+            return [Unanswered("ConnectTimeoutError") for _ in acquisitions]
+        return self.sound.acquire(acquisitions, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if self.loses_ends:  # and nobody lives to try it again
             return [Rejected(Misconfigured("the environment died")) for _ in writes]
         if self.out:
@@ -66,7 +68,7 @@ class FrailStore:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         return self.sound.transact(finish, items, deadline)
 
     def unfinished(

@@ -13,7 +13,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Complete, Finish
 from lambda_once.engine.pipeline import OLDEST, Pipeline
-from lambda_once.stores.contract import Finished, Store, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
@@ -35,7 +35,7 @@ class Slow(FrailStore):
         self.retries_to_the_end = False
         self.tried = False
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if self.retries_to_the_end:
             return self._in_vain(writes)
         self.on_its_way.set()
@@ -44,7 +44,7 @@ class Slow(FrailStore):
         self.order.append("written")
         return answers
 
-    def _in_vain(self, writes: Sequence[Finish]) -> list[Finished]:
+    def _in_vain(self, writes: Sequence[Finish]) -> list[FinishAnswer]:
         if not isinstance(writes[0].change, Complete):
             return [Unanswered("ConnectTimeoutError") for _ in writes]
         assert self.second.wait(PATIENCE), "nobody came"

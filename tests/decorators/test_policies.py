@@ -24,7 +24,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
-from lambda_once.stores.contract import Acquired
+from lambda_once.stores.contract import AcquireAnswer
 from tests.decorators.rig import FrailStore, Rig, elsewhere, in_memory
 
 
@@ -144,10 +144,10 @@ def test_an_acquisition_without_an_answer_is_released(rig: Rig) -> None:
     """One that was written although its answer was lost does not block the next delivery."""
 
     class Deaf(FrailStore):
-        def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-            super().acquire(wishes, deadline)
+        def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+            super().acquire(acquisitions, deadline)
             self.out = True
-            answers = super().acquire(wishes, deadline)
+            answers = super().acquire(acquisitions, deadline)
             self.out = False
             return answers
 
@@ -267,10 +267,10 @@ def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
         task: asyncio.Task[None]
 
         class Slow(FrailStore):
-            def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+            def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
                 loop.call_soon_threadsafe(task.cancel)
                 asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), loop).result()
-                return super().acquire(wishes, deadline)
+                return super().acquire(acquisitions, deadline)
 
         loop = asyncio.get_running_loop()
         rig.stand_on(Slow)
@@ -295,10 +295,10 @@ def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
         task: asyncio.Task[None]
 
         class Out(FrailStore):
-            def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+            def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
                 loop.call_soon_threadsafe(task.cancel)
                 asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), loop).result()
-                return super().acquire(wishes, deadline)
+                return super().acquire(acquisitions, deadline)
 
         loop = asyncio.get_running_loop()
         rig.stand_on(Out)

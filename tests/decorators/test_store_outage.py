@@ -14,7 +14,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire
 from lambda_once.engine.finish import Settlement
-from lambda_once.stores.contract import Acquired, Unanswered
+from lambda_once.stores.contract import AcquireAnswer, Unanswered
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import FrailStore, Rig, in_memory
 
@@ -27,9 +27,9 @@ def test_a_refusal_whose_row_cannot_be_read_is_no_outage(rig: Rig, on_store_outa
     """Somebody has the token: nothing runs, whatever the policy says of outages."""
 
     class Unreadable(FrailStore):
-        def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
             del deadline
-            return [Unanswered("ThrottlingException", refused=True) for _ in wishes]
+            return [Unanswered("ThrottlingException", refused=True) for _ in acquisitions]
 
     rig.stand_on(Unreadable)
 
@@ -155,9 +155,9 @@ def test_it_tries_once(rig: Rig) -> None:
     asked: list[tuple[float, bool]] = []
 
     class Out(FrailStore):
-        def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+        def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
             asked.append((deadline.remaining(), deadline.one_try))
-            return super().acquire(wishes, deadline)
+            return super().acquire(acquisitions, deadline)
 
     rig.stand_on(Out)
 

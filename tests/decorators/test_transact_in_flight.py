@@ -17,7 +17,7 @@ from lambda_once.core.record import State
 from lambda_once.core.writes import Finish
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership, Sending
-from lambda_once.stores.contract import Finished, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Unanswered
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import FrailStore, Rig
 
@@ -31,7 +31,7 @@ class Gate:
 
     sent: threading.Event = field(default_factory=threading.Event)
     may_land: threading.Event = field(default_factory=threading.Event)
-    answer: Finished | Exception | None = None
+    answer: FinishAnswer | Exception | None = None
     """What is answered without anything having been written; None: it is written."""
     lost: bool = False
     """It is written, and its answer is lost."""
@@ -44,7 +44,7 @@ class GatedStore(FrailStore):
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         self.gate.sent.set()
         assert self.gate.may_land.wait(SECONDS)
         if isinstance(self.gate.answer, Exception):

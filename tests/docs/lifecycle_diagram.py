@@ -22,11 +22,11 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Release,
+    Resolver,
     Unclaimed,
-    acquired,
-    finished,
+    after_acquire,
+    after_finish,
     new_write_id,
 )
 from lambda_once.operations.settling import Verdict, settlement
@@ -147,18 +147,24 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
     """Return every write that *row* admits, with the row after it."""
     lease = NOW + MINUTE
     steps = [
-        (label, acquired(row, Acquire("t", OURS, "orders/2", NOW, lease, take, ttl=None, fingerprint="f")))
+        (
+            label,
+            after_acquire(row, Acquire("t", OURS, "orders/2", NOW, lease, take, ttl=None, fingerprint="f")),
+        )
         for label, take in ACQUISITIONS.items()
     ]
     by_holder = Holder(THEIRS)
     steps += [
-        (label, finished(row, Finish("t", by_holder, change, NOW, _ttl(change), new_write_id(change))))
+        (label, after_finish(row, Finish("t", by_holder, change, NOW, _ttl(change), new_write_id(change))))
         for label, change in ENDINGS.items()
     ]
-    onlooker = Onlooker(THEIRS, _LAPSED.expected_completion, OURS)
+    resolver = Resolver(THEIRS, _LAPSED.expected_completion, OURS)
     answer = Complete(Inline("1"))
     steps.append(
-        ("probe says Done", finished(row, Finish("t", onlooker, answer, NOW, _KEPT, new_write_id(answer))))
+        (
+            "probe says Done",
+            after_finish(row, Finish("t", resolver, answer, NOW, _KEPT, new_write_id(answer))),
+        )
     )
     steps += _verdicts(row)
     return [(label, after) for label, after in steps if after is not None]
@@ -169,7 +175,7 @@ def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
     if row is None or objection(row, NOW) is not None:
         return []
     made = [
-        (f"resolved as {v.value}", finished(row, settlement(row, v, by="ann", because="seen", now=NOW)))
+        (f"resolved as {v.value}", after_finish(row, settlement(row, v, by="ann", because="seen", now=NOW)))
         for v in Verdict
     ]
     return [(label, after) for label, after in made if after is not None and after.state is not row.state]

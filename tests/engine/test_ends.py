@@ -15,7 +15,7 @@ from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Un
 from lambda_once.engine import finish as settlement
 from lambda_once.engine.acquire import Admissions
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import Acquired, Finished, Unanswered, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Unanswered, Won, Written
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import FrailStore, Rig
 from tests.simulation.guards import once_looked_at
@@ -26,7 +26,7 @@ class Silent(FrailStore):
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         super().transact(finish, items, deadline)
         return Unanswered("ReadTimeoutError")
 
@@ -66,12 +66,12 @@ class Slow(FrailStore):
     """Seconds until the answer to an extension comes."""
     extension_is_lost = False
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        answers = super().acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        answers = super().acquire(acquisitions, deadline)
         self.clock.advance(29)
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if not isinstance(writes[0].change, Extend):
             return super().finish(writes, deadline)
         if self.extension_is_lost:
@@ -129,7 +129,7 @@ def test_an_extension_without_an_answer_gives_the_token_back() -> None:
 class Overtaken(Slow):
     """While the first extension is under way, its lease ends, and another attempt comes and gives up."""
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if isinstance(writes[0].change, Extend) and self.acquisitions == 1:
             self.clock.advance(2)
             self._another(writes[0], deadline)
@@ -137,7 +137,7 @@ class Overtaken(Slow):
 
     def _another(self, write: Finish, deadline: Deadline) -> None:
         now = self.clock.now()
-        wish = Acquire(
+        acquisition = Acquire(
             token=write.token,
             attempt="another",
             locked_by="elsewhere",
@@ -146,7 +146,7 @@ class Overtaken(Slow):
             take=Unclaimed(take_over=True),
             ttl=None,
         )
-        (won,) = self.sound.acquire([wish], deadline)
+        (won,) = self.sound.acquire([acquisition], deadline)
         assert isinstance(won, Won)
         ttl, change = epoch_seconds(now) + 1_000, Release()
         release = Finish(write.token, Holder("another"), change, now, ttl, new_write_id(change))

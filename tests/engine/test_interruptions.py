@@ -17,7 +17,7 @@ from lambda_once.core.writes import Acquire, Finish
 from lambda_once.engine import batch as engine_batch
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import Acquired, Finished
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
 from tests.decorators.test_sqs import failed
@@ -147,14 +147,14 @@ class Interrupted(FrailStore):
     after = 0
     """How many are then, when they are."""
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        answers = super().acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        answers = super().acquire(acquisitions, deadline)
         if self.acquires:
             self.acquires -= 1
             raise KeyboardInterrupt
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if self.before:
             self.before -= 1
             raise KeyboardInterrupt
@@ -226,7 +226,7 @@ class Late(FrailStore):
 
     gate = threading.Event()
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         assert self.gate.wait(10)
         return super().finish(writes, deadline)
 
@@ -290,8 +290,8 @@ class Slow(FrailStore):
     begun = threading.Event()
     gate = threading.Event()
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        answers = super().acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        answers = super().acquire(acquisitions, deadline)
         self.begun.set()
         assert self.gate.wait(10)
         return answers

@@ -18,7 +18,7 @@ from lambda_once.engine import pipeline as module
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
-from lambda_once.stores.contract import Finished, Store, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
 from tests.decorators.rig import FrailStore, Rig
 
 PATIENCE = 10
@@ -40,7 +40,7 @@ class Gated(FrailStore):
         self.breaks = False
         self.sent_from: list[str] = []
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         self.sent_from.append(where.get())
         self.on_their_way.put([write.token.rpartition("/")[2] for write in writes])
         assert self.gate.acquire(timeout=PATIENCE), "nobody let it through"

@@ -21,7 +21,7 @@ from lambda_once.dynamodb.retry import LONGEST_PAUSE
 from lambda_once.engine import pipeline, retry, waiting
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
-from lambda_once.stores.contract import Finished, Store, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
 from lambda_once.testing import FakeClock
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig
@@ -44,11 +44,11 @@ class Throttled(FrailStore):
         """The end of the tokens that are throttled; None: all."""
         self.sent: list[tuple[Finish, Deadline]] = []
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         self.sent += [(write, deadline) for write in writes]
         return [self._answer(write, deadline) for write in writes]
 
-    def _answer(self, write: Finish, deadline: Deadline) -> Finished:
+    def _answer(self, write: Finish, deadline: Deadline) -> FinishAnswer:
         hot = self.only is None or write.token.endswith(self.only)
         if hot and self.until is not None and deadline.clock.now() < self.until:
             return Unanswered("ProvisionedThroughputExceededException")
@@ -316,13 +316,13 @@ class Stalling(FrailStore):
             self.second.set()
             assert self.again.wait(PATIENCE)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if any(isinstance(write.change, Release) for write in writes):
             self.released_at = deadline.clock.now()
             self.released.set()
         return [self._answer(write, deadline) for write in writes]
 
-    def _answer(self, write: Finish, deadline: Deadline) -> Finished:
+    def _answer(self, write: Finish, deadline: Deadline) -> FinishAnswer:
         if not write.token.endswith("a") or self.released.is_set():
             (answer,) = self.sound.finish([write], deadline)
             return answer

@@ -20,7 +20,7 @@ from lambda_once.dynamodb import paging
 from lambda_once.engine import keeping
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import Acquired, Finished, Store
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store
 from tests.decorators.counted import records
 from tests.decorators.rig import FrailStore, Rig, elsewhere
 from tests.decorators.test_sqs import failed
@@ -38,14 +38,14 @@ class Counting(FrailStore):
     def __init__(self, sound: Store) -> None:
         super().__init__(sound)
         self.acquired: list[int] = []
-        """How many wishes each call had."""
+        """How many acquisitions each call had."""
         self.finished: list[Finish] = []
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        self.acquired.append(len(wishes))
-        return super().acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        self.acquired.append(len(acquisitions))
+        return super().acquire(acquisitions, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         self.finished += writes
         return super().finish(writes, deadline)
 
@@ -180,13 +180,13 @@ class Following(FrailStore):
         self.somebody = threading.Event()
         self.releases = 0
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        answers = super().acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        answers = super().acquire(acquisitions, deadline)
         if self.acquisitions > 1:
             self.somebody.set()
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if isinstance(writes[0].change, Release) and not self.releases:
             self.releases += 1
             assert self.somebody.wait(PATIENCE)
@@ -229,7 +229,7 @@ class Overtaken(FrailStore):
 
     at_work = threading.Event()
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if not self.loses_ends and any(write.token.endswith("a1") for write in writes):
             assert self.at_work.wait(PATIENCE)
         return super().finish(writes, deadline)

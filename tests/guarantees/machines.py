@@ -24,7 +24,7 @@ from lambda_once.core.writes import (
     Hold,
     Holder,
     Release,
-    finished,
+    after_finish,
     made_by,
     new_write_id,
 )
@@ -188,7 +188,7 @@ def by_content(record: Record | None, write: Finish) -> bool:
     """Recognise a write by what it says and when: an equal one of the same millisecond looks the same."""
     if record is None or not isinstance(write.change, End):
         return made_by(record, write)
-    made = finished(_in_progress_again(record), replace(write, write=record.write))
+    made = after_finish(_in_progress_again(record), replace(write, write=record.write))
     return made == record
 
 

@@ -17,7 +17,7 @@ from lambda_once.core.record import Record
 from lambda_once.core.writes import Acquire, Finish, Holder, Release
 from lambda_once.engine import acquire as admission
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Acquired, Store, Won
+from lambda_once.stores.contract import AcquireAnswer, Store, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context, using
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
@@ -221,7 +221,7 @@ def test_twin_with_a_ttl_within_the_lease_two_are_at_work(monkeypatch: pytest.Mo
     """The row is deleted under the attempt that is alive."""
     acquire = writes.Acquire
     short = {"ttl": int(FakeClock().now().timestamp()) + 1}
-    monkeypatch.setattr(admission, "Acquire", lambda **wish: acquire(**{**wish, **short}))
+    monkeypatch.setattr(admission, "Acquire", lambda **acquisition: acquire(**{**acquisition, **short}))
     breaks(_swept_while_alive)
 
 
@@ -255,10 +255,10 @@ def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyP
 
 class _Delayed(MemoryStore):
     """
-    A store whose second row comes of a delayed copy of a wish.
+    A store whose second row comes of a delayed copy of an acquisition.
 
-    The first wish is refused while another attempt is at work. That one lapses and gives the token back; then
-    the copy is written, and the second wish of the same attempt finds the token its own.
+    The first acquisition is refused while another attempt is at work. That one lapses and releases the token;
+    then the copy is written, and the second acquisition of the same attempt finds the token its own.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -266,25 +266,27 @@ class _Delayed(MemoryStore):
         self._clock = clock
         self._first: Acquire | None = None
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        (wish,) = wishes
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        (acquisition,) = acquisitions
         if self._first is None:
             now = self._clock.now()
-            other = wish._replace(attempt="other", now=now, lease=now + timedelta(seconds=30))
+            other = acquisition._replace(attempt="other", now=now, lease=now + timedelta(seconds=30))
             super().acquire([other], deadline)
-            self._first = wish
-            answers = super().acquire(wishes, deadline)
+            self._first = acquisition
+            answers = super().acquire(acquisitions, deadline)
             self._clock.advance(40)
             return answers
-        if wish.attempt == self._first.attempt and self.records[wish.token].attempt == "other":
-            given_back = Finish(wish.token, Holder("other"), Release(), self._clock.now(), wish.ttl, "w")
+        if acquisition.attempt == self._first.attempt and self.records[acquisition.token].attempt == "other":
+            given_back = Finish(
+                acquisition.token, Holder("other"), Release(), self._clock.now(), acquisition.ttl, "w"
+            )
             super().finish([given_back], deadline)
             super().acquire([self._first], deadline)
-        return super().acquire(wishes, deadline)
+        return super().acquire(acquisitions, deadline)
 
 
 def _work_on_a_delayed_wish() -> None:
-    """Work starts on the lease of its row, whichever of its wishes was written."""
+    """Work starts on the lease of its row, whichever of its acquisitions was written."""
     clock = FakeClock()
     store, once = _Delayed(clock), Once(service="shop")
 
@@ -298,7 +300,7 @@ def _work_on_a_delayed_wish() -> None:
 
 
 def test_work_starts_on_the_lease_of_its_row() -> None:
-    """A delayed copy of an earlier wish ends earlier: the lease is renewed before anything starts."""
+    """A delayed copy of an earlier acquisition ends earlier: the lease is renewed before anything starts."""
     _work_on_a_delayed_wish()
 
 

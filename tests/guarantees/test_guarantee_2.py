@@ -12,7 +12,7 @@ from lambda_once import InProgress
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Finished
+from lambda_once.stores.contract import FinishAnswer
 from lambda_once.stores.rows import part_key
 from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
@@ -184,7 +184,7 @@ def test_twin_with_the_row_flipped_first(monkeypatch: pytest.MonkeyPatch) -> Non
     """It is complete, and its result is lost for good."""
     put_parts, finish = DynamoDBStore._put_parts, DynamoDBStore._finish
 
-    def flipped_first(self: DynamoDBStore, write: Finish, deadline: Any) -> Finished:
+    def flipped_first(self: DynamoDBStore, write: Finish, deadline: Any) -> FinishAnswer:
         answer = finish(self, write, deadline)
         put_parts(self, write, deadline)
         return answer

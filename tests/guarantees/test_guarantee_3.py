@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Done, OnceError, StoreUnavailable
-from lambda_once.core.writes import Complete, Hold, Onlooker, new_write_id
+from lambda_once.core.writes import Complete, Hold, Resolver, new_write_id
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import attempt
 from lambda_once.stores import batches, requests, store
@@ -84,8 +84,8 @@ def test_a_lost_completion_is_ours() -> None:
 def test_twin_without_recognition_an_acquisition_is_its_own_enemy(monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds the token in progress, by itself, and gives up."""
 
-    def unrecognised(self: DynamoDBStore, error: Any, wish: Any, deadline: Any) -> Refused:
-        return Refused(self.read(wish.token, deadline))
+    def unrecognised(self: DynamoDBStore, error: Any, acquisition: Any, deadline: Any) -> Refused:
+        return Refused(self.read(acquisition.token, deadline))
 
     monkeypatch.setattr(DynamoDBStore, "_not_acquired", unrecognised)
     breaks(_acquisition_lost)
@@ -219,8 +219,8 @@ def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pyte
     from lambda_once.engine import probe as probing
 
     for module in (admission, probing):
-        if hasattr(module, "Onlooker"):
-            monkeypatch.setattr(module, "Onlooker", lambda seen, lease, _: Onlooker(seen, lease, seen))
+        if hasattr(module, "Resolver"):
+            monkeypatch.setattr(module, "Resolver", lambda seen, lease, _: Resolver(seen, lease, seen))
     for module in RECOGNISING:
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_resolved_while_asleep)

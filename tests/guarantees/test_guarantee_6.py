@@ -100,8 +100,8 @@ def test_twin_with_a_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """What crashed is deleted, and the work runs again."""
     acquire = writes.Acquire
 
-    def mortal(**wish: Any) -> writes.Acquire:
-        return acquire(**{**wish, "ttl": _a_day_later(wish["now"])})
+    def mortal(**acquisition: Any) -> writes.Acquire:
+        return acquire(**{**acquisition, "ttl": _a_day_later(acquisition["now"])})
 
     monkeypatch.setattr(admission, "Acquire", mortal)
     breaks(_crashed_under_hold)
@@ -111,10 +111,10 @@ def test_twin_that_leaves_the_old_ttl_at_an_acquisition(monkeypatch: pytest.Monk
     """The row that was acquired again is deleted by the ttl of its last outcome."""
     acquire = requests.acquire
 
-    def leaves_ttl(table: str, wish: writes.Acquire, shards: int) -> dict[str, Any]:
-        arguments = acquire(table, wish, shards)
+    def leaves_ttl(table: str, acquisition: writes.Acquire, shards: int) -> dict[str, Any]:
+        arguments = acquire(table, acquisition, shards)
         sets, removed = arguments["UpdateExpression"].split(" REMOVE ")
-        if wish.ttl is None:
+        if acquisition.ttl is None:
             arguments["UpdateExpression"] = f"{sets} REMOVE {removed.replace(', #ttl', '')}"
         return arguments
 

@@ -71,8 +71,8 @@ def test_twin_that_takes_a_refusal_for_an_outage(monkeypatch: pytest.MonkeyPatch
     """It runs, beside whoever has the token."""
     outage = Admissions._outage
 
-    def forgetful(self: Admissions, call: Any, wish: Any, reason: str, **_: bool) -> Any:
-        return outage(self, call, wish, reason, refused=False)
+    def forgetful(self: Admissions, call: Any, acquisition: Any, reason: str, **_: bool) -> Any:
+        return outage(self, call, acquisition, reason, refused=False)
 
     monkeypatch.setattr(Admissions, "_outage", forgetful)
     breaks(_refused_and_not_read)

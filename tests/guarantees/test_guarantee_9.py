@@ -106,14 +106,14 @@ def _lapsed(store: Any, clock: FakeClock) -> None:
     bob, alice = Presented("bob"), Presented("alice")
     lease = clock.now() + timedelta(seconds=30)
 
-    def wish(attempt: str, who: Presented) -> Acquire:
+    def acquisition(attempt: str, who: Presented) -> Acquire:
         take = Unclaimed(take_over=True)
         return Acquire("shop/pay/1", attempt, "f/1", clock.now(), lease, take, None, caller=who.mark(attempt))
 
     deadline = Deadline(clock, clock.now() + timedelta(hours=1))
-    assert isinstance(store.acquire([wish("a1", alice)], deadline)[0], Won)
+    assert isinstance(store.acquire([acquisition("a1", alice)], deadline)[0], Won)
     clock.advance(60)
-    (answer,) = store.acquire([wish("b1", bob)], deadline)
+    (answer,) = store.acquire([acquisition("b1", bob)], deadline)
     assert isinstance(answer, Refused)
     request = Request("b1", None, OnLapse.TAKE_OVER, bob)
     assert decide(answer.record, request, clock.now()) is Decision.OTHER_CALLER
@@ -127,7 +127,7 @@ def test_what_lapsed_is_its_callers_too() -> None:
 
 @pytest.mark.engine
 def test_what_lapsed_is_its_callers_too_in_dynamodb(engine_table: DynamoDBStore) -> None:
-    """The write condition of a wish that takes what lapsed passes over rows that have a caller."""
+    """The write condition of an acquisition that takes what lapsed passes over rows that have a caller."""
     _lapsed(engine_table, FakeClock())
 
 

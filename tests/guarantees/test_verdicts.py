@@ -9,11 +9,11 @@ import pytest
 
 from lambda_once import HOLD, Fenced, Held, OnceError
 from lambda_once.core.record import Record
-from lambda_once.core.writes import Onlooker
+from lambda_once.core.writes import Resolver
 from lambda_once.operations import settling
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores import requests, store
-from lambda_once.stores.contract import Finished, Refused, Written
+from lambda_once.stores.contract import FinishAnswer, Refused, Written
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
 
@@ -25,7 +25,7 @@ def _unsafe() -> None:
     raise Unsafe
 
 
-def _settle(machines: Cluster, seen: Record, verdict: Verdict, result: str | None = None) -> Finished:
+def _settle(machines: Cluster, seen: Record, verdict: Verdict, result: str | None = None) -> FinishAnswer:
     """Let an operator who looked at *seen* say what became of it."""
     now = machines.clock.now()
     write = settlement(seen, verdict, by="ann", because="seen", now=now, result=result)
@@ -120,10 +120,10 @@ def test_a_woken_attempt_changes_no_verdict(scenario: Scenario) -> None:
 def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recognised by id and state, the woken attempt takes the verdict for its own write."""
 
-    def with_the_id_that_was_seen(seen: str, lease: Any, _fresh: str, state: Any) -> Onlooker:
-        return Onlooker(seen, lease, seen, state)
+    def with_the_id_that_was_seen(seen: str, lease: Any, _fresh: str, state: Any) -> Resolver:
+        return Resolver(seen, lease, seen, state)
 
-    monkeypatch.setattr(settling, "Onlooker", with_the_id_that_was_seen)
+    monkeypatch.setattr(settling, "Resolver", with_the_id_that_was_seen)
     for module in (store,):
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_done_while_asleep)

@@ -22,9 +22,9 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
 )
 from lambda_once.stores import requests
@@ -123,7 +123,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(Extend, moments),
     st.just(Pin()),
 )
-writers = st.builds(Holder, ids) | st.builds(Onlooker, ids, moments, ids, st.sampled_from(State))
+writers = st.builds(Holder, ids) | st.builds(Resolver, ids, moments, ids, st.sampled_from(State))
 notes = st.none() | st.builds(Resolution, ids, ids, moments, st.integers(1, 3))
 acquires = st.builds(
     Acquire, tokens, ids, st.just("orders/1"), moments, moments, takes, ttls, fingerprints, fingerprints
@@ -131,7 +131,7 @@ acquires = st.builds(
 
 
 def _finish(
-    token: str, by: Holder | Onlooker, change: Change, now: datetime, ttl: int | None, note: Resolution | None
+    token: str, by: Holder | Resolver, change: Change, now: datetime, ttl: int | None, note: Resolution | None
 ) -> Finish:
     write = "w1" if isinstance(change, Complete | Hold | Release) else None
     return Finish(token, by, change, now, ttl, write, note)
@@ -143,14 +143,16 @@ token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])
 
 
-def _token(wish: Acquire | Finish) -> str:
-    return wish.token
+def _token(acquisition: Acquire | Finish) -> str:
+    return acquisition.token
 
 
-def _statements(wishes: Sequence[Acquire | Finish]) -> Request:
+def _statements(acquisitions: Sequence[Acquire | Finish]) -> Request:
     made = [
-        requests.insert(TABLE, wish, 1) if isinstance(wish, Acquire) else requests.update(TABLE, wish, 1)
-        for wish in wishes
+        requests.insert(TABLE, acquisition, 1)
+        if isinstance(acquisition, Acquire)
+        else requests.update(TABLE, acquisition, 1)
+        for acquisition in acquisitions
     ]
     return "batch_execute_statement", {"Statements": made}
 
@@ -184,7 +186,9 @@ def _puts(wanted: list[str]) -> Request:
 
 
 ours: st.SearchStrategy[Request] = st.one_of(
-    st.builds(lambda wish, n: ("update_item", requests.acquire(TABLE, wish, n)), acquires, shards),
+    st.builds(
+        lambda acquisition, n: ("update_item", requests.acquire(TABLE, acquisition, n)), acquires, shards
+    ),
     st.builds(lambda write, n: ("update_item", requests.finish(TABLE, write, n)), finishes, shards),
     st.lists(acquires, min_size=1, max_size=3, unique_by=_token).map(_statements),
     st.lists(plain_finishes, min_size=1, max_size=3, unique_by=_token).map(_statements),
@@ -318,9 +322,9 @@ def test_what_is_wrong_is_refused_alike(both: Both, sent: list[Request], first: 
 def test_one_item_twice_is_refused_alike(both: Both, kind: str) -> None:
     """A request that names one item twice is refused as a whole, before it writes anything."""
     both.clear()
-    wish = Acquire("t1", "a1", "orders/1", START, START, Unclaimed(take_over=True), None)
+    acquisition = Acquire("t1", "a1", "orders/1", START, START, Unclaimed(take_over=True), None)
     made = {
-        "batch_execute_statement": _statements([wish, wish]),
+        "batch_execute_statement": _statements([acquisition, acquisition]),
         "batch_get_item": _gets(["t1", "t1"]),
         "batch_write_item": _puts(["t1", "t1"]),
     }
@@ -331,8 +335,10 @@ def test_one_item_twice_is_refused_alike(both: Both, kind: str) -> None:
 def test_too_many_statements_are_refused_alike(both: Both, many: int) -> None:
     """One to 25 statements are a batch."""
     both.clear()
-    wishes = [Acquire(f"t{n}", "a1", "r", START, START, Unclaimed(take_over=True), None) for n in range(many)]
-    both.ask(_statements(wishes))
+    acquisitions = [
+        Acquire(f"t{n}", "a1", "r", START, START, Unclaimed(take_over=True), None) for n in range(many)
+    ]
+    both.ask(_statements(acquisitions))
     both.compare()
 
 

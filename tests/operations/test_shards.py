@@ -18,7 +18,7 @@ from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unc
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
-from lambda_once.stores.contract import Acquired, Refused, Unfinished, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, Refused, Unfinished, Won, Written
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
@@ -46,20 +46,20 @@ class Live:
         """Return the table as an operator or the watchdog sees it who was told of *shards*."""
         return TokenTable(self.name, self.client, self.clock, shards)
 
-    def acquire(self, token: str, shards: int, attempt: str = "a1") -> Acquired:
+    def acquire(self, token: str, shards: int, attempt: str = "a1") -> AcquireAnswer:
         """Acquire under take_over, as a function with *shards* does."""
         (answer,) = self.acquired([token], shards, attempt)
         return answer
 
-    def acquired(self, tokens: list[str], shards: int, attempt: str) -> list[Acquired]:
+    def acquired(self, tokens: list[str], shards: int, attempt: str) -> list[AcquireAnswer]:
         """Acquire *tokens* in one batch."""
         now = self.clock.now()
         lease = now + LEASE
         ttl = epoch_seconds(lease + KEEP)
         take = Unclaimed(take_over=True)
         table = self.seen_with(shards)
-        wishes = [Acquire(token, attempt, f"f/{attempt}", now, lease, take, ttl) for token in tokens]
-        return table.store.acquire(wishes, table.deadline())
+        acquisitions = [Acquire(token, attempt, f"f/{attempt}", now, lease, take, ttl) for token in tokens]
+        return table.store.acquire(acquisitions, table.deadline())
 
     def finish(self, tokens: Iterable[str], change: Complete | Hold, shards: int) -> None:
         """End the first attempts in one batch, as a function with *shards* does, and insist on it."""

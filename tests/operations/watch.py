@@ -65,8 +65,10 @@ class Post:
 
     def acquire(self, token: str, attempt: str = "a1", *, ttl: int | None = None) -> None:
         now = self.clock.now()
-        wish = Acquire(token, attempt, "orders/r1", now, now + LEASE, Unclaimed(take_over=True), ttl=ttl)
-        (answer,) = self.store.acquire([wish], self.deadline)
+        acquisition = Acquire(
+            token, attempt, "orders/r1", now, now + LEASE, Unclaimed(take_over=True), ttl=ttl
+        )
+        (answer,) = self.store.acquire([acquisition], self.deadline)
         assert isinstance(answer, Won), answer
 
     def lapse(self, *keys: object, token: str = CHARGE, after: float = 3600.0) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Complete, End, Hold, Onlooker, Release, made_by, stored_form
+from lambda_once.core.writes import Complete, End, Hold, Release, Resolver, made_by, stored_form
 from lambda_once.engine import acquire as admission
 from lambda_once.engine import finish as settlement
 from lambda_once.engine import ownership
@@ -21,7 +21,7 @@ from lambda_once.engine.finish import Settlement
 from lambda_once.engine.invocation import current_invocation
 from lambda_once.engine.ownership import Ownership
 from lambda_once.stores import batches, requests, store
-from lambda_once.stores.contract import Acquired, Refused, Won
+from lambda_once.stores.contract import AcquireAnswer, Refused, Won
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict import partiql
 
@@ -115,7 +115,7 @@ def never(*_: Any, **__: Any) -> bool:
     return False
 
 
-def asks_nothing(wish: Any) -> Any:
+def asks_nothing(acquisition: Any) -> Any:
     """Acquire without a condition."""
     return f"{ALWAYS} OR {requests.ABSENT}", {}
 
@@ -129,10 +129,10 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    wish = Admissions._wish
+    acquisition = Admissions._wish
 
     def mortal(admissions: Admissions, *args: Any, **options: Any) -> Any:
-        made = wish(admissions, *args, **options)
+        made = acquisition(admissions, *args, **options)
         return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
     monkeypatch.setattr(Admissions, "_wish", mortal)
@@ -140,10 +140,10 @@ def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    wish = Admissions._wish
+    acquisition = Admissions._wish
 
     def short(admissions: Admissions, *args: Any, **options: Any) -> Any:
-        made = wish(admissions, *args, **options)
+        made = acquisition(admissions, *args, **options)
         return made._replace(ttl=epoch_seconds(made.now) + 1)
 
     monkeypatch.setattr(Admissions, "_wish", short)
@@ -188,21 +188,21 @@ def part_key_by_token(token: str, _attempt: str, _write: str, number: int) -> st
     return f"{token}#{number}"
 
 
-def not_recognised(self: Any, error: Exception, wish: Any, deadline: Any) -> Acquired:
+def not_recognised(self: Any, error: Exception, acquisition: Any, deadline: Any) -> AcquireAnswer:
     """Take our own row for somebody else's, after a single write."""
-    answer = _right_not_acquired(self, error, wish, deadline)
+    answer = _right_not_acquired(self, error, acquisition, deadline)
     if not isinstance(answer, Won):
         return answer
-    standing = self._refusing(error, wish.token, deadline)
+    standing = self._refusing(error, acquisition.token, deadline)
     return Refused(standing) if isinstance(standing, Record) else answer
 
 
 _right_not_acquired = DynamoDBStore._not_acquired
 
 
-def unrecognised_insert(wish: Any, outcome: Any, standing: Any) -> Any:
+def unrecognised_insert(acquisition: Any, outcome: Any, standing: Any) -> Any:
     """Take our own row for somebody else's, after an INSERT."""
-    answer = _right_acquired(wish, outcome, standing)
+    answer = _right_acquired(acquisition, outcome, standing)
     return Refused(standing) if isinstance(answer, Won) and outcome is not None else answer
 
 
@@ -223,9 +223,9 @@ def overwriting_insert(statement: Any, before: Any) -> Any:
 _right_written = partiql.written
 
 
-def runs_all_the_same(self: Any, call: Any, wish: Any, _reason: str, **_: bool) -> Ownership:
+def runs_all_the_same(self: Any, call: Any, acquisition: Any, _reason: str, **_: bool) -> Ownership:
     """Run although the table did not answer."""
-    return Ownership(call, wish.attempt, 0, wish.now, wish.lease)
+    return Ownership(call, acquisition.attempt, 0, acquisition.now, acquisition.lease)
 
 
 def once_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +260,6 @@ def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "new_attempt_id", request_id)
 
 
-def with_seen_id(seen: str, lease: Any, _fresh: str, found: Any) -> Onlooker:
+def with_seen_id(seen: str, lease: Any, _fresh: str, found: Any) -> Resolver:
     """Let an operator write under the id of the attempt that they looked at."""
-    return Onlooker(seen, lease, seen, found)
+    return Resolver(seen, lease, seen, found)

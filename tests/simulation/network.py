@@ -176,12 +176,14 @@ class Network:
 
     def some_keys(self, arguments: Arguments) -> Any:
         """Read some rows, and leave the others unprocessed."""
-        ((table, wish),) = arguments["RequestItems"].items()
-        some = self.rng.randrange(len(wish["Keys"]))
-        left = {table: wish | {"Keys": wish["Keys"][some:]}}
+        ((table, acquisition),) = arguments["RequestItems"].items()
+        some = self.rng.randrange(len(acquisition["Keys"]))
+        left = {table: acquisition | {"Keys": acquisition["Keys"][some:]}}
         if not some:
             return {"Responses": {table: []}, "UnprocessedKeys": left}
-        answer = self.engine.batch_get_item(RequestItems={table: wish | {"Keys": wish["Keys"][:some]}})
+        answer = self.engine.batch_get_item(
+            RequestItems={table: acquisition | {"Keys": acquisition["Keys"][:some]}}
+        )
         return answer | {"UnprocessedKeys": left}
 
     def some_puts(self, arguments: Arguments) -> Any:

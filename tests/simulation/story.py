@@ -96,8 +96,8 @@ def _worded(operation: str, arguments: Arguments) -> str:
                 for one in arguments["Statements"]
             )
         case "batch_get_item":
-            ((_, wish),) = arguments["RequestItems"].items()
-            return f"GET {', '.join(_short(key['lockToken']['S']) for key in wish['Keys'])}"
+            ((_, acquisition),) = arguments["RequestItems"].items()
+            return f"GET {', '.join(_short(key['lockToken']['S']) for key in acquisition['Keys'])}"
         case "batch_write_item":
             ((_, puts),) = arguments["RequestItems"].items()
             return f"PUT {', '.join(_short(put['PutRequest']['Item']['lockToken']['S']) for put in puts)}"

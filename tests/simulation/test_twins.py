@@ -221,7 +221,7 @@ TWINS = {
     "a finish returns its own value": Twin(returning_its_own, "not what was stored", deaf),
     "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
     "a try has its request's id": Twin(with_request_ids, ""),
-    "an operator writes under the id that was found": Twin(placing(settling, "Onlooker", with_seen_id), ""),
+    "an operator writes under the id that was found": Twin(placing(settling, "Resolver", with_seen_id), ""),
     # verdicts (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
     "a verdict on a held token hits a later attempt": Twin(
         placing(

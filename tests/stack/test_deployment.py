@@ -62,10 +62,10 @@ def test_the_store_works_on_the_deployed_table(deployed: Deployed) -> None:
     store = DynamoDBStore(deployed.outputs["TokenTableName"], deployed.client("dynamodb"))
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     lease = NOW + timedelta(seconds=32)
-    wish = Acquire(
+    acquisition = Acquire(
         "orders/charge/pay_1", "a1", "payments/r1", NOW, lease, Unclaimed(take_over=True), ttl=None
     )
-    (answer,) = store.acquire([wish], deadline)
+    (answer,) = store.acquire([acquisition], deadline)
     assert isinstance(answer, Won)
     listed = list(store.unfinished(State.IN_PROGRESS, deadline))
     assert listed == [Unfinished("orders/charge/pay_1", State.IN_PROGRESS, "a1", "payments/r1", NOW, lease)]

@@ -63,8 +63,8 @@ def allowed(translated: Template, policy: str) -> set[str]:
     }
 
 
-def wish(key: str, attempt: str) -> Acquire:
-    """A wish under hold."""
+def acquisition(key: str, attempt: str) -> Acquire:
+    """An acquisition under hold."""
     return Acquire(f"orders/{key}", attempt, "f/r", NOW, LEASE, Unclaimed(take_over=False), ttl=None)
 
 
@@ -112,7 +112,7 @@ def batches(dynamodb_local: str, partiql: None) -> set[str]:
         store = DynamoDBStore(name, client)
         deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
         for attempt, answer in (("a1", Won), ("a2", Refused)):
-            answers = store.acquire([wish("1", attempt), wish("2", attempt)], deadline)
+            answers = store.acquire([acquisition("1", attempt), acquisition("2", attempt)], deadline)
             assert [type(each) for each in answers] == [answer, answer]
         assert store.finish([complete("1", None), complete("2", None)], deadline) == [Written(), Written()]
         made = set(calls)
@@ -133,7 +133,7 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
 
     def acquire(key: str, attempt: str) -> object:
-        return store.acquire([wish(key, attempt)], deadline)[0]
+        return store.acquire([acquisition(key, attempt)], deadline)[0]
 
     assert isinstance(acquire("small", "a1"), Won)
     assert isinstance(acquire("small", "a2"), Refused)
@@ -164,7 +164,7 @@ def actions_of_a_run(deployed: Deployed, *, sweep: bool) -> set[str]:
     store = DynamoDBStore(table, client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     for n in range(3):
-        assert isinstance(store.acquire([wish(f"charge/{n}", "a1")], deadline)[0], Won)
+        assert isinstance(store.acquire([acquisition(f"charge/{n}", "a1")], deadline)[0], Won)
     over = {"lockToken": {"S": "orders/charge/over"}, "ttl": {"N": "1"}}
     client.put_item(TableName=table, Item=over)
     calls = noted(client)
@@ -211,7 +211,7 @@ def test_nobody_may_put_or_delete_a_token(deployed: Deployed, translated: Templa
     client.meta.events.register("before-call.dynamodb.BatchWriteItem", note)
     store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
-    assert isinstance(store.acquire([wish("large", "a1")], deadline)[0], Won)
+    assert isinstance(store.acquire([acquisition("large", "a1")], deadline)[0], Won)
     assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written()]
     assert written
     assert all(may_write(condition, keys) for keys in written)

@@ -1,4 +1,4 @@
-"""A store whose every wish and write travels in a batch, as one of several."""
+"""A store whose every acquisition and write travels in a batch, as one of several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, Finish, Holder, Release, Unclaimed
-from lambda_once.stores.contract import Acquired, Finished, Refused, Store, Unfinished, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Store, Unfinished, Won, Written
 
 numbers = itertools.count()
 
@@ -26,22 +26,22 @@ class InCompany:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        if not wishes:
-            return self._store.acquire(wishes, deadline)
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        if not acquisitions:
+            return self._store.acquire(acquisitions, deadline)
         companion = self._companion(deadline)
-        *answers, won = self._store.acquire([*wishes, companion], deadline)
+        *answers, won = self._store.acquire([*acquisitions, companion], deadline)
         assert isinstance(won, Won), won
         write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
         assert self._store.finish([write], deadline) == [Written()]
         return [
-            self._store.acquire([wish._replace(known=True)], deadline)[0]
-            if _is_free(wish, answer)
+            self._store.acquire([acquisition._replace(known=True)], deadline)[0]
+            if _is_free(acquisition, answer)
             else answer
-            for wish, answer in zip(wishes, answers, strict=True)
+            for acquisition, answer in zip(acquisitions, answers, strict=True)
         ]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         if not writes:
             return self._store.finish(writes, deadline)
         companion = self._companion(deadline)
@@ -64,7 +64,7 @@ class InCompany:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         return self._store.transact(finish, items, deadline)
 
     def unfinished(
@@ -73,10 +73,10 @@ class InCompany:
         return self._store.unfinished(state, deadline, before)
 
 
-def _is_free(wish: Acquire, answer: Acquired) -> bool:
+def _is_free(acquisition: Acquire, answer: AcquireAnswer) -> bool:
     """Tell whether the row that stood in the way may be taken all the same: released, expired or lapsed."""
-    if not isinstance(answer, Refused) or not isinstance(wish.take, Unclaimed):
+    if not isinstance(answer, Refused) or not isinstance(acquisition.take, Unclaimed):
         return False
-    on_lapse = OnLapse.TAKE_OVER if wish.take.take_over else OnLapse.HOLD
-    request = Request(wish.attempt, wish.fingerprint, on_lapse)
-    return decide(answer.record, request, wish.now) is Decision.RUN
+    on_lapse = OnLapse.TAKE_OVER if acquisition.take.take_over else OnLapse.HOLD
+    request = Request(acquisition.attempt, acquisition.fingerprint, on_lapse)
+    return decide(answer.record, request, acquisition.now) is Decision.RUN

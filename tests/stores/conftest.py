@@ -45,7 +45,7 @@ def engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
 
 @pytest.fixture
 def batches(engine: World) -> World:
-    """The same, where no wish and no write ever travels alone."""
+    """The same, where no acquisition and no write ever travels alone."""
     return replace(engine, store=InCompany(engine.store))
 
 

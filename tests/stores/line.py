@@ -7,7 +7,7 @@ from typing import Any
 
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Change, Finish
-from lambda_once.stores.contract import Acquired, Finished, Won
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Won
 from lambda_once.stores.store import DynamoDBStore
 from tests.stores.wire import Wire
 from tests.stores.world import PAID, DynamoDBRows, World
@@ -31,15 +31,15 @@ class Line:
     def token(self, n: int) -> str:
         return f"{self.world.token}-{n}"
 
-    def wish(self, n: int, attempt: str = "a1", **options: Any) -> Acquire:
-        return self.world.wish(attempt, token=self.token(n), **options)
+    def acquisition(self, n: int, attempt: str = "a1", **options: Any) -> Acquire:
+        return self.world.acquisition(attempt, token=self.token(n), **options)
 
-    def acquire(self, *wishes: Acquire) -> list[Acquired]:
-        return self.world.store.acquire(wishes, self.world.deadline)
+    def acquire(self, *acquisitions: Acquire) -> list[AcquireAnswer]:
+        return self.world.store.acquire(acquisitions, self.world.deadline)
 
-    def won(self, many: int, attempt: str = "a1") -> list[Acquired]:
+    def won(self, many: int, attempt: str = "a1") -> list[AcquireAnswer]:
         """Acquire *many* tokens, insist on it, and forget how."""
-        answers = self.acquire(*(self.wish(n, attempt) for n in range(many)))
+        answers = self.acquire(*(self.acquisition(n, attempt) for n in range(many)))
         assert all(isinstance(answer, Won) for answer in answers), answers
         self.wire.sent.clear()
         self.wire.bodies.clear()
@@ -48,7 +48,7 @@ class Line:
     def write(self, n: int, change: Change = PAID, by: str = "a1") -> Finish:
         return self.world.write(change, by, self.token(n))
 
-    def finish(self, *writes: Finish) -> list[Finished]:
+    def finish(self, *writes: Finish) -> list[FinishAnswer]:
         return self.world.store.finish(writes, self.world.deadline)
 
     def row(self, n: int) -> Any:

@@ -8,7 +8,7 @@ from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Presented, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
-from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, onlooker
+from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, resolver
 
 RULES = [OnLapse.TAKE_OVER, OnLapse.HOLD]
 SETTLED = {"complete": PAID, "stored error": FAILED, "held": HELD}
@@ -17,7 +17,7 @@ SETTLED = {"complete": PAID, "stored error": FAILED, "held": HELD}
 def _refused(world: World, attempt: str = "a2", **options: object) -> Record:
     """Acquire in vain: the answer carries the row, and the row is as it was."""
     before, item = world.row(), world.item()
-    answer = world.acquire(world.wish(attempt, **options))  # type: ignore[arg-type]  # options of `wish`
+    answer = world.acquire(world.acquisition(attempt, **options))  # type: ignore[arg-type]  # options of `acquisition`
     assert answer == Refused(before)
     assert world.row() == before
     assert world.item() == item
@@ -104,7 +104,7 @@ def test_a_released_token_is_free(world: World) -> None:
 
 def test_a_released_token_is_not_reopened_by_a_copy_of_its_own_acquisition(world: World) -> None:
     """A delayed copy of the acquisition finds the token given back, and leaves it so."""
-    delayed = world.wish()
+    delayed = world.acquisition()
     world.acquire(delayed)
     world.finish(GIVEN_BACK)
     before = world.row()
@@ -170,9 +170,9 @@ def test_another_lease_is_not_what_the_probe_was_asked_about(world: World) -> No
 
 
 def test_what_is_not_there_cannot_be_taken_as_seen(world: World) -> None:
-    """The row that was looked at is gone, and none comes of the wish."""
-    assert world.acquire(world.wish(seen=AsSeen("a1", None))) == Refused(None)
-    assert world.acquire(world.wish(seen=AsSeen("a1", world.ends()))) == Refused(None)
+    """The row that was looked at is gone, and none comes of the acquisition."""
+    assert world.acquire(world.acquisition(seen=AsSeen("a1", None))) == Refused(None)
+    assert world.acquire(world.acquisition(seen=AsSeen("a1", world.ends()))) == Refused(None)
     assert world.read() is None
 
 
@@ -199,7 +199,7 @@ ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
 
 @pytest.mark.parametrize("presented", [None, Presented(None), ALICE, BOB])
 def test_a_lapsed_token_of_a_caller_is_taken_over_as_seen(world: World, presented: Presented | None) -> None:
-    """Only who has read the row can tell whose it is: a wish that takes what lapsed leaves it alone."""
+    """Whose it is, only a reader of the row knows: a takeover of what lapsed leaves it alone."""
     world.won(presented=ALICE)
     seen = world.row()
     world.clock.advance(LEASE.total_seconds() + 1)
@@ -225,7 +225,7 @@ def test_what_ends_an_attempt_keeps_its_caller(world: World, change: Change) -> 
     """Whoever writes it: a person's decision gives the row another attempt id, and the same caller."""
     world.won(presented=ALICE)
     seen = world.row()
-    world.finish(change, onlooker(seen))
+    world.finish(change, resolver(seen))
     row = world.row()
     assert row.attempt != seen.attempt
     assert row.caller == seen.caller
@@ -234,11 +234,11 @@ def test_what_ends_an_attempt_keeps_its_caller(world: World, change: Change) -> 
 
 def test_an_acquisition_sent_again_is_won_again(world: World) -> None:
     """Only the response was lost: the same fence, the same row."""
-    wish = world.wish()
-    first = world.acquire(wish)
+    acquisition = world.acquisition()
+    first = world.acquire(acquisition)
     assert isinstance(first, Won)
     before = world.row()
-    assert world.acquire(wish) == Won(first.fence, took_over=False, lease=wish.lease)
+    assert world.acquire(acquisition) == Won(first.fence, took_over=False, lease=acquisition.lease)
     assert world.row() == before
 
 
@@ -261,18 +261,18 @@ def test_the_fence_grows_with_every_acquisition(world: World) -> None:
 def test_a_person_who_settles_a_token_moves_its_fence(world: World) -> None:
     """The next acquisition is above that, too."""
     first = world.won()
-    assert world.finish(GIVEN_BACK, onlooker(world.row())) == Written()
+    assert world.finish(GIVEN_BACK, resolver(world.row())) == Written()
     assert world.row().fence == first.fence + 1
     assert world.won("a2").fence > first.fence + 1
 
 
 def test_many_tokens_are_answered_each_by_itself(world: World) -> None:
-    """In the order of the wishes; one that is refused takes none of the others with it."""
+    """In the order of the acquisitions; one that is refused takes none of the others with it."""
     tokens = [f"{world.token}-{n}" for n in range(12)]
-    taken = world.wish("other", token=tokens[5])
+    taken = world.acquisition("other", token=tokens[5])
     world.acquire(taken)
-    wishes = [world.wish(f"a{n}", token=token) for n, token in enumerate(tokens)]
-    answers = world.store.acquire(wishes, world.deadline)
+    acquisitions = [world.acquisition(f"a{n}", token=token) for n, token in enumerate(tokens)]
+    answers = world.store.acquire(acquisitions, world.deadline)
     assert answers[5] == Refused(world.read(tokens[5]))
     assert all(isinstance(answer, Won) for n, answer in enumerate(answers) if n != 5)
     owners = [record.attempt for record in map(world.read, tokens) if record is not None]
@@ -288,4 +288,4 @@ def test_nothing_asked_is_nothing_answered(world: World) -> None:
 def test_the_absent_is_read_as_none(world: World) -> None:
     """A token that nobody acquired has no row."""
     assert world.read() is None
-    assert world.wish().take == Unclaimed(take_over=True)
+    assert world.acquisition().take == Unclaimed(take_over=True)

@@ -112,6 +112,6 @@ def test_a_lease_in_another_zone_is_stored_in_utc(dynamodb: World) -> None:
     """The text sorts as time does only in one zone."""
     from datetime import timezone
 
-    wish = dynamodb.wish()
-    dynamodb.acquire(wish._replace(lease=wish.lease.astimezone(timezone(timedelta(hours=-5)))))
+    acquisition = dynamodb.acquisition()
+    dynamodb.acquire(acquisition._replace(lease=acquisition.lease.astimezone(timezone(timedelta(hours=-5)))))
     assert (dynamodb.item() or {})["expectedCompletion"] == {"S": LEASE_ENDS}

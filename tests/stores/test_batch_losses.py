@@ -35,7 +35,7 @@ THROTTLED = [
 def test_a_statement_that_may_pass_is_sent_again_by_itself(line: Line, code: str) -> None:
     """After a pause; what succeeded is not sent twice."""
     line.wire.fates = [failing(None, code, None, code), failing(code)]
-    answers = line.acquire(*(line.wish(n) for n in range(5)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(5)))
     assert [type(answer) for answer in answers] == [Won] * 5
     assert line.sizes() == [5, 2, 1]
     line.wire.bodies.clear()
@@ -50,7 +50,7 @@ def test_a_statement_that_may_pass_is_sent_again_by_itself(line: Line, code: str
 def test_tries_of_a_statement_are_bounded(line: Line, code: str) -> None:
     """Then there is no answer for it, and the store does not guess; the others are not held up."""
     line.wire.fates = [failing(None, code)] + [failing(code)] * 2 * TRIES
-    first, second = line.acquire(line.wish(0), line.wish(1))
+    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Won)
     assert second == Unanswered(code)
     assert line.wire.sent == [BATCH] * TRIES
@@ -72,7 +72,7 @@ def test_no_statement_is_tried_after_the_deadline(line: Line) -> None:
     deadline = line.world.deadline
     line.world.clock.advance(20)
     line.wire.fates = [failing("ThrottlingError")] * TRIES
-    first, second = line.world.store.acquire([line.wish(0), line.wish(1)], deadline)
+    first, second = line.world.store.acquire([line.acquisition(0), line.acquisition(1)], deadline)
     assert isinstance(first, Unanswered)
     assert isinstance(second, Won)
     assert line.wire.sent == [BATCH]
@@ -83,7 +83,7 @@ def test_a_lasting_conflict_brings_the_row_that_stands(line: Line) -> None:
     """A transaction has the row: whoever holds it is in progress."""
     line.won(1, "other")
     line.wire.fates = [failing("TransactionConflict")] * TRIES
-    first, second = line.acquire(line.wish(0), line.wish(1))
+    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert first == Refused(line.row(0))
     assert isinstance(second, Won)
     assert line.wire.sent == [BATCH] * TRIES + [READ]
@@ -108,7 +108,7 @@ def test_a_lasting_conflict_over_a_row_of_our_own_is_no_answer(line: Line) -> No
 def test_a_call_that_did_not_arrive_is_sent_again(line: Line, fate: Fate) -> None:
     """Whole, and then it is as if nothing had been."""
     line.wire.fates = [fate, fate]
-    assert [type(a) for a in line.acquire(line.wish(0), line.wish(1))] == [Won, Won]
+    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     line.wire.fates = [fate]
     assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
     assert line.wire.sent == [BATCH] * 5
@@ -119,7 +119,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(line: Line, lost: int) -> None:
     """Sent again it meets its own rows, and knows them by its attempt ids; another's row is another's."""
     line.won(1, "other")
     line.wire.fates = [answer_lost] * lost
-    answers = line.acquire(*(line.wish(n) for n in range(4)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(4)))
     assert answers[0] == Refused(line.row(0))
     assert answers[1:] == [Won.before(line.row(n)) for n in range(1, 4)]
     assert [line.row(n).attempt for n in range(4)] == ["other", "a1", "a1", "a1"]
@@ -148,7 +148,7 @@ def test_twin_that_does_not_know_its_own_rows(line: Line, monkeypatch: pytest.Mo
 def test_a_statement_that_was_done_and_said_to_have_failed(line: Line, code: str) -> None:
     """Its outcome was unknown: sent again it meets its own row, and is known by its attempt id."""
     line.wire.fates = [muddled(code)]
-    answers = line.acquire(*(line.wish(n) for n in range(3)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert answers == [Won.before(line.row(n)) for n in range(3)]
     line.wire.fates = [muddled(code)]
     assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
@@ -160,7 +160,7 @@ def test_a_statement_that_was_done_and_said_to_have_failed(line: Line, code: str
 def test_calls_without_any_answer(line: Line, fate: Fate) -> None:
     """Whether anything was written is not known, and is not guessed."""
     line.wire.fates = [fate] * 2 * TRIES
-    answers = line.acquire(line.wish(0), line.wish(1))
+    answers = line.acquire(line.acquisition(0), line.acquisition(1))
     assert [type(answer) for answer in answers] == [Unanswered, Unanswered]
     assert line.wire.sent == [BATCH] * TRIES
     assert (line.row(0) is None) is (fate is request_lost)

@@ -38,7 +38,7 @@ def test_unprocessed_keys_are_asked_for_again(line: Line) -> None:
         return {"UnprocessedKeys": {table: left}}
 
     line.wire.fates = [arrives, altered(but_two)]
-    assert line.acquire(*(line.wish(n) for n in range(5))) == [Refused(line.row(n)) for n in range(5)]
+    assert line.acquire(*(line.acquisition(n) for n in range(5))) == [Refused(line.row(n)) for n in range(5)]
     assert line.wire.sent == [BATCH, READ, READ]
     assert [len(body["RequestItems"][table]["Keys"]) for body in line.wire.bodies[1:]] == [5, 2]
     assert len(line.world.clock.slept) == 1
@@ -48,7 +48,7 @@ def test_losers_that_cannot_be_read_are_unanswered(line: Line) -> None:
     """Who has them is not known, but that somebody has: no outage. What was won is won."""
     line.won(2, "other")
     line.wire.fates = [arrives] + [request_lost] * TRIES
-    answers = line.acquire(*(line.wish(n) for n in range(3)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert [type(answer) for answer in answers] == [Unanswered, Unanswered, Won]
     assert [answer.refused for answer in answers if isinstance(answer, Unanswered)] == [True, True]
 
@@ -57,7 +57,7 @@ def test_losers_that_may_not_be_read_are_rejected(line: Line) -> None:
     """The missing permission is named."""
     line.won(1, "other")
     line.wire.fates = [arrives, refused("AccessDeniedException")]
-    first, second = line.acquire(line.wish(0), line.wish(1))
+    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Rejected)
     assert "not allowed (AccessDeniedException)" in str(first.error)
     assert isinstance(second, Won)
@@ -68,7 +68,7 @@ def test_a_row_that_is_gone_when_it_is_read_is_acquired_alone(line: Line) -> Non
     line.won(2, "other")
     rows = line.world.rows
     line.wire.fates = [arrives, after(lambda: rows.forget(line.token(1)), arrives)]
-    first, second, third = line.acquire(*(line.wish(n) for n in range(3)))
+    first, second, third = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert first == Refused(line.row(0))
     assert isinstance(second, Won)
     assert line.row(1).attempt == "a1"
@@ -90,7 +90,7 @@ def test_a_row_of_another_program_is_not_trusted(line: Line) -> None:
     assert isinstance(rows, DynamoDBRows)
     rows.put({"lockToken": {"S": line.token(0)}, "status": {"S": "inProgress"}, "owner": {"S": "them"}})
     before = rows.item(line.token(0))
-    first, second = line.acquire(line.wish(0), line.wish(1))
+    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Rejected)
     assert "table of its own" in str(first.error)
     assert isinstance(second, Won)
@@ -110,7 +110,7 @@ DENIALS = {
 def test_without_the_permission_single_writes_do_the_same(line: Line, denial: Fate) -> None:
     """It is told once what is missing, and batches are not tried again."""
     line.wire.fates = [denial]
-    assert [type(a) for a in line.acquire(*(line.wish(n) for n in range(3)))] == [Won] * 3
+    assert [type(a) for a in line.acquire(*(line.acquisition(n) for n in range(3)))] == [Won] * 3
     assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
     assert line.states(3) == [State.COMPLETE] * 3
     assert line.wire.sent.count(BATCH) == 1
@@ -124,7 +124,7 @@ def test_endings_without_the_permission(line: Line, denial: Fate) -> None:
     line.won(3)
     line.wire.fates = [denial]
     assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
-    assert [type(a) for a in line.acquire(*(line.wish(n, "a2") for n in range(3)))] == [Refused] * 3
+    assert [type(a) for a in line.acquire(*(line.acquisition(n, "a2") for n in range(3)))] == [Refused] * 3
     assert line.wire.sent.count(BATCH) == 1
     assert READ not in line.wire.sent
     assert len(line.told) == 1
@@ -133,17 +133,17 @@ def test_endings_without_the_permission(line: Line, denial: Fate) -> None:
 def test_several_calls_that_are_denied_are_told_once(line: Line) -> None:
     """They were under way at the same time."""
     line.wire.fates = [refused("AccessDeniedException")] * 3
-    assert [type(a) for a in line.acquire(*(line.wish(n) for n in range(60)))] == [Won] * 60
+    assert [type(a) for a in line.acquire(*(line.acquisition(n) for n in range(60)))] == [Won] * 60
     assert len(line.told) == 1
 
 
 def test_an_identity_that_has_expired_says_nothing_of_permissions(line: Line) -> None:
     """Every token is rejected for what it is, and batches go on once it is renewed."""
     line.wire.fates = [refused("ExpiredTokenException")] * 3
-    assert [type(a) for a in line.acquire(line.wish(0), line.wish(1))] == [Rejected, Rejected]
+    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Rejected, Rejected]
     line.wire.fates.clear()
     line.wire.sent.clear()
-    line.acquire(line.wish(0), line.wish(1))
+    line.acquire(line.acquisition(0), line.acquisition(1))
     assert line.wire.sent == [BATCH]
     assert line.told == []
 
@@ -152,11 +152,11 @@ def test_an_identity_that_has_expired_says_nothing_of_permissions(line: Line) ->
 def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code: str) -> None:
     """It is asked alone for what is wrong; where nothing is, it is done."""
     line.wire.fates = [failing(None, code), refused("ResourceNotFoundException")]
-    first, second = line.acquire(line.wish(0), line.wish(1))
+    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Won)
     assert isinstance(second, Rejected)
     assert "does not exist in this region" in str(second.error)
-    line.acquire(line.wish(2))
+    line.acquire(line.acquisition(2))
     line.wire.fates = [failing(None, code)]
     assert line.finish(line.write(0), line.write(2)) == [Written(), Written()]
     assert line.told == []
@@ -165,7 +165,7 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
 def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
     """What single writes can do is done by them, and batches are not tried again."""
     line.wire.fates = [refused("UnknownOperationException")]
-    assert [type(a) for a in line.acquire(line.wish(0), line.wish(1))] == [Won, Won]
+    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
     assert line.wire.sent.count(BATCH) == 1
     assert len(line.told) == 1
@@ -174,7 +174,7 @@ def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
 def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
     """One statement that DynamoDB cannot take must not stop the others of its call."""
     line.wire.fates = [refused("ValidationException")]
-    assert [type(a) for a in line.acquire(line.wish(0), line.wish(1))] == [Won, Won]
+    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     line.wire.fates = [refused("ValidationException")]
     assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
     assert line.told == []

@@ -20,7 +20,7 @@ from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 from tests.stores.wire import (
     refused,
 )
-from tests.stores.world import GIVEN_BACK, HELD, LEASE, onlooker
+from tests.stores.world import GIVEN_BACK, HELD, LEASE, resolver
 
 pytestmark = pytest.mark.engine
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.engine
 
 def test_ten_new_cost_one_call_each_way(line: Line) -> None:
     """Ten tokens are acquired by one call, and completed by one."""
-    answers = line.acquire(*(line.wish(n) for n in range(10)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(10)))
     assert answers == [Won(line.row(n).fence, took_over=False) for n in range(10)]
     assert line.finish(*(line.write(n) for n in range(10))) == [Written()] * 10
     assert line.wire.sent == [BATCH, BATCH]
@@ -42,7 +42,7 @@ def test_losers_are_read_together(line: Line) -> None:
     line.finish(line.write(0), line.write(1, HELD), line.write(2, GIVEN_BACK))
     line.wire.sent.clear()
     line.wire.bodies.clear()
-    answers = line.acquire(*(line.wish(n, "a2") for n in range(6)))
+    answers = line.acquire(*(line.acquisition(n, "a2") for n in range(6)))
     assert answers[:4] == [Refused(line.row(n)) for n in range(4)]
     assert [type(answer) for answer in answers[4:]] == [Won, Won]
     assert line.wire.sent == [BATCH, READ]
@@ -53,10 +53,10 @@ def test_losers_are_read_together(line: Line) -> None:
 
 def test_more_than_a_call_takes_are_several_calls(line: Line) -> None:
     """A call takes 25 statements; the losers of all calls are read together."""
-    line.acquire(line.wish(3, "other"), line.wish(41, "other"))
+    line.acquire(line.acquisition(3, "other"), line.acquisition(41, "other"))
     line.wire.sent.clear()
     line.wire.bodies.clear()
-    answers = line.acquire(*(line.wish(n) for n in range(60)))
+    answers = line.acquire(*(line.acquisition(n) for n in range(60)))
     assert {n for n, answer in enumerate(answers) if isinstance(answer, Refused)} == {3, 41}
     assert line.wire.sent == [BATCH] * 3 + [READ]
     assert sorted(line.sizes()) == [10, 25, 25]
@@ -70,31 +70,31 @@ def test_more_losers_than_a_read_takes_are_several_reads(line: Line) -> None:
     """A read takes 100 keys."""
     many = MOST_KEYS + 1
     line.won(many)
-    answers = line.acquire(*(line.wish(n, "a2") for n in range(many)))
+    answers = line.acquire(*(line.acquisition(n, "a2") for n in range(many)))
     assert answers == [Refused(line.row(n)) for n in range(many)]
     assert line.wire.sent.count(READ) == 2
 
 
 def test_one_alone_is_a_single_write(line: Line) -> None:
     """Its refusal brings the row along, which a statement's does not."""
-    line.acquire(line.wish(0))
-    line.acquire(line.wish(0, "a2"))
+    line.acquire(line.acquisition(0))
+    line.acquire(line.acquisition(0, "a2"))
     line.finish(line.write(0))
     assert line.wire.sent == [SINGLE] * 3
 
 
 def test_what_an_insert_cannot_say_is_a_single_write(line: Line) -> None:
-    """A wish for a row that is there goes straight to the conditional write; the others go together."""
+    """An acquisition of a row that is there is a conditional write at once; the others go together."""
     line.won(2)
     line.finish(line.write(0, GIVEN_BACK))
     line.world.clock.advance(31)
     line.wire.sent.clear()
     lapsed = AsSeen("a1", line.row(1).expected_completion)
     answers = line.acquire(
-        line.wish(0, "a2")._replace(known=True),
-        line.wish(1, "a2", rule=OnLapse.PROBE, seen=lapsed),
-        line.wish(2, "a2"),
-        line.wish(3, "a2"),
+        line.acquisition(0, "a2")._replace(known=True),
+        line.acquisition(1, "a2", rule=OnLapse.PROBE, seen=lapsed),
+        line.acquisition(2, "a2"),
+        line.acquisition(3, "a2"),
     )
     assert [(type(a), getattr(a, "took_over", None)) for a in answers] == [
         (Won, False),
@@ -106,12 +106,12 @@ def test_what_an_insert_cannot_say_is_a_single_write(line: Line) -> None:
 
 
 def test_what_an_update_statement_cannot_say_is_a_single_write(line: Line) -> None:
-    """A renewal and an onlooker's write keep their own conditions beside a batch."""
+    """A renewal and a resolver's write keep their own conditions beside a batch."""
     line.won(4)
     later = line.world.ends(2 * LEASE)
     answers = line.finish(
         line.write(0, Extend(later)),
-        line.world.write(GIVEN_BACK, onlooker(line.row(1)), line.token(1)),
+        line.world.write(GIVEN_BACK, resolver(line.row(1)), line.token(1)),
         line.write(2),
         line.write(3),
     )
@@ -132,9 +132,9 @@ def test_of_many_batches_one_wins_each_token(line: Line) -> None:
 
     def rival(n: int) -> list[int]:
         order = random.Random(n).sample(range(tokens), tokens)
-        wishes = [line.wish(token, f"a{n}") for token in order]
+        acquisitions = [line.acquisition(token, f"a{n}") for token in order]
         start.wait()
-        answers = store.acquire(wishes, deadline)
+        answers = store.acquire(acquisitions, deadline)
         return [token for token, answer in zip(order, answers, strict=True) if isinstance(answer, Won)]
 
     with ThreadPoolExecutor(rivals) as pool:
@@ -148,7 +148,9 @@ def _taken_over(line: Line) -> None:
     """Two attempts lapse, and their completions arrive together when successors are at work."""
     line.won(3)
     line.world.clock.advance(31)
-    line.acquire(line.wish(0, "a2")._replace(known=True), line.wish(1, "a2")._replace(known=True))
+    line.acquire(
+        line.acquisition(0, "a2")._replace(known=True), line.acquisition(1, "a2")._replace(known=True)
+    )
     before = [line.row(n) for n in range(2)]
     answers = line.finish(*(line.write(n) for n in range(3)))
     assert answers == [Refused(before[0]), Refused(before[1]), Written()]

@@ -45,8 +45,8 @@ class Strict:
     def token(self, n: int) -> str:
         return f"{self.world.token}-{n}"
 
-    def wish(self, n: int, attempt: str = "a1") -> Acquire:
-        return self.world.wish(attempt, token=self.token(n))
+    def acquisition(self, n: int, attempt: str = "a1") -> Acquire:
+        return self.world.acquisition(attempt, token=self.token(n))
 
     def held(self, *numbers: int, attempt: str = "a1") -> None:
         """Acquire these tokens, one by one, and forget how."""
@@ -66,7 +66,9 @@ def test_a_lasting_conflict_brings_the_row_that_stands(strict: Strict) -> None:
     """A transaction has the item: its row is read as the loser's is, and the conflict is no outage."""
     strict.held(0, attempt="other")
     strict.client.fates[BATCH] = [failing(CONFLICT)] * TRIES
-    first, second = strict.world.store.acquire([strict.wish(0), strict.wish(1)], strict.world.deadline)
+    first, second = strict.world.store.acquire(
+        [strict.acquisition(0), strict.acquisition(1)], strict.world.deadline
+    )
     assert first == Refused(strict.world.row_of(strict.token(0)))
     assert isinstance(second, Won)
     assert strict.client.sent[: TRIES + 1] == [BATCH] * TRIES + [READ]
@@ -82,7 +84,7 @@ def test_a_conflict_before_a_throttled_try_is_a_refusal(strict: Strict) -> None:
     """Somebody was at the row: it is read, and only the last try's silence would be an outage."""
     strict.held(0, attempt="other")
     strict.client.fates[SINGLE] = [_in_conflict, *[throttled] * (TRIES - 1)]
-    (answer,) = strict.world.store.acquire([strict.wish(0)], strict.world.deadline)
+    (answer,) = strict.world.store.acquire([strict.acquisition(0)], strict.world.deadline)
     assert answer == Refused(strict.world.row_of(strict.token(0)))
 
 
@@ -91,7 +93,9 @@ def test_a_conflict_in_a_batch_before_a_throttled_try_is_a_refusal(strict: Stric
     strict.held(0, attempt="other")
     silent = failing("ThrottlingError")
     strict.client.fates[BATCH] = [failing(CONFLICT), *[silent] * (TRIES - 1)]
-    first, second = strict.world.store.acquire([strict.wish(0), strict.wish(1)], strict.world.deadline)
+    first, second = strict.world.store.acquire(
+        [strict.acquisition(0), strict.acquisition(1)], strict.world.deadline
+    )
     assert first == Refused(strict.world.row_of(strict.token(0)))
     assert isinstance(second, Won)
 
@@ -99,7 +103,9 @@ def test_a_conflict_in_a_batch_before_a_throttled_try_is_a_refusal(strict: Stric
 def test_a_conflict_that_passes_is_no_answer_yet(strict: Strict) -> None:
     """The statement is sent again by itself, and wins."""
     strict.client.fates[BATCH] = [failing(CONFLICT), failing(CONFLICT)]
-    answers = strict.world.store.acquire([strict.wish(0), strict.wish(1)], strict.world.deadline)
+    answers = strict.world.store.acquire(
+        [strict.acquisition(0), strict.acquisition(1)], strict.world.deadline
+    )
     assert [type(answer) for answer in answers] == [Won, Won]
     assert strict.client.sent == [BATCH] * 3
 
@@ -132,8 +138,8 @@ def test_an_early_read_that_found_no_row_is_repeated(strict: Strict) -> None:
         strict.client.sent.remove(SINGLE)
 
     strict.client.fates = {READ: [after(read.set)], BATCH: [before(another_wins)]}
-    wishes = [strict.wish(n)._replace(likely=not n) for n in (0, 1)]
-    first, second = strict.world.store.acquire(wishes, strict.world.deadline)
+    acquisitions = [strict.acquisition(n)._replace(likely=not n) for n in (0, 1)]
+    first, second = strict.world.store.acquire(acquisitions, strict.world.deadline)
     assert first == Refused(strict.world.row_of(strict.token(0)))
     assert isinstance(second, Won)
     assert sorted(strict.client.sent[:3]) == sorted([READ, BATCH, READ])

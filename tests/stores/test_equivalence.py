@@ -1,4 +1,4 @@
-"""All stores answer every sequence of wishes and writes alike."""
+"""All stores answer every sequence of acquisitions and writes alike."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from lambda_once.core.writes import (
     Extend,
     Finish,
     Holder,
-    Onlooker,
     Pin,
+    Resolver,
 )
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World
 
@@ -42,7 +42,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Want:
-    """A wish; *seen* makes it one for the row as it is."""
+    """An acquisition; *seen* makes it one for the row as it is."""
 
     attempt: str
     rule: OnLapse
@@ -54,15 +54,15 @@ class Want:
 @dataclass(frozen=True)
 class Write:
     """
-    A finish, by the holder or an onlooker; *lease* makes it an extension by so much.
+    A finish, by the holder or a resolver; *lease* makes it an extension by so much.
 
-    *seen* is the state that an onlooker saw, None: the one that there is; *because* its reason.
+    *seen* is the state that a resolver saw, None: the one that there is; *because* its reason.
     """
 
     attempt: str
     change: Change | None
     lease: timedelta
-    onlooker: bool
+    resolver: bool
     seen: State | None = None
     because: str | None = None
     write: str = "w1"
@@ -133,25 +133,25 @@ def _take(world: World, step: Step, row: Record | None) -> object:
             world.clock.advance(seconds)
             return None
         case Want():
-            return world.acquire(_wish(world, step, row, world.token))
+            return world.acquire(_acquisition(world, step, row, world.token))
         case Write():
             return world.store.finish([_write(world, step, row, world.token)], world.deadline)
 
 
-def _wish(world: World, want: Want, row: Record | None, token: str) -> Acquire:
-    wish = world.wish(
+def _acquisition(world: World, want: Want, row: Record | None, token: str) -> Acquire:
+    acquisition = world.acquisition(
         want.attempt, token=token, rule=want.rule, fingerprint=want.fingerprint, presented=want.presented
     )
     as_seen = _seen(row) if want.seen else None
-    return wish if as_seen is None else wish._replace(take=as_seen)
+    return acquisition if as_seen is None else acquisition._replace(take=as_seen)
 
 
 def _write(world: World, write: Write, row: Record | None, token: str) -> Finish:
     then = Extend(world.ends(write.lease)) if write.change is None else write.change
-    by: Holder | Onlooker = Holder(write.attempt)
-    if write.onlooker and row is not None and not isinstance(then, Extend | Pin):
+    by: Holder | Resolver = Holder(write.attempt)
+    if write.resolver and row is not None and not isinstance(then, Extend | Pin):
         state = row.state if write.seen is None else write.seen
-        by = Onlooker(row.attempt, row.expected_completion, ONLOOKER, state)
+        by = Resolver(row.attempt, row.expected_completion, ONLOOKER, state)
     made = world.write(then, by, token, write.write if isinstance(then, End) else None)
     if write.because is None:
         return made
@@ -188,8 +188,8 @@ def _take_all(world: World, round_: Round, rows: dict[str, Record | None]) -> li
     if isinstance(round_, Pass):
         world.clock.advance(round_.seconds)
         return []
-    wishes = [
-        _wish(world, s, row, token)
+    acquisitions = [
+        _acquisition(world, s, row, token)
         for s, (token, row) in zip(round_, rows.items(), strict=True)
         if isinstance(s, Want)
     ]
@@ -198,7 +198,7 @@ def _take_all(world: World, round_: Round, rows: dict[str, Record | None]) -> li
         for s, (token, row) in zip(round_, rows.items(), strict=True)
         if isinstance(s, Write)
     ]
-    return [*world.store.acquire(wishes, world.deadline), *world.store.finish(finishes, world.deadline)]
+    return [*world.store.acquire(acquisitions, world.deadline), *world.store.finish(finishes, world.deadline)]
 
 
 @pytest.mark.engine

@@ -57,7 +57,7 @@ def test_round_trips_on_the_wire(wired: World, wire: Wire) -> None:
     wired.won()
     wired.finish(PAID)
     assert wire.sent == ["UpdateItem", "UpdateItem"]
-    assert isinstance(wired.acquire(wired.wish("a2")), Refused)
+    assert isinstance(wired.acquire(wired.acquisition("a2")), Refused)
     assert wire.sent == ["UpdateItem"] * 3
 
 
@@ -65,7 +65,7 @@ def test_round_trips_on_the_wire(wired: World, wire: Wire) -> None:
 def test_a_lost_answer_of_an_acquisition_is_won(wired: World, wire: Wire, lost: int) -> None:
     """Tried again, it finds its own attempt id in the row that refuses it."""
     wire.fates = [answer_lost] * lost
-    answer = wired.acquire(wired.wish())
+    answer = wired.acquire(wired.acquisition())
     assert answer == Won.before(wired.row())
     assert wired.row().attempt == "a1"
     assert wire.sent[: lost + 1] == ["UpdateItem"] * (lost + 1)
@@ -95,7 +95,7 @@ def test_a_lost_answer_of_a_transaction_is_written(wired: World, wire: Wire) -> 
 def test_what_may_pass_is_tried_again(wired: World, wire: Wire, fate: Fate) -> None:
     """After a pause, and then it is as if nothing had been."""
     wire.fates = [fate, fate]
-    assert isinstance(wired.acquire(wired.wish()), Won)
+    assert isinstance(wired.acquire(wired.acquisition()), Won)
     wire.fates = [fate]
     assert wired.finish(PAID) == Written()
     assert wire.sent == ["UpdateItem"] * 5
@@ -122,7 +122,7 @@ def test_nothing_is_tried_after_the_deadline(wired: World, wire: Wire) -> None:
     deadline = wired.deadline
     wired.clock.advance(20)
     wire.fates = [THROTTLED] * TRIES
-    (answer,) = wired.store.acquire([wired.wish()], deadline)
+    (answer,) = wired.store.acquire([wired.acquisition()], deadline)
     assert isinstance(answer, Unanswered)
     assert wire.sent == ["UpdateItem"]
     assert wired.clock.slept == []
@@ -132,7 +132,7 @@ def test_a_lasting_conflict_brings_the_row_that_stands(wired: World, wire: Wire)
     """A transaction has the row: whoever holds it is in progress."""
     wired.won()
     wire.fates = [CONFLICT] * TRIES
-    assert wired.acquire(wired.wish("a2")) == Refused(wired.row())
+    assert wired.acquire(wired.acquisition("a2")) == Refused(wired.row())
 
 
 def test_a_reader_without_an_answer_says_so(wired: World, wire: Wire) -> None:
@@ -159,7 +159,7 @@ REJECTED = {
 def test_what_never_passes_is_not_tried_again(wired: World, wire: Wire, fate: Fate, says: str) -> None:
     """It is said what is wrong, and what to do; nothing was written."""
     wire.fates = [fate]
-    answer = wired.acquire(wired.wish())
+    answer = wired.acquire(wired.acquisition())
     assert isinstance(answer, Rejected)
     with pytest.raises(Misconfigured, match=says) as raised:
         raise answer.error
@@ -178,7 +178,7 @@ def test_a_table_with_another_key(wired: World) -> None:
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
     )
     wired.store = DynamoDBStore("others", client)
-    answer = wired.acquire(wired.wish())
+    answer = wired.acquire(wired.acquisition())
     assert isinstance(answer, Rejected)
     assert "lockToken (S)" in str(answer.error)
 
@@ -200,8 +200,8 @@ def test_an_environment_that_is_not_set_up(
     for name in names:
         monkeypatch.delenv(name)
     memory.store = DynamoDBStore("tokens")
-    wishes = [memory.wish(token="a"), memory.wish(token="b")]
-    for answer in memory.store.acquire(wishes, memory.deadline):
+    acquisitions = [memory.acquisition(token="a"), memory.acquisition(token="b")]
+    for answer in memory.store.acquire(acquisitions, memory.deadline):
         assert isinstance(answer, Rejected)
         assert says in str(answer.error)
 
@@ -211,7 +211,7 @@ def test_a_row_of_another_program_is_not_trusted(wired: World) -> None:
     assert isinstance(wired.rows, DynamoDBRows)
     wired.rows.put({"lockToken": {"S": wired.token}, "status": {"S": "inProgress"}, "owner": {"S": "them"}})
     before = wired.item()
-    answer = wired.acquire(wired.wish())
+    answer = wired.acquire(wired.acquisition())
     assert isinstance(answer, Rejected)
     assert "table of its own" in str(answer.error)
     assert wired.item() == before
@@ -274,10 +274,10 @@ def test_parts_that_are_not_taken_leave_the_row_in_progress(wired: World, wire: 
 
 
 def test_one_that_fails_takes_no_other_with_it(wired: World, wire: Wire) -> None:
-    """Of ten wishes one is denied, and nine are won."""
+    """Of ten acquisitions one is denied, and nine are won."""
     wire.fates = [refused("AccessDeniedException")]
-    wishes = [wired.wish(token=f"{wired.token}-{n}") for n in range(10)]
-    answers = wired.store.acquire(wishes, wired.deadline)
+    acquisitions = [wired.acquisition(token=f"{wired.token}-{n}") for n in range(10)]
+    answers = wired.store.acquire(acquisitions, wired.deadline)
     assert sorted(type(answer).__name__ for answer in answers) == ["Rejected"] + ["Won"] * 9
 
 
@@ -318,7 +318,7 @@ def test_a_transaction_whose_parts_are_not_taken_is_not_sent(wired: World, wire:
 def test_a_conflict_whose_row_cannot_be_read(wired: World, wire: Wire) -> None:
     """No answer is no refusal."""
     wire.fates = [CONFLICT] * TRIES + [request_lost] * TRIES
-    assert isinstance(wired.acquire(wired.wish()), Unanswered)
+    assert isinstance(wired.acquire(wired.acquisition()), Unanswered)
 
 
 def test_parts_that_do_not_arrive_by_the_deadline(wired: World, wire: Wire) -> None:

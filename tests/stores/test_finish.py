@@ -9,9 +9,9 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import State
 from lambda_once.core.results import Inline, Unavailable
-from lambda_once.core.writes import Change, Complete, Extend, Holder, Onlooker, Pin
+from lambda_once.core.writes import Change, Complete, Extend, Holder, Pin, Resolver
 from lambda_once.stores.contract import Refused, Written
-from tests.stores.world import BROKEN, FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World, onlooker
+from tests.stores.world import BROKEN, FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World, resolver
 
 ENDINGS = {
     "complete": (PAID, State.COMPLETE),
@@ -23,7 +23,7 @@ ENDINGS = {
 by_ending = pytest.mark.parametrize(("change", "state"), ENDINGS.values(), ids=ENDINGS.keys())
 
 
-def _refused(world: World, change: Change, by: Holder | Onlooker | str) -> None:
+def _refused(world: World, change: Change, by: Holder | Resolver | str) -> None:
     before, item = world.read(), world.item()
     assert world.finish(change, by) == Refused(before)
     assert world.read() == before
@@ -52,7 +52,7 @@ def test_the_holder_ends_its_attempt(world: World, change: Change, state: State)
 def test_an_onlooker_ends_an_attempt_as_it_was_seen(world: World, change: Change, state: State) -> None:
     """With an attempt id of its own and a fence above, so that the attempt cannot take it for its own."""
     first = world.won()
-    assert world.finish(change, onlooker(world.row())) == Written()
+    assert world.finish(change, resolver(world.row())) == Written()
     row = world.row()
     assert (row.state, row.attempt, row.fence) == (state, "operator", first.fence + 1)
 
@@ -84,7 +84,7 @@ def test_an_equal_ending_is_not_the_same(world: World, change: Change, state: St
 def test_an_onlookers_ending_sent_again_is_written(world: World, change: Change, state: State) -> None:
     """It knows its own by its id."""
     world.won()
-    write = world.write(change, onlooker(world.row()))
+    write = world.write(change, resolver(world.row()))
     world.send(write)
     before = world.row()
     assert world.send(write) == Written()
@@ -119,10 +119,10 @@ def test_an_onlooker_writes_only_to_what_it_saw(world: World, change: Change, st
     """Another attempt, another lease, or a settled row refuses it."""
     world.won()
     seen = world.row()
-    _refused(world, change, Onlooker("nobody", seen.expected_completion, "operator"))
-    _refused(world, change, Onlooker("a1", seen.expected_completion + timedelta(seconds=1), "operator"))
+    _refused(world, change, Resolver("nobody", seen.expected_completion, "operator"))
+    _refused(world, change, Resolver("a1", seen.expected_completion + timedelta(seconds=1), "operator"))
     world.finish(PAID)
-    _refused(world, change, onlooker(seen))
+    _refused(world, change, resolver(seen))
     assert state is not State.IN_PROGRESS
 
 
@@ -184,7 +184,7 @@ def test_a_token_acquired_again_has_nothing_of_before(world: World) -> None:
 def test_many_endings_are_answered_each_by_itself(world: World) -> None:
     """One that is refused takes none of the others with it."""
     tokens = [f"{world.token}-{n}" for n in range(12)]
-    world.store.acquire([world.wish(token=token) for token in tokens], world.deadline)
+    world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)
     writes = [world.write(PAID, "a1" if n != 3 else "a2", token) for n, token in enumerate(tokens)]
     answers = world.store.finish(writes, world.deadline)
     assert answers[3] == Refused(world.read(tokens[3]))

@@ -35,7 +35,7 @@ def _put(world: World, item: Item) -> Item:
 
 
 def _rejected(world: World, item: Item, rule: OnLapse) -> None:
-    answer = world.acquire(world.wish(rule=rule))
+    answer = world.acquire(world.acquisition(rule=rule))
     assert isinstance(answer, Rejected), answer
     assert world.token in str(answer.error)
     assert world.item() == item

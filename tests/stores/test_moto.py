@@ -18,9 +18,11 @@ def test_moto_is_never_sent_partiql(moto: World) -> None:
     assert isinstance(moto.rows, DynamoDBRows)
     events = moto.rows.client.meta.events
     events.register_first("before-send.dynamodb", lambda event_name, **_: sent.append(event_name))
-    wishes = [moto.wish(token=f"{moto.token}-{n}") for n in range(3)]
-    moto.store.acquire(wishes, moto.deadline)
-    moto.store.finish([moto.write(PAID, token=wish.token) for wish in wishes], moto.deadline)
+    acquisitions = [moto.acquisition(token=f"{moto.token}-{n}") for n in range(3)]
+    moto.store.acquire(acquisitions, moto.deadline)
+    moto.store.finish(
+        [moto.write(PAID, token=acquisition.token) for acquisition in acquisitions], moto.deadline
+    )
     assert {name.rpartition(".")[2] for name in sent} == {SINGLE}
 
 

@@ -18,9 +18,9 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
 )
 from lambda_once.stores import requests
@@ -28,7 +28,7 @@ from lambda_once.stores import requests
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
-WISH = Acquire(
+ACQUISITION = Acquire(
     *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
     fields=b"ab",
     caller="a1.c",
@@ -70,7 +70,7 @@ TOUCHED = (
 
 def test_acquire_under_take_over() -> None:
     """Absent, finished and expired, released by another, or lapsed with the same payload."""
-    assert requests.acquire("tokens", WISH, 1) == {
+    assert requests.acquire("tokens", ACQUISITION, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
@@ -106,8 +106,10 @@ def test_acquire_under_take_over() -> None:
 
 def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
     """Without payload, delivery, caller and ttl these are removed, and each of *asks* is among the names."""
-    wish = WISH._replace(take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None)
-    built = requests.acquire("tokens", wish, 1)
+    acquisition = ACQUISITION._replace(
+        take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None
+    )
+    built = requests.acquire("tokens", acquisition, 1)
     assert built == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
@@ -245,7 +247,7 @@ def test_finish(
 
 def test_finish_by_an_onlooker() -> None:
     """Conditional on the attempt and lease that were seen; with a fresh id, and the fence one above."""
-    write = Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1")
+    write = Finish("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1")
     assert requests.finish("tokens", write, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
@@ -297,7 +299,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
     """Attempt, state and lease; what an earlier outcome left is removed, and the reason is set."""
     condition, values = SEEN[seen]
     note = Resolution("ann", "seen at the provider", NOW, 2)
-    by = Onlooker("a1", LEASE, "fresh", seen)
+    by = Resolver("a1", LEASE, "fresh", seen)
     cleared = ["#status", "#error"]
     if seen is not State.IN_PROGRESS:
         cleared = ["#actualCompletion", "#result", "#error", "#parts", "#resultUnavailable", "#status"]
@@ -341,7 +343,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
 
 def test_a_verdict_that_holds_leaves_its_status() -> None:
     """It sets status, completion and error, and removes the rest of an earlier outcome, and the ttl."""
-    by = Onlooker("a1", LEASE, "fresh", State.COMPLETE)
+    by = Resolver("a1", LEASE, "fresh", State.COMPLETE)
     built = requests.finish("tokens", Finish("t", by, Hold(FAILURE), NOW, None, "w1"), 1)
     _, removed = built["UpdateExpression"].split(" REMOVE ")
     assert removed == "#result, #parts, #resultUnavailable, #ttl"
@@ -350,9 +352,9 @@ def test_a_verdict_that_holds_leaves_its_status() -> None:
 def test_a_status_is_sharded_by_its_token() -> None:
     """The same token always writes to the same shard, and not all tokens to one."""
     written = [
-        requests.acquire("tokens", WISH._replace(token=f"t{n}"), 4)["ExpressionAttributeValues"][":status_"][
-            "S"
-        ]
+        requests.acquire("tokens", ACQUISITION._replace(token=f"t{n}"), 4)["ExpressionAttributeValues"][
+            ":status_"
+        ]["S"]
         for n in (*range(50), *range(50))
     ]
     assert written[:50] == written[50:]

@@ -11,10 +11,10 @@ import pytest
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts
-from lambda_once.core.writes import Finish, Onlooker, finished
+from lambda_once.core.writes import Finish, Resolver, after_finish
 from lambda_once.operations.settling import Verdict, settlement
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Finished, Refused, Written
+from lambda_once.stores.contract import FinishAnswer, Refused, Written
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, LEASE, PAID, UNSTARTED, World
 
 ROWS = {
@@ -45,7 +45,7 @@ def _verdict(world: World, before: Record, verdict: Verdict, result: str | None 
     return settlement(before, verdict, by="ann", because=because, now=world.clock.now(), result=result)
 
 
-def _send(world: World, write: Finish) -> Finished:
+def _send(world: World, write: Finish) -> FinishAnswer:
     (answer,) = world.store.finish([write], world.deadline)
     return answer
 
@@ -58,7 +58,7 @@ def test_a_verdict_is_written_to_the_row_as_it_was_seen(world: World, row: str, 
     write = _verdict(world, before, verdict, "5" if verdict is Verdict.DONE else None)
     assert _send(world, write) == Written()
     after = world.row()
-    assert after == finished(before, write)
+    assert after == after_finish(before, write)
     assert (after.attempt, after.fence) == (write.attempt, before.fence + 1)
     assert after.attempt != before.attempt
     assert after.stored == (Inline("5") if verdict is Verdict.DONE else None)
@@ -102,7 +102,7 @@ def test_a_verdict_sent_again_is_written(world: World, row: str, verdict: Verdic
     assert world.row() == before
 
 
-OTHERS: dict[str, Callable[[Onlooker], Onlooker]] = {
+OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
     "another attempt": lambda by: by._replace(seen="somebody"),
     "another lease": lambda by: by._replace(lease=by.lease + timedelta(seconds=1)),
 }
@@ -117,7 +117,7 @@ def test_a_row_that_is_not_as_it_was_seen_refuses(
     """Another attempt, or another lease: nothing is written."""
     before = _made(world, row)
     write = _verdict(world, before, verdict)
-    assert isinstance(write.by, Onlooker)
+    assert isinstance(write.by, Resolver)
     item = world.item()
     assert _send(world, replace(write, by=OTHERS[other](write.by))) == Refused(before)
     assert world.item() == item
@@ -129,7 +129,7 @@ def test_another_state_than_was_seen_refuses(world: World, row: str, seen: State
     """Though attempt and lease are those that were seen."""
     before = _made(world, row)
     write = _verdict(world, before, Verdict.NOT_DONE)
-    assert isinstance(write.by, Onlooker)
+    assert isinstance(write.by, Resolver)
     answer = _send(world, replace(write, by=write.by._replace(state=seen)))
     assert answer == (Written() if seen is before.state else Refused(before))
 
@@ -190,7 +190,7 @@ def test_of_two_verdicts_on_one_row_the_first_stands(world: World) -> None:
     first = _verdict(world, before, Verdict.NOT_DONE)
     second = _verdict(world, before, Verdict.DONE, "5")
     assert _send(world, first) == Written()
-    assert _send(world, second) == Refused(finished(before, first))
+    assert _send(world, second) == Refused(after_finish(before, first))
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def test_twins_of_every_part_of_a_verdicts_condition(
         monkeypatch.setattr(requests, twin.condition, condition.replace(twin.part, always))
     before = _made(moto, twin.row)
     write = _verdict(moto, before, Verdict.HOLD)
-    assert isinstance(write.by, Onlooker)
+    assert isinstance(write.by, Resolver)
     by = write.by._replace(state=twin.seen)
     by = by if twin.other is None else OTHERS[twin.other](by)
     answer = _send(moto, replace(write, by=by))

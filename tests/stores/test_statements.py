@@ -18,9 +18,9 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
 )
 from lambda_once.stores import requests
@@ -28,7 +28,7 @@ from lambda_once.stores import requests
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 LEASE = NOW + timedelta(seconds=30)
 AT, ENDS = "2026-11-20T10:12:00.000Z", "2026-11-20T10:12:30.000Z"
-WISH = Acquire(
+ACQUISITION = Acquire(
     *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
     fields=b"ab",
     caller="a1.c",
@@ -42,7 +42,7 @@ ASKED = [{"S": "t"}, {"S": "a1"}, {"S": "inProgress"}]
 
 def test_insert() -> None:
     """The whole row; there is no condition but that there is no row."""
-    assert requests.insert("tokens", WISH, 1) == {
+    assert requests.insert("tokens", ACQUISITION, 1) == {
         "Statement": (
             "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'lockedBy': ?, 'attempt': ?, "
             "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'fields': ?, "
@@ -67,7 +67,7 @@ def test_insert() -> None:
 
 def test_insert_of_the_bare_row() -> None:
     """Under hold there is no ttl, and what the source does not give is left out."""
-    wish = WISH._replace(
+    acquisition = ACQUISITION._replace(
         take=Unclaimed(take_over=False),
         ttl=None,
         fingerprint=None,
@@ -75,15 +75,15 @@ def test_insert_of_the_bare_row() -> None:
         delivery=None,
         caller=None,
     )
-    built = requests.insert("tokens", wish, 1)
+    built = requests.insert("tokens", acquisition, 1)
     assert built["Statement"].endswith("'created': ?, 'expectedCompletion': ?, 'status': ?}")
     assert len(built["Parameters"]) == built["Statement"].count("?") == 7
 
 
 def test_insert_makes_the_row_of_the_single_write() -> None:
     """Every attribute has the value that the single write gives it, the shard included."""
-    single = requests.acquire("tokens", WISH, 4)["ExpressionAttributeValues"]
-    built = requests.insert("tokens", WISH, 4)
+    single = requests.acquire("tokens", ACQUISITION, 4)["ExpressionAttributeValues"]
+    built = requests.insert("tokens", ACQUISITION, 4)
     names = re.findall(r"'(\w+)': \?", built["Statement"])
     row = dict(zip(names, built["Parameters"], strict=True))
     assert row.pop("lockToken") == {"S": "t"}
@@ -177,10 +177,10 @@ def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
     "write",
     [
         Finish("t", Holder("a1"), Extend(LEASE), NOW, 9, None),
-        Finish("t", Onlooker("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1"),
+        Finish("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1"),
     ],
-    ids=["extension", "onlooker"],
+    ids=["extension", "resolver"],
 )
 def test_what_asks_for_more_is_no_statement(write: Finish) -> None:
-    """A renewal only ever lengthens, and an onlooker moves the fence: these stay single writes."""
+    """A renewal only ever lengthens, and a resolver moves the fence: these stay single writes."""
     assert not requests.can_update(write)

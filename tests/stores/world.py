@@ -20,13 +20,13 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
     new_write_id,
 )
-from lambda_once.stores.contract import Acquired, Finished, Store, Won
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Won
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import FakeClock
 
@@ -99,7 +99,7 @@ class World:
     def ends(self, after: timedelta = LEASE) -> datetime:
         return self.clock.now() + after
 
-    def wish(
+    def acquisition(
         self,
         attempt: str = "a1",
         *,
@@ -111,7 +111,7 @@ class World:
         delivery: str | None = None,
         presented: Presented | None = None,
     ) -> Acquire:
-        """A wish as the engine makes it under *rule*; *seen* makes it one for exactly that row."""
+        """An acquisition as the engine makes it under *rule*; *seen* makes it one for exactly that row."""
         mortal = rule is OnLapse.TAKE_OVER
         lease = self.ends()
         return Acquire(
@@ -128,20 +128,20 @@ class World:
             caller=None if presented is None else presented.mark(attempt),
         )
 
-    def acquire(self, wish: Acquire) -> Acquired:
-        (answer,) = self.store.acquire([wish], self.deadline)
+    def acquire(self, acquisition: Acquire) -> AcquireAnswer:
+        (answer,) = self.store.acquire([acquisition], self.deadline)
         return answer
 
     def won(self, attempt: str = "a1", **options: Any) -> Won:
         """Acquire, and insist on it."""
-        answer = self.acquire(self.wish(attempt, **options))
+        answer = self.acquire(self.acquisition(attempt, **options))
         assert isinstance(answer, Won), answer
         return answer
 
     def write(
         self,
         change: Change,
-        by: Holder | Onlooker | str = "a1",
+        by: Holder | Resolver | str = "a1",
         token: str | None = None,
         write: str | None = None,
     ) -> Finish:
@@ -158,11 +158,11 @@ class World:
         return Finish(token or self.token, writer, change, now, ttl, write or new_write_id(change))
 
     def finish(
-        self, change: Change, by: Holder | Onlooker | str = "a1", write: str | None = None
-    ) -> Finished:
+        self, change: Change, by: Holder | Resolver | str = "a1", write: str | None = None
+    ) -> FinishAnswer:
         return self.send(self.write(change, by, write=write))
 
-    def send(self, write: Finish) -> Finished:
+    def send(self, write: Finish) -> FinishAnswer:
         (answer,) = self.store.finish([write], self.deadline)
         return answer
 
@@ -183,9 +183,9 @@ class World:
         return self.rows.item(self.token)
 
 
-def onlooker(record: Record, attempt: str = "operator") -> Onlooker:
+def resolver(record: Record, attempt: str = "operator") -> Resolver:
     """Somebody who writes to *record* as it was seen."""
-    return Onlooker(record.attempt, record.expected_completion, attempt)
+    return Resolver(record.attempt, record.expected_completion, attempt)
 
 
 PAID = Complete(Inline('{"paid": true}'))

@@ -23,7 +23,7 @@ from lambda_once.cli.verdict import (
     yes_option,
 )
 from lambda_once.core.clock import stamp
-from lambda_once.core.writes import finished
+from lambda_once.core.writes import after_finish
 from lambda_once.operations.settling import KEEP, Verdict, settlement
 from lambda_once.operations.verdicts import is_request, is_short, next_delivery, objection, redrive_advice
 
@@ -177,7 +177,7 @@ def _announce(access: Access, plan: Plan) -> None:
 
 def _conclude(access: Access, plan: Plan) -> None:
     """Tell what stands now, and what follows."""
-    now = finished(plan.before, plan.write)
+    now = after_finish(plan.before, plan.write)
     show(access.output, side_by_side({"before": plan.before, "now": now}, plan.write.now))
     access.output.say(f"next delivery: {_next_delivery(plan)}")
     access.output.say(f"redrive: {redrive_advice(plan.verdict)}")

@@ -1,8 +1,8 @@
 """
 The writes to a token as values, and what each does to a row.
 
-`acquired` and `finished` are the meaning of the write conditions in plain Python; `stores.requests`
-says the same in DynamoDB's expressions, and one contract suite holds the two together.
+`after_acquire` and `after_finish` are the write conditions in plain Python, `stores.requests` in DynamoDB's
+expressions; one contract suite compares the two.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 def new_attempt_id() -> str:
-    """Return 128 random bits in hex, from the kernel at each call: two restored snapshots never share one."""
+    """Return 128 random bits in hex, from the kernel at each call: no two restored snapshots share one."""
     return os.urandom(16).hex()
 
 
 class Unclaimed(NamedTuple):
-    """Acquire what nobody claims: no row, or one that is finished and expired."""
+    """Acquire a token that no attempt holds: without a row, or expired."""
 
     take_over: bool
     """
-    Also what another attempt released, and what lapsed and does not clash (`OnLapse.TAKE_OVER`). What lapsed
-    and has a caller is acquired `AsSeen`: only who has seen the row can tell whose it is.
+    Also a token that another attempt released, or that lapsed with no other fingerprint
+    (`OnLapse.TAKE_OVER`). A lapsed one with a caller is acquired `AsSeen`, after the callers were compared.
     """
 
 
 class AsSeen(NamedTuple):
-    """Acquire exactly the row that was looked at: released, or lapsed at *lease*."""
+    """Acquire exactly the row that was read: released, or lapsed at *lease*."""
 
     attempt: str
     lease: datetime | None
@@ -45,7 +45,7 @@ class AsSeen(NamedTuple):
 
 
 class Acquire(NamedTuple):
-    """One attempt's wish for a token. *attempt* is fresh for each acquisition and kept over its retries."""
+    """One acquisition of a token. *attempt* is new for each, and kept over its retries."""
 
     token: str
     attempt: str
@@ -57,28 +57,27 @@ class Acquire(NamedTuple):
     fingerprint: str | None = None
     delivery: str | None = None
     known: bool = False
-    """Whether a row was seen: the store may save a try that asks for none. No condition."""
+    """A row was seen: the store may skip the try that requires none. No condition."""
     likely: bool = False
-    """Whether there is a row, most likely: the store may read it while it tries. No condition."""
+    """There most likely is a row: the store may read it while it tries. No condition."""
     fields: bytes | None = None
-    """What a later payload is compared with in messages (`core.fields`). No condition."""
+    """The payload's checksums (`core.fields`). No condition."""
     caller: str | None = None
-    """The mark of what the request presented, under *attempt*. No condition."""
+    """The mark of the presented credential, under *attempt*. No condition."""
 
 
 class Holder(NamedTuple):
-    """The writer is the attempt that holds the token (or one who writes only while *attempt* holds it)."""
+    """The writer is the attempt that holds the token, or writes only while *attempt* holds it."""
 
     attempt: str
 
 
-class Onlooker(NamedTuple):
+class Resolver(NamedTuple):
     """
-    The writer is somebody else: a probe, the watchdog, an operator.
+    The writer is a third party: a probe, the watchdog, an operator.
 
-    It writes a fresh attempt id and fence + 1, so that an attempt that wakes up later does not take
-    the refusal for a write of its own, and only to the row as it was seen: in *state*, with this attempt
-    and this lease. What an earlier outcome left on the row is cleared.
+    It writes only to the row as it was seen: in *state*, with this attempt and this lease. The row gets a
+    new attempt id and fence + 1, so that no late attempt takes it for its own; an earlier outcome is cleared.
     """
 
     seen: str
@@ -89,7 +88,7 @@ class Onlooker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The work is done. *error* is set where it failed for good (STORE)."""
+    """The work is done. *error* is set if it failed permanently (STORE)."""
 
     result: Inline | Chunks | Unavailable | None
     error: Failure | None = None
@@ -97,28 +96,28 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A person must look."""
+    """Hold the token for manual review."""
 
     error: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Not done: the next delivery may try again."""
+    """Release the token: the work was not done, the next delivery may retry."""
 
     error: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Extend:
-    """Still at work: the lease ends later. It only ever lengthens; a delayed copy must not shorten it."""
+    """Extend the lease. It only ever gets longer; a delayed copy must not shorten it."""
 
     lease: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Take the ttl off an unfinished row, so that it waits for a person however long that takes."""
+    """Remove the ttl of an unfinished row, so that it does not expire before its manual review."""
 
 
 End = Complete | Hold | Release
@@ -127,32 +126,31 @@ Change = End | Extend | Pin
 
 
 def new_write_id(change: Change) -> str | None:
-    """Return 64 random bits in hex, to tell apart the writes that may end one attempt; None for no end."""
+    """Return 64 random bits in hex for a change that ends an attempt, else None."""
     return os.urandom(8).hex() if isinstance(change, End) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
     """
-    One write to a token after its acquisition. *ttl* is what the row has afterwards.
+    One write to a token after its acquisition. *ttl* is the row's afterwards.
 
-    One that ends an attempt bears an id, made once and kept over its retries. The row keeps it, and parts of
-    a result are keyed by it: a write whose answer was lost is recognised, and no other write of the same
-    attempt is taken for it (guarantee 3).
-    Raises ValueError for an end without an id, or an id without an end.
+    A write that ends an attempt has an id, made once and kept over its retries, in the row and in the keys of
+    a result's parts: a write whose response was lost is recognised, and no other write of the same attempt
+    is taken for it (guarantee 3). Raises ValueError for an end without an id, or an id without an end.
     """
 
     token: str
-    by: Holder | Onlooker
+    by: Holder | Resolver
     change: Change
     now: datetime
     ttl: int | None
     write: str | None
     """Of `new_write_id`; None for Extend and Pin, which end nothing."""
     note: Resolution | None = None
-    """Who decided this, and why; None where an attempt writes for itself: an older note stays."""
+    """Who decided this, and why; None where an attempt writes: an older note stays."""
     parts_written: int = 0
-    """How many parts of a large result, from the first on, an earlier try has written. No condition."""
+    """How many parts of a large result, from the first, an earlier try has written. No condition."""
 
     def __post_init__(self) -> None:
         if (self.write is not None) is not isinstance(self.change, End):
@@ -160,45 +158,49 @@ class Finish:
 
     @property
     def attempt(self) -> str:
-        """The attempt id that the row bears after this write."""
+        """The row's attempt id after this write."""
         return self.by.attempt
 
 
-def acquired(record: Record | None, wish: Acquire) -> Record | None:
-    """Return the row after *wish*, or None where its condition refuses it."""
-    if not _may_take(record, wish):
+def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
+    """Return the row after *acquisition*, or None where its condition refuses it."""
+    if not _may_take(record, acquisition):
         return None
-    fence = epoch_milliseconds(wish.now) if record is None else record.fence
+    fence = epoch_milliseconds(acquisition.now) if record is None else record.fence
     return Record(
-        token=wish.token,
+        token=acquisition.token,
         state=State.IN_PROGRESS,
-        attempt=wish.attempt,
+        attempt=acquisition.attempt,
         fence=fence + 1,
-        locked_by=wish.locked_by,
-        created=wish.now,
-        expected_completion=wish.lease,
-        delivery=wish.delivery,
-        fingerprint=wish.fingerprint,
-        ttl=wish.ttl,
+        locked_by=acquisition.locked_by,
+        created=acquisition.now,
+        expected_completion=acquisition.lease,
+        delivery=acquisition.delivery,
+        fingerprint=acquisition.fingerprint,
+        ttl=acquisition.ttl,
         resolution=None if record is None else record.resolution,
-        fields=wish.fields,
-        caller=wish.caller,
+        fields=acquisition.fields,
+        caller=acquisition.caller,
     )
 
 
-def _may_take(record: Record | None, wish: Acquire) -> bool:
-    if isinstance(wish.take, AsSeen):
-        return record is not None and _is_as_seen(record, wish.take)
+def _may_take(record: Record | None, acquisition: Acquire) -> bool:
+    if isinstance(acquisition.take, AsSeen):
+        return record is not None and _is_as_seen(record, acquisition.take)
     if record is None:
         return True
     if record.state in (State.COMPLETE, State.RELEASED):
-        free = wish.take.take_over and record.state is State.RELEASED and record.attempt != wish.attempt
-        return free or (record.ttl is not None and record.ttl <= epoch_seconds(wish.now))
+        free = (
+            acquisition.take.take_over
+            and record.state is State.RELEASED
+            and record.attempt != acquisition.attempt
+        )
+        return free or (record.ttl is not None and record.ttl <= epoch_seconds(acquisition.now))
     return (
-        wish.take.take_over
-        and record.lapsed(wish.now)
-        and record.attempt != wish.attempt
-        and not record.clashes(wish.fingerprint)
+        acquisition.take.take_over
+        and record.lapsed(acquisition.now)
+        and record.attempt != acquisition.attempt
+        and not record.clashes(acquisition.fingerprint)
         and record.caller is None
     )
 
@@ -211,12 +213,12 @@ def _is_as_seen(record: Record, seen: AsSeen) -> bool:
     return record.state is State.IN_PROGRESS and record.expected_completion == seen.lease
 
 
-def acquired_by(record: Record | None, wish: Acquire) -> bool:
-    """Tell whether *record*, found when *wish* was refused, is what *wish* or an earlier try had made."""
-    return record is not None and record.state is State.IN_PROGRESS and record.attempt == wish.attempt
+def acquired_by(record: Record | None, acquisition: Acquire) -> bool:
+    """Return whether *record*, which refused *acquisition*, is its own write, of this try or another."""
+    return record is not None and record.state is State.IN_PROGRESS and record.attempt == acquisition.attempt
 
 
-def finished(record: Record | None, write: Finish) -> Record | None:
+def after_finish(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
@@ -225,7 +227,7 @@ def finished(record: Record | None, write: Finish) -> Record | None:
         resolution=write.note or record.resolution,
         write=write.write or record.write,
     )
-    if isinstance(write.by, Onlooker):
+    if isinstance(write.by, Resolver):
         row = row._replace(attempt=write.by.attempt, fence=record.fence + 1)
         if write.by.state is not State.IN_PROGRESS:
             row = row._replace(actual_completion=None, stored=None, error=None)
@@ -250,7 +252,7 @@ def finished(record: Record | None, write: Finish) -> Record | None:
 
 
 def _may_finish(record: Record, write: Finish) -> bool:
-    if isinstance(write.by, Onlooker):
+    if isinstance(write.by, Resolver):
         seen = (write.by.state, write.by.seen, write.by.lease)
         return (record.state, record.attempt, record.expected_completion) == seen
     if record.state is not State.IN_PROGRESS:
@@ -262,12 +264,11 @@ def _may_finish(record: Record, write: Finish) -> bool:
 
 def made_by(record: Record | None, write: Finish) -> bool:
     """
-    Tell whether *record*, found when *write* was refused, is what *write* itself had made.
+    Return whether *record*, which refused *write*, is the result of *write* itself (guarantee 3).
 
-    A response lost on the wire must never turn an attempt against itself (guarantee 3). What ended the
-    attempt is our own only if the row bears the id of this very write: our attempt id, in whatever state, may
-    stand there by another write of ours, such as a transaction's. No content and no time is compared. An
-    extension or a pin is done where our attempt is in progress with so long a lease, or without a ttl.
+    A write that ends an attempt is recognised by its own id alone: another write of the same attempt, such as
+    a transaction's, leaves the same attempt id. No content and no time is compared. An extension or a pin
+    counts as done if our attempt is in progress with at least that lease, or without a ttl.
     """
     if record is None:
         return False
@@ -284,5 +285,5 @@ def made_by(record: Record | None, write: Finish) -> bool:
 
 
 def stored_form(result: Inline | Chunks | Unavailable | None) -> Stored:
-    """Return what the row says of *result*: chunks are written beside it and only counted on it."""
+    """Return *result* as the row has it: chunks are written beside the row, which has their number."""
     return Parts(len(result.parts)) if isinstance(result, Chunks) else result

@@ -29,7 +29,7 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import Acquired, Refused, Rejected, Unanswered, Won
+from lambda_once.stores.contract import AcquireAnswer, Refused, Rejected, Unanswered, Won
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -181,7 +181,9 @@ class Admissions:
         self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
         return admissions
 
-    def _acquire_known(self, calls: Sequence[Call], wishes: list[Acquire], answers: list[Acquired]) -> None:
+    def _acquire_known(
+        self, calls: Sequence[Call], wishes: list[Acquire], answers: list[AcquireAnswer]
+    ) -> None:
         """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
         free: list[int] = []
         for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
@@ -206,7 +208,9 @@ class Admissions:
         )
         return error
 
-    def _resolve(self, call: Call, wish: Acquire, answer: Acquired, *, may_wait: bool) -> Waits[Admitted]:
+    def _resolve(
+        self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool
+    ) -> Waits[Admitted]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
         began = self._clock.now()
@@ -265,7 +269,7 @@ class Admissions:
         message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
         raise StoreUnavailable(message, token=call.token)
 
-    def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, Acquired]:
+    def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
         """Have the probe asked, and acquire exactly the attempt and lease that it was asked about."""
         if self._probing.settles(call, record):
             return wish, Refused(self._store.read(call.token, call.invocation.deadline))

@@ -22,7 +22,7 @@ from lambda_once.core.writes import (
     Holder,
     Pin,
     Release,
-    finished,
+    after_finish,
     new_write_id,
 )
 from lambda_once.engine.keeping import kept, ttl_after
@@ -32,7 +32,7 @@ from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
-from lambda_once.stores.contract import Finished, Refused, Rejected, Unanswered, Won, Written
+from lambda_once.stores.contract import FinishAnswer, Refused, Rejected, Unanswered, Won, Written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.replay import Outcomes
     from lambda_once.engine.story import Story
     from lambda_once.engine.waiting import Waits
-    from lambda_once.stores.contract import Acquired, Store
+    from lambda_once.stores.contract import AcquireAnswer, Store
 
 PATIENCE = 30.0
 """Seconds that a finish waits at most for a transaction of its attempt that is being sent."""
@@ -121,7 +121,7 @@ class Settlement:
         change, happening = _by_policy(policy, Failure.of(error))
         return Ending(attempt, _finish(attempt.call, attempt.id, change, now), happening, value, error)
 
-    def conclude(self, ending: Ending, answer: Finished) -> Any:
+    def conclude(self, ending: Ending, answer: FinishAnswer) -> Any:
         """
         Return what the caller gets, given the table's *answer* to *ending*.
 
@@ -240,7 +240,7 @@ class Settlement:
     def _patience(self, attempt: Ownership) -> float:
         return max(min(PATIENCE, attempt.call.invocation.deadline.remaining() - RESERVE), 0.0)
 
-    def _secure(self, attempt: Ownership) -> Acquired | None:
+    def _secure(self, attempt: Ownership) -> AcquireAnswer | None:
         """Try once more to acquire the token of an attempt that runs unprotected; None: it has its token."""
         if attempt.wish is None:
             return None
@@ -254,7 +254,7 @@ class Settlement:
             self._story.of_attempt(Event.ACQUIRED, attempt)
         return answer
 
-    def _insist(self, attempt: Ownership, answer: Acquired | None) -> None:
+    def _insist(self, attempt: Ownership, answer: AcquireAnswer | None) -> None:
         """Raise what keeps an attempt that ran unprotected from its token: nothing was written then."""
         match answer:
             case Refused(record):
@@ -286,7 +286,7 @@ class Settlement:
         self._story.of_attempt(Event.POLICY_FAILED, attempt, error=type(policy).__name__, reason=reason)
         return HOLD
 
-    def _written(self, ending: Ending) -> Waits[Finished]:
+    def _written(self, ending: Ending) -> Waits[FinishAnswer]:
         """Return the table's answer to *ending*, which is sent for as long as `engine.retry` allows."""
         invocation = ending.attempt.call.invocation
         tries, parts = Tries(self.clock.now()), 0
@@ -318,7 +318,7 @@ class Settlement:
         seconds = (now - attempt.created).total_seconds()
         self._story.of_attempt(happening, attempt, seconds=seconds, error=_kind(error))
 
-    def _finish(self, attempt: Ownership, change: Change) -> Finished:
+    def _finish(self, attempt: Ownership, change: Change) -> FinishAnswer:
         write = _finish(attempt.call, attempt.id, change, self.clock.now())
         (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
         return answer
@@ -326,7 +326,7 @@ class Settlement:
     def _remember(self, ending: Ending) -> None:
         attempt = ending.attempt
         if attempt.call.plan.cache:
-            row = finished(attempt.record(), ending.write)
+            row = after_finish(attempt.record(), ending.write)
             if row is not None:
                 self._outcomes.memory.put(row, attempt.call.plan.cache, self.clock.now())
 

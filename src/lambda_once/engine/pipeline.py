@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline
 from lambda_once.engine.retry import Tries
-from lambda_once.stores.contract import Finished, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,7 +205,7 @@ class Pipeline:
             self._on_its_way = []
             self._waiting.extend(queued._replace(at=soonest) for queued in late)
 
-    def _answers(self, group: list[Queued]) -> tuple[list[Finished], bool]:
+    def _answers(self, group: list[Queued]) -> tuple[list[FinishAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""
         now = self._clock.now()
         writes = [queued.ending.write_at(now, queued.parts) for queued in group]
@@ -227,7 +227,7 @@ class Pipeline:
             return None
         return queued._replace(tries=tries, at=now + pause, parts=max(queued.parts, answer.parts))
 
-    def _conclude(self, queued: Queued, answer: Finished) -> None:
+    def _conclude(self, queued: Queued, answer: FinishAnswer) -> None:
         error: BaseException | None = None
         try:
             self._settlement.conclude(queued.ending, answer)

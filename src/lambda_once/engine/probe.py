@@ -7,7 +7,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision
-from lambda_once.core.writes import Complete, Finish, Onlooker, new_attempt_id, new_write_id
+from lambda_once.core.writes import Complete, Finish, Resolver, new_attempt_id, new_write_id
 from lambda_once.engine.keeping import kept, ttl_after
 from lambda_once.engine.waiting import has_running_loop
 from lambda_once.errors import StoreUnavailable
@@ -51,7 +51,7 @@ class Probing:
 
     def _complete(self, call: Call, record: Record, result: object) -> None:
         now = self._settlement.clock.now()
-        by = Onlooker(record.attempt, record.expected_completion, new_attempt_id())
+        by = Resolver(record.attempt, record.expected_completion, new_attempt_id())
         change = Complete(kept(call.plan.codec, result).stored)
         write = Finish(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
         (written,) = self._settlement.store.finish([write], call.invocation.deadline)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
     from lambda_once.observability.reporter import Reporter
     from lambda_once.operations.table import TokenTable
-    from lambda_once.stores.contract import Finished, Unfinished
+    from lambda_once.stores.contract import FinishAnswer, Unfinished
 
 RESERVE: Final = 5.0
 """Seconds before the end of the invocation from which nothing new is begun: a request may take three."""
@@ -191,7 +191,7 @@ class _Look:
     def _settle(self, decided: Sequence[Decided]) -> None:
         """Write what was *decided*, several at once; what somebody else changed meanwhile stays as it is."""
 
-        def write(each: Decided) -> Finished:
+        def write(each: Decided) -> FinishAnswer:
             (answer,) = self._table.store.finish([each.write], self._deadline)
             return answer
 
@@ -207,7 +207,7 @@ class _Look:
             message = f"nobody knows whether the verdict on {token} was written: the next run looks again"
             raise StoreUnavailable(message, token=token)
 
-    def _settled(self, each: Decided, answer: Finished) -> bool:
+    def _settled(self, each: Decided, answer: FinishAnswer) -> bool:
         """Count and say that *each* was written, or that somebody was faster; neither: False."""
         if isinstance(answer, Unanswered | Rejected):
             return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import MESSAGE_LIMIT, Failure, Resolution
 from lambda_once.core.results import Chunks, Inline, pack
-from lambda_once.core.writes import Complete, Finish, Hold, Onlooker, Release, new_attempt_id, new_write_id
+from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_attempt_id, new_write_id
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +60,7 @@ def settlement(
     row, cut to 1,024 and 256 characters.
     """
     note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, _times(record, by))
-    writer = Onlooker(record.attempt, record.expected_completion, new_attempt_id(), record.state)
+    writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
     ttl = None if verdict is Verdict.HOLD else epoch_seconds(now + keep)
     change = _change(record, verdict, because, result)
     return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)

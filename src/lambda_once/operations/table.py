@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.record import Record
     from lambda_once.core.writes import Finish
-    from lambda_once.stores.contract import Finished, Unfinished
+    from lambda_once.stores.contract import FinishAnswer, Unfinished
     from lambda_once.stores.rows import Item
 
 PATIENCE = 30.0
@@ -75,7 +75,7 @@ class TokenTable:
         keys = [{"lockToken": text(token)} for token in dict.fromkeys(tokens)]
         return self.transport.items(keys, self.deadline(), None)
 
-    def settle(self, write: Finish) -> Finished:
+    def settle(self, write: Finish) -> FinishAnswer:
         """Write *write*; `Refused` with the row where it is not any more as it was seen."""
         (answer,) = self.store.finish([write], self.deadline())
         return answer

@@ -19,7 +19,15 @@ from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Acquired, Finished, Refused, Rejected, Unanswered, Won, Written
+from lambda_once.stores.contract import (
+    AcquireAnswer,
+    FinishAnswer,
+    Refused,
+    Rejected,
+    Unanswered,
+    Won,
+    Written,
+)
 from lambda_once.stores.rows import record_of, text
 
 if TYPE_CHECKING:
@@ -77,7 +85,7 @@ class Batches:
     def usable(self) -> bool:
         return not self._denied and partiql_is_reliable()
 
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired | None]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; return the rows of the others."""
         new = [each for each in acquisitions if isinstance(each.take, Unclaimed) and not each.known]
         inserts = [requests.insert(self._transport.table, each, self._shards) for each in new]
@@ -93,7 +101,7 @@ class Batches:
             for each in acquisitions
         ]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished | None]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer | None]:
         """Write each finish that can be a statement; of what was refused, recognise our own."""
         plain = [write for write in writes if requests.can_update(write)]
         updates = [requests.update(self._transport.table, write, self._shards) for write in plain]
@@ -185,7 +193,7 @@ def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
     return last if isinstance(last, Unanswered) else Unanswered(str(last))
 
 
-def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> Acquired | None:
+def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAnswer | None:
     if outcome is None:
         return Won(requests.first_fence(acquisition), took_over=False)
     if isinstance(outcome, Unanswered | Rejected):
@@ -199,7 +207,7 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> Acquired 
     return Refused(found)
 
 
-def _finished(write: Finish, outcome: Outcome, found: Found) -> Finished | None:
+def _finished(write: Finish, outcome: Outcome, found: Found) -> FinishAnswer | None:
     if outcome is None:
         return Written()
     if isinstance(outcome, Unanswered | Rejected):

@@ -1,9 +1,9 @@
 """
-What a store promises: two verbs over many tokens, acquire and finish, and reads.
+What a store promises: acquire and finish, over many tokens at once, and reads.
 
-A store answers each wish and each write by itself, in the order they came; one that fails takes none
-of the others down. It recognises its own writes: an answer `Refused` means that somebody else's row
-stands in the way, never that our first try had succeeded and only its response was lost.
+A store answers each acquisition and each write by itself, in order; a failure of one is none of the others'.
+It recognises its own writes: `Refused` means that another attempt's row is in the way, never that our first
+try succeeded and its response was lost.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ if TYPE_CHECKING:
 
 
 class Won(NamedTuple):
-    """The token is ours. *fence* is larger than with every acquisition before."""
+    """The token is ours. *fence* is larger than that of every earlier acquisition."""
 
     fence: int
     took_over: bool
-    """Whether it was taken from an attempt that had lapsed."""
+    """Whether it was taken over from an attempt that had lapsed."""
     lease: datetime | None = None
-    """
-    What the row says, where it was found to be ours already; None: as wished.
-
-    An earlier wish of the same attempt may have been the one that was written, and its lease ends earlier.
-    """
+    """The row's lease, if an earlier try had acquired it: it ends earlier. None: as requested."""
 
     @classmethod
     def before(cls, record: Record) -> Won:
-        """Return that *record* is our own acquisition, of which only the response was lost (guarantee 3)."""
+        """Return the answer where *record* is our own acquisition, whose response was lost (guarantee 3)."""
         return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
@@ -46,37 +42,37 @@ class Written:
 
 
 class Refused(NamedTuple):
-    """Nothing was written, and *record* is why; None: there is no row."""
+    """Nothing was written, because of *record*; None: there is no row."""
 
     record: Record | None
 
 
 class Unanswered(NamedTuple):
-    """No answer in the time there was: it may have been written or not. *reason* is safe to log."""
+    """No response in time: it may have been written or not. *reason* is safe to log."""
 
     reason: str
     parts: int = 0
-    """How many parts of a large result, from the first on, are written: the next try need not repeat them."""
+    """How many parts of a large result, from the first, are written: the next try may skip them."""
     refused: bool = False
     """
-    Whether there was an answer, a refusal, and only the row that refused could not be read.
+    It was refused, but the row that refused it could not be read.
 
-    The row may be anybody's, our own of an earlier try included; it is no outage (guarantee 7).
+    The row may be any attempt's, our own included; this is no outage (guarantee 7).
     """
 
 
 class Rejected(NamedTuple):
-    """The table will never take it: it is missing, or a permission is. Nothing was written."""
+    """The write cannot succeed: the table or a permission is missing. Nothing was written."""
 
     error: Misconfigured
 
 
-Acquired = Won | Refused | Unanswered | Rejected
-Finished = Written | Refused | Unanswered | Rejected
+AcquireAnswer = Won | Refused | Unanswered | Rejected
+FinishAnswer = Written | Refused | Unanswered | Rejected
 
 
 class Unfinished(NamedTuple):
-    """What the index says of a token that is in progress or held; it is eventually consistent."""
+    """An entry of the index: a token that is in progress or held. Eventually consistent."""
 
     token: str
     state: State
@@ -85,40 +81,40 @@ class Unfinished(NamedTuple):
     created: datetime
     expected_completion: datetime
     shard: int | None = None
-    """The suffix of its status; None: it has none."""
+    """The suffix of its status, if it has one."""
 
 
 class Store(Protocol):
-    """The token table. Calls are safe from several threads; none raises for what one token met."""
+    """The token table. Safe from several threads; a failure of one token is an answer, not an exception."""
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        """Acquire each token, or tell who has it; the tokens of *wishes* differ."""
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        """Acquire each token, or return the row that refused; the tokens of *acquisitions* differ."""
         ...
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
-        """Write each finish; the chunks of a large result are written before the row is flipped."""
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+        """Write each of *writes*; the parts of a large result before its row."""
         ...
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         """
         Return the row of *token*, read consistently.
 
-        Raises `StoreUnavailable` without an answer, `Misconfigured` where there never will be one.
+        Raises `StoreUnavailable` without a response, `Misconfigured` if a retry cannot help.
         """
         ...
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
-        """Return the parts of *record*'s large result, or None where one is missing. Raises as `read`."""
+        """Return the parts of *record*'s large result, None if one is missing. Raises as `read`."""
         ...
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         """
         Write the user's *items* and *finish* in one transaction, or none of them.
 
-        *items* are as TransactWriteItems takes them; without *finish* they are written alone. A
-        refused condition of theirs is raised as it came (`TransactionCanceledException`).
+        *items* are as for TransactWriteItems; without *finish* they are written alone. A refused condition of
+        theirs raises botocore's `TransactionCanceledException`.
         """
         ...
 
@@ -126,8 +122,8 @@ class Store(Protocol):
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Unfinished]:
         """
-        List what is in progress or held, the earliest lease first, from all shards. Raises as `read`.
+        List what is in progress or held, in all shards, the earliest lease first. Raises as `read`.
 
-        With *before* only what had its lease end before then: what is overdue at that time.
+        With *before*, only tokens whose lease ended before then.
         """
         ...

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import Acquire, Complete, Finish, acquired, acquired_by, finished, made_by
-from lambda_once.stores.contract import Acquired, Finished, Refused, Unfinished, Won, Written
+from lambda_once.core.writes import (
+    Acquire,
+    Complete,
+    Finish,
+    acquired_by,
+    after_acquire,
+    after_finish,
+    made_by,
+)
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Unfinished, Won, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,11 +40,11 @@ class MemoryStore:
         """By token and write."""
         self._lock = threading.Lock()
 
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         del deadline
         return [self._acquire(acquisition) for acquisition in acquisitions]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         del deadline
         return [self._finish(write)[0] for write in writes]
 
@@ -50,7 +58,7 @@ class MemoryStore:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         del deadline
         answer, changed = (Written(), True) if finish is None else self._finish(finish)
         if changed:
@@ -70,10 +78,10 @@ class MemoryStore:
                 row.token, state, row.attempt, row.locked_by, row.created, row.expected_completion
             )
 
-    def _acquire(self, acquisition: Acquire) -> Acquired:
+    def _acquire(self, acquisition: Acquire) -> AcquireAnswer:
         with self._lock:
             before = self.records.get(acquisition.token)
-            row = acquired(before, acquisition)
+            row = after_acquire(before, acquisition)
             if row is None:
                 if before is not None and acquired_by(before, acquisition):
                     return Won.before(before)
@@ -81,11 +89,11 @@ class MemoryStore:
             self.records[acquisition.token] = row
         return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS)
 
-    def _finish(self, write: Finish) -> tuple[Finished, bool]:
+    def _finish(self, write: Finish) -> tuple[FinishAnswer, bool]:
         """Return the answer to *write*, and whether it changed the row."""
         with self._lock:
             before = self.records.get(write.token)
-            row = finished(before, write)
+            row = after_finish(before, write)
             if row is None:
                 return (Written() if made_by(before, write) else Refused(before)), False
             self.records[write.token] = row
@@ -104,11 +112,11 @@ class ForgetfulStore:
     def __init__(self, real: Callable[[], Store]) -> None:
         self._real = real
 
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         del deadline
         return [Won(0, took_over=False) for _ in acquisitions]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         del deadline
         return [Written() for _ in writes]
 
@@ -122,7 +130,7 @@ class ForgetfulStore:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         del finish
         return self._real().transact(None, items, deadline)
 

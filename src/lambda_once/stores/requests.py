@@ -21,9 +21,9 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
-    Onlooker,
     Pin,
     Release,
+    Resolver,
     Unclaimed,
 )
 from lambda_once.stores.rows import Item, error_map, number, part_key, resolution_map, status, text
@@ -172,7 +172,7 @@ def finish(table: str, write: Finish, shards: int) -> Arguments:
     sets, removed = changed_attributes(write, shards)
     condition, values = _owner(write)
     extra = ""
-    if isinstance(write.by, Onlooker):
+    if isinstance(write.by, Resolver):
         sets["attempt"] = text(write.by.attempt)
         extra = "fence = fence + :one"
         values[":one"] = number(1)
@@ -184,7 +184,7 @@ def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     sets, removed = _changed(write, shards)
     if write.write is not None:
         sets["write"] = text(write.write)
-    if isinstance(write.by, Onlooker) and write.by.state is not State.IN_PROGRESS:
+    if isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS:
         removed = [name for name in (*OUTCOME, "status") if name not in sets]
     if write.note is not None:
         sets["resolution"] = resolution_map(write.note)
@@ -200,7 +200,7 @@ def _owner(write: Finish) -> tuple[str, Item]:
             if isinstance(write.change, Extend):
                 return OURS + LONGER, values | {":new": text(stamp(write.change.lease))}
             return OURS, values
-        case Onlooker(seen, lease, state=state):
+        case Resolver(seen, lease, state=state):
             condition, values = _as_seen(state)
             return condition, {":seen": text(seen), ":lease": text(stamp(lease))} | values
         case _ as unreachable:

@@ -25,8 +25,8 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import (
-    Acquired,
-    Finished,
+    AcquireAnswer,
+    FinishAnswer,
     Refused,
     Rejected,
     Unanswered,
@@ -69,10 +69,10 @@ class DynamoDBStore:
         self.transport = TokenTransport(table, client, heard)
         self._batches = Batches(self.transport, shards, warn)
 
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         return self._each(acquisitions, self._batches.acquire, self._acquire, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         failed = [self._put_parts(write, deadline) for write in writes]
         sound = [write for write, failure in zip(writes, failed, strict=True) if failure is None]
         answers = self._each(sound, self._batches.finish, self._finish, deadline)
@@ -95,7 +95,7 @@ class DynamoDBStore:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         if finish is not None:
             failed = self._put_parts(finish, deadline)
             if failed is not None:
@@ -136,7 +136,7 @@ class DynamoDBStore:
 
     # ---------------------------------------------------------------- single writes
 
-    def _acquire(self, acquisition: Acquire, deadline: Deadline) -> Acquired:
+    def _acquire(self, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         request = requests.acquire(self.table, acquisition, self.shards)
         conflicts: list[Exception] = []
 
@@ -154,7 +154,7 @@ class DynamoDBStore:
             return Won(requests.first_fence(acquisition), took_over=False)
         return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
 
-    def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> Acquired:
+    def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         if code_of(error) not in (CONDITION, CONFLICT):
             return self.transport.failed(error, "UpdateItem", acquisition.token)
         record = self._refusing(error, acquisition.token, deadline)
@@ -164,7 +164,7 @@ class DynamoDBStore:
             return Won.before(record)
         return Refused(record)
 
-    def _finish(self, write: Finish, deadline: Deadline) -> Finished:
+    def _finish(self, write: Finish, deadline: Deadline) -> FinishAnswer:
         request = requests.finish(self.table, write, self.shards)
         try:
             self.transport.call("update_item", request, deadline)
@@ -209,7 +209,7 @@ class DynamoDBStore:
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
 
 
-def _with_parts(answer: Finished, write: Finish) -> Finished:
+def _with_parts(answer: FinishAnswer, write: Finish) -> FinishAnswer:
     """Return *answer* to *write*, whose parts are all written."""
     change = write.change
     if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
@@ -217,7 +217,7 @@ def _with_parts(answer: Finished, write: Finish) -> Finished:
     return answer
 
 
-def _canceled(error: ClientError, finish: Finish | None, own: int) -> Finished:
+def _canceled(error: ClientError, finish: Finish | None, own: int) -> FinishAnswer:
     """Return the answer to *finish*, item *own* of a transaction. Raises *error* if another item failed."""
     reasons = reasons_of(error)
     ours = reasons[own] if code_of(error) == CANCELED and finish is not None and own < len(reasons) else {}

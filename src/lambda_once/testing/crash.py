@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.engine.ownership import Ending, Ownership
     from lambda_once.observability.reporter import Reporter
-    from lambda_once.stores.contract import Acquired, Finished, Store, Unfinished
+    from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished
 
 Step = Literal["acquire", "work", "complete"]
 
@@ -120,14 +120,18 @@ class MortalStore:
         self.real = real
         self._killed = killed
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         self._killed.check()
-        answers = self.real.acquire(wishes, deadline)
-        won = [wish.token for wish, answer in zip(wishes, answers, strict=True) if isinstance(answer, Won)]
+        answers = self.real.acquire(acquisitions, deadline)
+        won = [
+            acquisition.token
+            for acquisition, answer in zip(acquisitions, answers, strict=True)
+            if isinstance(answer, Won)
+        ]
         self._killed.come_to("acquire", *won)
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         self._killed.check()
         return self.real.finish(writes, deadline)
 
@@ -141,7 +145,7 @@ class MortalStore:
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         tokens = () if finish is None else (finish.token,)
         self._killed.come_to("work", *tokens)
         answer = self.real.transact(finish, items, deadline)

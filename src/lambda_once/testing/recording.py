@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.writes import Acquire, Complete, Extend, Finish, Hold, Onlooker, Pin, Release
+from lambda_once.core.writes import Acquire, Complete, Extend, Finish, Hold, Pin, Release, Resolver
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
     from lambda_once.core.record import Record
-    from lambda_once.stores.contract import Acquired, Finished
+    from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 
 
 class Chapter(NamedTuple):
@@ -37,16 +37,16 @@ class RecordingStore(MemoryStore):
         self.history: dict[str, list[Chapter]] = {}
         self.acquisitions: dict[str, int] = {}
 
-    def acquire(self, wishes: Sequence[Acquire], deadline: Deadline) -> list[Acquired]:
-        answers = super().acquire(wishes, deadline)
-        for wish, answer in zip(wishes, answers, strict=True):
+    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
+        answers = super().acquire(acquisitions, deadline)
+        for acquisition, answer in zip(acquisitions, answers, strict=True):
             if isinstance(answer, Won):
                 with self._lock:
-                    self.acquisitions[wish.token] = self.acquisitions.get(wish.token, 0) + 1
-            self._add(wish.token, wish.now, _of_wish(wish, answer))
+                    self.acquisitions[acquisition.token] = self.acquisitions.get(acquisition.token, 0) + 1
+            self._add(acquisition.token, acquisition.now, _of_acquisition(acquisition, answer))
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[Finished]:
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         answers = super().finish(writes, deadline)
         for write, answer in zip(writes, answers, strict=True):
             self._add(write.token, write.now, _of_write(write, answer))
@@ -54,7 +54,7 @@ class RecordingStore(MemoryStore):
 
     def transact(
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> Finished:
+    ) -> FinishAnswer:
         answer = super().transact(finish, items, deadline)
         if finish is not None:
             self._add(finish.token, finish.now, f"{_of_write(finish, answer)}, in one transaction")
@@ -65,24 +65,24 @@ class RecordingStore(MemoryStore):
             self.history.setdefault(token, []).append(Chapter(at, text))
 
 
-def _of_wish(wish: Acquire, answer: Acquired) -> str:
+def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:
     match answer:
         case Won(fence, took_over):
             verb = "taken over" if took_over else "acquired"
             return (
-                f"{verb} by {wish.locked_by} (attempt {wish.attempt}, fence {fence}), "
-                f"lease until {stamp(wish.lease)}"
+                f"{verb} by {acquisition.locked_by} (attempt {acquisition.attempt}, fence {fence}), "
+                f"lease until {stamp(acquisition.lease)}"
             )
         case Refused(record):
-            return f"asked for by {wish.locked_by}: refused, {_stands(record)}"
+            return f"asked for by {acquisition.locked_by}: refused, {_stands(record)}"
         case _:
-            return f"asked for by {wish.locked_by}: no answer"
+            return f"asked for by {acquisition.locked_by}: no answer"
 
 
-def _of_write(write: Finish, answer: Finished) -> str:
+def _of_write(write: Finish, answer: FinishAnswer) -> str:
     done = _of_change(write.change)
     who = f"attempt {write.attempt}"
-    if isinstance(write.by, Onlooker):
+    if isinstance(write.by, Resolver):
         who = f"somebody else than attempt {write.by.seen}" if write.note is None else write.note.by
     match answer:
         case Written():

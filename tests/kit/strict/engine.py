@@ -134,22 +134,25 @@ class StrictEngine:
 
     def batch_get_item(self, **request: Any) -> Answer:
         with self._answering("BatchGetItem"):
-            _sized([k for wish in request["RequestItems"].values() for k in wish["Keys"]], MOST_KEYS)
+            _sized(
+                [k for acquisition in request["RequestItems"].values() for k in acquisition["Keys"]],
+                MOST_KEYS,
+            )
             responses: dict[str, list[Item]] = {}
             left: dict[str, Any] = {}
             answered = 0
-            for name, wish in request["RequestItems"].items():
+            for name, acquisition in request["RequestItems"].items():
                 table = self._table(name)
-                keys = [table.key_of(key, whole=True) for key in wish["Keys"]]
+                keys = [table.key_of(key, whole=True) for key in acquisition["Keys"]]
                 _distinct(keys)
-                shown = reads.projection_of(wish)
-                bound = tables.bound_of(wish, [shown])
+                shown = reads.projection_of(acquisition)
+                bound = tables.bound_of(acquisition, [shown])
                 responses[name] = []
-                for key, wanted in zip(keys, wish["Keys"], strict=True):
+                for key, wanted in zip(keys, acquisition["Keys"], strict=True):
                     item = table.items.get(key, {})
                     answered += size_of(item)
                     if answered > MOST_ANSWERED:
-                        left.setdefault(name, {**wish, "Keys": []})["Keys"].append(wanted)
+                        left.setdefault(name, {**acquisition, "Keys": []})["Keys"].append(wanted)
                     elif item:
                         responses[name].append(reads.shown_of(item, shown, bound))
             return {"Responses": responses, "UnprocessedKeys": left}
@@ -158,14 +161,16 @@ class StrictEngine:
         with self._answering("BatchWriteItem"):
             _sized([w for writes in request["RequestItems"].values() for w in writes], MOST_PUTS)
             writes: list[tuple[Table, Key, Item | None]] = []
-            for name, wishes in request["RequestItems"].items():
+            for name, acquisitions in request["RequestItems"].items():
                 table = self._table(name)
-                for wish in wishes:
-                    if "PutRequest" in wish:
-                        put = table.checked(wish["PutRequest"]["Item"])
+                for acquisition in acquisitions:
+                    if "PutRequest" in acquisition:
+                        put = table.checked(acquisition["PutRequest"]["Item"])
                         writes.append((table, table.key_of(put), put))
                     else:
-                        writes.append((table, table.key_of(wish["DeleteRequest"]["Key"], whole=True), None))
+                        writes.append(
+                            (table, table.key_of(acquisition["DeleteRequest"]["Key"], whole=True), None)
+                        )
             _distinct([(table.name, key) for table, key, _ in writes])
             if sum(size_of(item) for _, _, item in writes if item is not None) > MOST_ANSWERED:
                 raise Invalid("the request is larger than 16 MB")
@@ -240,11 +245,11 @@ class StrictEngine:
             return {"Error": {"Code": "ValidationError", "Message": str(invalid)}}
         return {"TableName": statement.table.name}
 
-    def _transact(self, wishes: Sequence[Mapping[str, Mapping[str, Any]]]) -> None:
-        _sized(wishes, MOST_ITEMS)
+    def _transact(self, acquisitions: Sequence[Mapping[str, Mapping[str, Any]]]) -> None:
+        _sized(acquisitions, MOST_ITEMS)
         writes = []
-        for wish in wishes:
-            ((kind, arguments),) = wish.items()
+        for acquisition in acquisitions:
+            ((kind, arguments),) = acquisition.items()
             table = self._table(arguments["TableName"])
             writes.append((table, *tables.prepared_write(table, kind, arguments), arguments))
         _distinct([(table.name, key) for table, key, _, _ in writes])
