@@ -180,7 +180,7 @@ def test_events(given_event: Any) -> None:
 def test_requests(given_event: Any, key: str) -> None:
     """A request of any shape is read, or refused; a key of the header is 1 to 255 printable characters."""
     with suppress(OnceError):
-        api_gateway.unit(given_event, "r-1")
+        samples.request_unit(given_event)
     for request in (
         samples.rest(headers={"Idempotency-Key": [key]}),
         samples.http(headers={"Idempotency-Key": key}),

@@ -6,6 +6,10 @@ import base64
 import json
 from typing import Any
 
+from lambda_once.sources.api_gateway import envelope_of, request_of, unit_of
+from lambda_once.sources.caller import caller_of
+from lambda_once.sources.unit import Unit
+
 Json = dict[str, Any]
 
 QUEUE = "arn:aws:sqs:eu-central-1:123456789012:orders"
@@ -303,3 +307,11 @@ AUTHORIZERS: dict[str, Json] = {
     "HTTP API, 2.0": http(None) | {"type": "REQUEST", "routeArn": _API, "identitySource": ["Bearer good"]},
 }
 """Requests to a Lambda authorizer: each looks like an HTTP request, or like an event of somebody's own."""
+
+
+def request_unit(event: Json, request_id: str = "r-1") -> Unit:
+    """Return *event*, an HTTP request, as a unit that is keyed by hash, with all that expressions may see."""
+    request = request_of(event)
+    caller = caller_of(event, request.headers, hashed=True)
+    envelope = envelope_of(event, request.headers)
+    return unit_of(request, event, request_id, caller, envelope=envelope)

@@ -10,11 +10,11 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.api_gateway import Kind, Request, kind_of, method_of, request_of, unit
-from lambda_once.sources.headers import BadRequest, header_key
+from lambda_once.sources.api_gateway import Kind, Request, kind_of, method_of, request_of
+from lambda_once.sources.headers import BadRequest, Headers, header_key
 from lambda_once.sources.unit import NOTHING
 from tests.sources import samples
-from tests.sources.samples import Json
+from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ EVENTS: dict[Kind, Json] = {
 
 
 def _hashed(event: Json) -> object:
-    found = unit(event, "r-1")
+    found = request_unit(event, "r-1")
     return found.scope, found.content(found.payload)
 
 
@@ -51,7 +51,7 @@ def test_each_kind_is_known(kind: Kind) -> None:
 def test_a_request_is_a_unit(kind: Kind) -> None:
     """Payload is the parsed body, subject the event as it came, scope method and path."""
     event = EVENTS[kind]
-    found = unit(event, "r-1")
+    found = request_unit(event, "r-1")
     assert found.payload == {"orderId": 5}
     assert found.argument is event
     assert found.scope == ("POST", "/orders/5/pay")
@@ -152,7 +152,7 @@ def test_a_body_that_cannot_be_decoded_is_refused(body: str, encoded: object, wh
         assert request_of(event).body == body
         return
     with pytest.raises(BadRequest, match=what) as raised:
-        unit(event, "r-1")
+        request_unit(event, "r-1")
     assert body not in str(raised.value)
 
 
@@ -181,14 +181,14 @@ def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, caller
     assert request.kind is kind
     assert (request.method, request.path, request.body) == (theirs.method, theirs.path, theirs.json_body)
     assert header_key(request.headers) == "8e03978e-40d5-43dd-bc93-6894a57f9324"
-    assert len(unit(event, "r-1").scope[2:]) == callers
+    assert len(request_unit(event, "r-1").scope[2:]) == callers
 
 
 def test_the_caller_is_part_of_the_scope() -> None:
     """Who sent the request, as the gateway says, is in the scope as a SHA-256; nobody is nothing."""
-    (caller,) = unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
+    (caller,) = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
     assert re.fullmatch("[0-9a-f]{64}", str(caller))
-    assert unit(samples.http(), "r-1").scope[2:] == ()
+    assert request_unit(samples.http(), "r-1").scope[2:] == ()
 
 
 @pytest.mark.parametrize("name", ["X-Tenant", "x-tenant", "X-TENANT"])
@@ -205,24 +205,25 @@ def test_the_caller_is_part_of_the_scope() -> None:
 def test_headers_are_selected_in_any_case(event: Json, name: str) -> None:
     """A scope by header finds it in any case, whatever the gateway made of it."""
     before = deepcopy(event)
-    envelope = unit(event, "r-1").envelope
+    envelope = request_unit(event, "r-1").envelope
     assert jmespath.search(f'headers."{name}"', envelope) == "acme"
     assert event == before
 
 
 def test_multi_value_headers_are_selected_too() -> None:
     """The multi-value headers are found in any case; the rest of the envelope is the event."""
-    envelope = unit(samples.rest(headers={"X-Tenant": ["a", "b"]}), "r-1").envelope
+    envelope = request_unit(samples.rest(headers={"X-Tenant": ["a", "b"]}), "r-1").envelope
     assert jmespath.search('multiValueHeaders."x-TENANT"[0]', envelope) == "a"
     assert jmespath.search('headers."x-TENANT"', envelope) == "b"
     assert jmespath.search("requestContext.stage", envelope) == "prod"
     assert jmespath.search('headers."X-Other"', envelope) is None
 
 
-def test_header_values_are_found_in_any_case() -> None:
+def test_headers_are_mappings_in_any_case() -> None:
     """A header is found in any case, and one that is missing is a KeyError."""
-    headers = request_of(samples.rest(headers={"X-Tenant": ["a"]})).headers
-    assert headers["X-TENANT"] == headers.get("x-tenant") == ("a",)
+    headers = request_unit(samples.rest(headers={"X-Tenant": ["a"]})).envelope["headers"]
+    assert isinstance(headers, Headers)
+    assert headers["X-TENANT"] == headers.get("x-tenant") == "a"
     assert "X-tenant" in headers
     assert "X-Other" not in headers
     with pytest.raises(KeyError):
@@ -250,4 +251,4 @@ def test_headers_may_be_missing(headers: object) -> None:
 def test_an_event_that_is_no_request_is_refused(event: Json, advice: str) -> None:
     """An event of another source is refused, and the right decorator named."""
     with pytest.raises(Misconfigured, match=advice):
-        unit(event, "r-1")
+        request_unit(event, "r-1")

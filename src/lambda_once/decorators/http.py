@@ -45,8 +45,8 @@ _UNSCOPED = (
 )
 
 
-class Read(NamedTuple):
-    """A request as a unit: what came of its key and of its caller."""
+class KeyedRequest(NamedTuple):
+    """A request as a unit, and the caller it comes from."""
 
     unit: Unit
     keep: timedelta
@@ -87,14 +87,14 @@ class HttpIdentifier:
         methods = self._settings.methods
         return method not in SAFE if methods is None else method in methods
 
-    def call(self, event: Mapping[str, Any], kind: Kind, invocation: Invocation) -> Call | None:
+    def call(self, event: Mapping[str, Any], kind: Kind, method: str, invocation: Invocation) -> Call | None:
         """
         Return the call of *event*; None: it has no key, and ``without_key="run"`` lets it run.
 
-        Raises `KeyMissing` for a key that is malformed, or missing where it is asked for.
+        Raises `KeyMissing` for a key that is malformed, or missing although required.
         """
         try:
-            found = self.read(event, kind, invocation.request_id)
+            found = self.read(event, kind, method, invocation.request_id)
         except OnceError as error:
             self.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
@@ -105,21 +105,22 @@ class HttpIdentifier:
             self._runtime.warn_once(Event.UNSCOPED, _UNSCOPED, identifier.name)
         return identifier.call(found.unit, invocation, arguments=(event,))
 
-    def read(self, event: Mapping[str, Any], kind: Kind, request_id: str | None) -> Read | None:
+    def read(
+        self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
+    ) -> KeyedRequest | None:
         """Return *event* as a unit, and what is known of its caller. None and errors as in `call`."""
-        request = source.request_of(event, kind)
-        key = header_key(request.headers) if self._settings.key is None else None
-        hashed = self._settings.key is None and key is None
-        if hashed and self._settings.without_key == "run":
+        settings = self._settings
+        request = source.request_of(event, kind, method)
+        key = header_key(request.headers) if settings.key is None else None
+        hashed = settings.key is None and key is None
+        if hashed and settings.without_key == "run":
             return None
-        if hashed and self._settings.without_key == "reject":
+        if hashed and settings.without_key == "reject":
             raise KeyMissing("the request has no Idempotency-Key header: send one")
         caller = self._caller(request, event, hashed=hashed)
-        unit = source.unit_of(request, event, request_id, caller)
-        if key is not None:
-            # Every try of a client is a request of its own: its id tells no delivery.
-            unit = unit._replace(key=key, delivery=None)
-        return Read(unit, FOR_HASHED_API if hashed else FOR_API, caller)
+        envelope = source.envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
+        unit = source.unit_of(request, event, request_id, caller, key, envelope)
+        return KeyedRequest(unit, FOR_HASHED_API if hashed else FOR_API, caller)
 
     def _caller(self, request: Request, event: Mapping[str, Any], *, hashed: bool) -> Caller:
         selector = self._settings.caller
@@ -157,10 +158,11 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)
         with runtime.invocation(context) as invocation:
-            if not identifier.covers(source.method_of(event)):
+            method = source.method_of(event)
+            if not identifier.covers(method):
                 return unprotected(work, event, context)
             try:
-                call = identifier.call(event, kind, invocation)
+                call = identifier.call(event, kind, method, invocation)
                 if call is None:
                     return unprotected(work, event, context)
                 outcome = execute(runtime, work, call, event, context)

@@ -119,7 +119,7 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
         reason = f"{method} is not among the methods that are protected"
         return _bare(bare, decorator, source, body, unprotected=reason)
     try:
-        found = identifier.read(given, kind, None)
+        found = identifier.read(given, kind, method, None)
     except OnceError as error:
         return _bare(bare, decorator, source, body, problem=_told(error))
     if found is None:

@@ -144,9 +144,10 @@ class Route:
         except Misconfigured as error:
             self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        if not self.identifier.covers(source.method_of(event)):
+        method = source.method_of(event)
+        if not self.identifier.covers(method):
             return found, None
-        return found, self.identifier.call(event, kind, invocation)
+        return found, self.identifier.call(event, kind, method, invocation)
 
     # ---------------------------------------------------------------- what the request came to
 

@@ -11,10 +11,10 @@ import binascii
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from lambda_once.sources.caller import Caller, caller_of, cookies_of
+from lambda_once.sources.caller import Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, at, parse
 from lambda_once.sources.headers import BadRequest, Headers, header_values
 from lambda_once.sources.source import Source, misplaced, source_of
@@ -46,7 +46,7 @@ class Request(NamedTuple):
     path: str
     """As requested, never the route: `/orders/5/pay` and `/orders/6/pay` are two pieces of work."""
     headers: Mapping[str, tuple[str, ...]]
-    """By lower-case name, every value as it came. A name in any case finds it."""
+    """By lower-case name, every value as it came."""
     query: Mapping[str, list[str]]
     body: object
     """JSON where it parses, else the text, else (base64 of no UTF-8) the bytes; None where there is none."""
@@ -60,36 +60,36 @@ def kind_of(event: object) -> Kind:
     source = source_of(event)
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
-    context = at(event, "requestContext")
-    if at(context, "elb") is not None:
-        return Kind.ALB_MULTI if at(event, "multiValueHeaders") is not None else Kind.ALB
-    if at(event, "raw_path") is not None:
-        return Kind.LATTICE
-    if at(context, "serviceArn") is not None:
-        return Kind.LATTICE_V2
-    if at(context, "http") is None:
-        return Kind.REST
-    return Kind.FUNCTION_URL if ".lambda-url." in str(at(context, "domainName")) else Kind.HTTP
+    match event:
+        case {"requestContext": {"elb": elb}, **others} if elb is not None:
+            return Kind.ALB if others.get("multiValueHeaders") is None else Kind.ALB_MULTI
+        case {"raw_path": path} if path is not None:
+            return Kind.LATTICE
+        case {"requestContext": {"serviceArn": arn}} if arn is not None:
+            return Kind.LATTICE_V2
+        case {"requestContext": {"http": http, **context}} if http is not None:
+            return Kind.FUNCTION_URL if ".lambda-url." in str(context.get("domainName")) else Kind.HTTP
+        case _:
+            return Kind.REST
 
 
-def method_of(event: object) -> str:
+def method_of(event: Mapping[str, Any]) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    gateway = at(event, "httpMethod") or at(event, "requestContext", "http", "method")
-    return str(gateway or at(event, "method") or "").upper()
+    found = event.get("httpMethod") or at(event, "requestContext", "http", "method") or event.get("method")
+    return str(found or "").upper()
 
 
-def request_of(event: Mapping[str, object], kind: Kind | None = None) -> Request:
+def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> Request:
     """
-    Read *event*, whose *kind* may be known.
+    Read *event*, whose *kind* and *method* may be known.
 
-    Raises `Misconfigured` where it is no HTTP request, `BadRequest` where its
-    body cannot be decoded.
+    Raises `Misconfigured` if it is not an HTTP request, `BadRequest` if its body cannot be decoded.
     """
     kind = kind_of(event) if kind is None else kind
     path, _, query = _path(event).partition("?") if kind in _LATTICE else (_path(event), "", "")
     return Request(
         kind=kind,
-        method=method_of(event),
+        method=method_of(event) if method is None else method,
         path=path,
         headers=header_values(event),
         query=_query(event, query),
@@ -97,28 +97,33 @@ def request_of(event: Mapping[str, object], kind: Kind | None = None) -> Request
     )
 
 
-def unit(event: Mapping[str, object], request_id: str | None) -> Unit:
+def unit_of(
+    request: Request,
+    event: Mapping[str, Any],
+    request_id: str | None,
+    caller: Caller,
+    key: str | None = None,
+    envelope: Mapping[str, object] | None = None,
+) -> Unit:
     """
-    Return *event* as a unit. Raises what `request_of` raises.
+    Return *event*, read as *request* of *caller*, as a unit, whose Idempotency-Key is *key*.
 
-    Its default hash and fingerprint are query and body: method and path, and the
-    caller as far as one is named, are its scope. Who wants the Idempotency-Key asks
-    `header_key`. *request_id* is Lambda's, for load balancers and VPC Lattice: they give a request none.
+    Query and body are hashed; method, path and the caller, if one is named, are its scope. *request_id* is
+    Lambda's, for load balancers and VPC Lattice, which give a request none. *envelope*: see `envelope_of`.
     """
-    request = request_of(event)
-    return unit_of(request, event, request_id, caller_of(event, request.headers, hashed=True))
-
-
-def unit_of(request: Request, event: Mapping[str, object], request_id: str | None, caller: Caller) -> Unit:
-    """Return *event*, already read as *request* of *caller*, as a unit."""
-    delivery = at(event, "requestContext", "requestId")
+    context = event.get("requestContext")
+    delivery = context.get("requestId") if isinstance(context, Mapping) else None
+    if key is not None:
+        delivery = None  # every retry of a client is a request of its own
+    elif not isinstance(delivery, str) or not delivery:
+        delivery = request_id
     return Unit(
         payload=request.body,
-        envelope=_envelope(event, request.headers),
+        envelope=event if envelope is None else envelope,
         argument=event,
-        delivery=delivery if isinstance(delivery, str) and delivery else request_id,
+        delivery=delivery,
         content=partial(_content, request.query),
-        key=NOTHING,
+        key=NOTHING if key is None else key,
         scope=(request.method, request.path, *caller.scope),
         presented=caller.presented,
     )
@@ -126,34 +131,34 @@ def unit_of(request: Request, event: Mapping[str, object], request_id: str | Non
 
 def seen_for_caller(request: Request, event: Mapping[str, object]) -> Mapping[str, object]:
     """Return what an expression of ``caller=`` sees: *event*, header names in any case, cookies by name."""
-    return {**_envelope(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
+    return {**envelope_of(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
 
 
 def _content(query: Mapping[str, list[str]], body: object) -> object:
     return {"query": query, "body": body}
 
 
-def _path(event: object) -> str:
+def _path(event: Mapping[str, object]) -> str:
     # Not requestContext.path of v1: whether the stage stands in front depends on the endpoint, and a client
     # that tries again through the custom domain asks for the same work.
-    path = at(event, "rawPath") or at(event, "path") or at(event, "raw_path")
+    path = event.get("rawPath") or event.get("path") or event.get("raw_path")
     return path if isinstance(path, str) else ""
 
 
-def _query(event: object, of_path: str) -> Mapping[str, list[str]]:
+def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]:
     """
     Return every value of every parameter: v2 joins them by commas, so there the raw string is read.
 
     VPC Lattice's is a part of its path, and *of_path*.
     """
-    raw = of_path or at(event, "rawQueryString")
+    raw = of_path or event.get("rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
         for name, value in parse_qsl(raw, keep_blank_values=True):
             found.setdefault(name, []).append(value)
         return found
-    single = at(event, "queryStringParameters") or at(event, "query_string_parameters")
-    multi = at(event, "multiValueQueryStringParameters")
+    single = event.get("queryStringParameters") or event.get("query_string_parameters")
+    multi = event.get("multiValueQueryStringParameters")
     merged = {
         name: [str(each) for each in (value if isinstance(value, list) else [value])]
         for name, value in _items(single)
@@ -167,12 +172,12 @@ def _items(mapping: object) -> Iterable[tuple[str, object]]:
     return mapping.items() if isinstance(mapping, Mapping) else ()
 
 
-def _body(event: object) -> object:
-    body = at(event, "body")
+def _body(event: Mapping[str, object]) -> object:
+    body = event.get("body")
     if not isinstance(body, str):
         return body
     try:
-        if True not in (at(event, "isBase64Encoded"), at(event, "is_base64_encoded")):
+        if True not in (event.get("isBase64Encoded"), event.get("is_base64_encoded")):
             return parse(body)
         raw = base64.b64decode(body, validate=True)
         try:
@@ -186,15 +191,19 @@ def _body(event: object) -> object:
     raise BadRequest(message)
 
 
-def _envelope(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
-    """Return *event*, header names in any case; with `headers` even where only the multi-value ones came."""
-    original = at(event, "headers")
+def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
+    """
+    Return *event* with header names in any case, which an expression of ``scope=`` sees.
+
+    It has `headers` even if only the multi-value ones came.
+    """
+    original = event.get("headers")
     single = (
         original
         if isinstance(original, Mapping)
         else {name: ", ".join(values) for name, values in headers.items()}
     )
-    multi = at(event, "multiValueHeaders")
+    multi = event.get("multiValueHeaders")
     return {
         **event,
         "headers": Headers(single),

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.record import Presented
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.envelopes import at
+from lambda_once.sources.envelopes import at_each
 from lambda_once.sources.headers import BadRequest
 
 Values = Mapping[str, tuple[str, ...]]
@@ -103,7 +103,7 @@ def given(found: object) -> Caller:
     return Caller((Origin.OPTION,), (Name(Origin.OPTION, (found,)),), None)
 
 
-def caller_of(event: object, headers: Values, *, hashed: bool) -> Caller:
+def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> Caller:
     """
     Return who sent *event*, an HTTP request with *headers*, by the rules above.
 
@@ -111,9 +111,10 @@ def caller_of(event: object, headers: Values, *, hashed: bool) -> Caller:
     the same body are two pieces of work, but a refreshed token under one Idempotency-Key must meet its row.
     Raises `BadRequest` for two different values of Authorization.
     """
-    credential = _credential(event, headers)
-    beside = _certificate(event, headers)
-    verified = _verified(at(event, "requestContext"))
+    context = event.get("requestContext")
+    credential = _credential(context, headers)
+    beside = _certificate(context, headers)
+    verified = _verified(context)
     if verified is not None:
         names = [*beside, verified]
         # A Lambda authorizer's principal is often a constant, "user". It has seen the JWT: its name is none.
@@ -131,9 +132,9 @@ def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented |
     return Caller(tuple(name.origin for name in found), tuple(joins), presented)
 
 
-def cookies_of(event: object, headers: Values) -> Mapping[str, str]:
+def cookies_of(event: Mapping[str, object], headers: Values) -> Mapping[str, str]:
     """Return the cookies of *event* by name, the first of each; payload 2.0 has them beside the headers."""
-    listed = at(event, "cookies")
+    listed = event.get("cookies")
     texts = listed if isinstance(listed, list) else headers.get("cookie", ())
     found: dict[str, str] = {}
     for pair in ";".join(map(str, texts)).split(";"):
@@ -143,7 +144,7 @@ def cookies_of(event: object, headers: Values) -> Mapping[str, str]:
     return found
 
 
-def _cookies(event: object, headers: Values) -> list[Name]:
+def _cookies(event: Mapping[str, object], headers: Values) -> list[Name]:
     """Return all cookies as one name, but the load balancer's own, which change with every response."""
     lasting = [each for each in cookies_of(event, headers).items() if not each[0].startswith("AWSALB")]
     return [Name(Origin.COOKIES, tuple(sorted(lasting)))] if lasting else []
@@ -163,38 +164,38 @@ _PRINCIPALS: Final = (
     (Origin.IAM, ("identity", "cognitoIdentityId")),
     (Origin.IAM, ("identity", "userArn")),
 )
+_CERTIFICATES: Final = (("identity", "clientCert"), ("authentication", "clientCert"))
 _LATTICE_IAM: Final = "AWS_IAM"
 """The type of an identity that VPC Lattice has verified; of every other one the principal is not its word."""
 
 
 def _verified(context: object) -> Name | None:
     """Return the name that the gateway verified; *context* is its own, a client cannot write it."""
-    for claims in _JWT:
-        name = _named_by(at(context, *claims))
+    for claims in at_each(context, _JWT):
+        name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    for origin, path in _PRINCIPALS:
-        principal = at(context, *path)
+    principals = at_each(context, (path for _, path in _PRINCIPALS))
+    for (origin, _), principal in zip(_PRINCIPALS, principals, strict=True):
         if isinstance(principal, str) and principal:
             return Name(origin, (principal,))
-    identity = at(context, "identity")
-    principal = at(identity, "principal")
-    if at(identity, "type") == _LATTICE_IAM and isinstance(principal, str) and principal:
+    identity = _member(context, "identity")
+    principal = _member(identity, "principal")
+    if _member(identity, "type") == _LATTICE_IAM and isinstance(principal, str) and principal:
         return Name(Origin.IAM, (principal,))
     return None
 
 
-def _certificate(event: object, headers: Values) -> list[Name]:
+def _certificate(context: object, headers: Values) -> list[Name]:
     """Return issuer and subject of the client certificate; not its serial number, which a renewal changes."""
-    context = at(event, "requestContext")
-    if at(context, "elb") is not None:
+    if _member(context, "elb") is not None:
         found: list[object] = [
             next(iter(headers.get(f"x-amzn-mtls-clientcert-{part}", ())), None)
             for part in ("issuer", "subject")
         ]
     else:
-        certificate = at(context, "identity", "clientCert") or at(context, "authentication", "clientCert")
-        found = [at(certificate, "issuerDN"), at(certificate, "subjectDN")]
+        first, other = at_each(context, _CERTIFICATES)
+        found = [_member(first or other, name) for name in ("issuerDN", "subjectDN")]
     named = any(isinstance(each, str) and each for each in found)
     return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
 
@@ -220,11 +221,11 @@ _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """Schemes whose credential has no comma: where there is one, the gateway has joined two headers by it."""
 
 
-def _credential(event: object, headers: Values) -> _Credential | None:
+def _credential(context: object, headers: Values) -> _Credential | None:
     values = _authorizations(headers)
     if len(values) > 1:
         raise BadRequest("The header Authorization was sent with different values: send one.")
-    if at(event, "requestContext", "elb") is not None:
+    if _member(context, "elb") is not None:
         found = _of_load_balancer(headers)
         if found is not None:
             return found
@@ -300,8 +301,12 @@ def _named_by(claims: object) -> tuple[str | None, str, str] | None:
 
 
 def _text(claims: object, name: str) -> str | None:
-    found = at(claims, name)
+    found = _member(claims, name)
     return found if isinstance(found, str) and found else None
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
 
 
 def _claims(text: str, of: str = "claims") -> object:

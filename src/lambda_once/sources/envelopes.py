@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from math import inf, isinf
@@ -184,6 +184,11 @@ def at(value: object, *path: str) -> object:
             return None
         value = value.get(name)
     return value
+
+
+def at_each(value: object, paths: Iterable[Sequence[str]]) -> list[object]:
+    """Return what lies in *value* under each of *paths*."""
+    return [at(value, *path) for path in paths]
 
 
 def _detail_content(event: object, detail: object) -> object:

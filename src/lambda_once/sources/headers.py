@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from lambda_once.errors import KeyMissing
-from lambda_once.sources.envelopes import at
 
 NAME: Final = "Idempotency-Key"
 LONGEST: Final = 255
@@ -85,15 +84,15 @@ class Headers(dict[str, Any]):
         return super().__contains__(str(name).lower())
 
 
-def header_values(event: object) -> Mapping[str, tuple[str, ...]]:
+def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     """
-    Return every value of every header of *event*, an HTTP request.
+    Return every value of every header of *event*, an HTTP request, by lower-case name.
 
     `multiValueHeaders` (v1, load balancers) has them all and goes first; `headers`
     has the last one only, or in v2 all joined by commas, which cannot be told from
     one value with commas. VPC Lattice's `headers` (v2) has lists. Names that differ in case are one header.
     """
-    multi, single = at(event, "multiValueHeaders"), at(event, "headers")
+    multi, single = event.get("multiValueHeaders"), event.get("headers")
     values: dict[str, list[str]] = {}
     for name, several in multi.items() if isinstance(multi, Mapping) else ():
         values.setdefault(str(name).lower(), []).extend(
@@ -104,4 +103,4 @@ def header_values(event: object) -> Mapping[str, tuple[str, ...]]:
         if str(name).lower() not in known and value is not None:
             several = value if isinstance(value, list) else [value]
             values.setdefault(str(name).lower(), []).extend(map(str, several))
-    return Headers({name: tuple(several) for name, several in values.items()})
+    return {name: tuple(several) for name, several in values.items()}

@@ -32,11 +32,11 @@ def sqs_messages(event: object) -> list[Message]:
     A record that cannot be processed is `Malformed`, never an exception. Raises `Misconfigured` if *event*
     is not from SQS.
     """
-    found = at(event, "Records")
+    found = event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(found, list):
         raise misplaced("once.sqs", source_of(event), event)
     for record in found:
-        named = at(record, "eventSource") or at(record, "EventSource")
+        named = record.get("eventSource", record.get("EventSource")) if isinstance(record, dict) else None
         if named is not None and named != "aws:sqs":
             raise misplaced("once.sqs", source_of_record(record), event)
     return [_sqs_message(record) for record in found]
@@ -83,15 +83,24 @@ def failures(failed_ids: Iterable[str | None]) -> dict[str, list[dict[str, str]]
 
 
 def _sqs_message(record: object) -> Message:
-    id_ = _text(record, "messageId")
-    fifo = str(at(record, "eventSourceARN")).endswith(".fifo")
-    group = str(at(record, "attributes", "MessageGroupId") or "") if fifo else None
-    return Message(id_, group, _sqs_unit(record, id_, fifo=fifo))
-
-
-def _sqs_unit(record: object, id_: str | None, *, fifo: bool) -> Unit | Malformed:
     if not isinstance(record, dict):
-        return Malformed("A record of the batch is not a JSON object; not processed. Fix the producer.", id_)
+        wrong = "A record of the batch is not a JSON object; not processed. Fix the producer."
+        return Message(None, None, Malformed(wrong, None))
+    id_ = _text(record.get("messageId"))
+    attributes = record.get("attributes")
+    attributes = attributes if isinstance(attributes, dict) else {}
+    if not str(record.get("eventSourceARN")).endswith(".fifo"):
+        return Message(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
+    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
+    group, deduplication = attributes.get("MessageGroupId"), attributes.get("MessageDeduplicationId")
+    known = isinstance(group, str) and isinstance(deduplication, str)
+    unit = _sqs_unit(record, id_, attributes, [group, deduplication] if known else NOTHING)
+    return Message(id_, str(group or ""), unit)
+
+
+def _sqs_unit(
+    record: dict[str, object], id_: str | None, attributes: Mapping[str, object], fifo_key: object
+) -> Unit | Malformed:
     if id_ is None:
         return Malformed("A record of the batch has no messageId; not processed. Fix the producer.", id_)
     body = record.get("body")
@@ -103,20 +112,20 @@ def _sqs_unit(record: object, id_: str | None, *, fifo: bool) -> Unit | Malforme
         return Malformed(f"The body of message {id_} {error}; not processed. Fix the producer.", id_)
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-    key = _fifo_key(record) if fifo else NOTHING
+    count = attributes.get("ApproximateReceiveCount")
     return Unit(
         payload=opened.payload,
         envelope=record,
         argument=SQSRecord(record),
         delivery=id_,
         content=opened.content,
-        key=opened.key if key is NOTHING else key,
-        redelivered=_is_redelivered(record),
+        key=opened.key if fifo_key is NOTHING else fifo_key,
+        redelivered=isinstance(count, str) and count != "1",
     )
 
 
 def _sns_unit(record: object) -> Unit | Malformed:
-    id_, message = _text(record, "Sns", "MessageId"), at(record, "Sns", "Message")
+    id_, message = _text(at(record, "Sns", "MessageId")), at(record, "Sns", "Message")
     if not isinstance(record, dict) or not isinstance(message, str):
         return Malformed("An SNS record has no text Message; not processed. Fix the producer.", id_)
     try:
@@ -128,17 +137,5 @@ def _sns_unit(record: object) -> Unit | Malformed:
     return Unit(opened.payload, record, SNSEventRecord(record), id_, opened.content, opened.key)
 
 
-def _text(record: object, *path: str) -> str | None:
-    found = at(record, *path)
+def _text(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
-
-
-def _fifo_key(record: Mapping[str, object]) -> object:
-    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
-    group, id_ = (at(record, "attributes", name) for name in ("MessageGroupId", "MessageDeduplicationId"))
-    return [group, id_] if isinstance(group, str) and isinstance(id_, str) else NOTHING
-
-
-def _is_redelivered(record: Mapping[str, object]) -> bool:
-    count = at(record, "attributes", "ApproximateReceiveCount")
-    return isinstance(count, str) and count != "1"
