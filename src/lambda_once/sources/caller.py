@@ -164,6 +164,7 @@ _PRINCIPALS: Final = (
     (Origin.IAM, ("identity", "cognitoIdentityId")),
     (Origin.IAM, ("identity", "userArn")),
 )
+_VERIFIED: Final = (*_JWT, *(path for _, path in _PRINCIPALS))
 _CERTIFICATES: Final = (("identity", "clientCert"), ("authentication", "clientCert"))
 _LATTICE_IAM: Final = "AWS_IAM"
 """The type of an identity that VPC Lattice has verified; of every other one the principal is not its word."""
@@ -171,12 +172,12 @@ _LATTICE_IAM: Final = "AWS_IAM"
 
 def _verified(context: object) -> Name | None:
     """Return the name that the gateway verified; *context* is its own, a client cannot write it."""
-    for claims in at_each(context, _JWT):
+    found = at_each(context, _VERIFIED)
+    for claims in found[: len(_JWT)]:
         name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    principals = at_each(context, (path for _, path in _PRINCIPALS))
-    for (origin, _), principal in zip(_PRINCIPALS, principals, strict=True):
+    for (origin, _), principal in zip(_PRINCIPALS, found[len(_JWT) :], strict=True):
         if isinstance(principal, str) and principal:
             return Name(origin, (principal,))
     identity = _member(context, "identity")
