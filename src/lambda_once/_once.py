@@ -53,25 +53,26 @@ class Once:
     """
     Makes handlers and functions take effect once, with one token table and one set of defaults.
 
-    Nothing is looked up or connected before first use. *table* is LAMBDA_ONCE_TABLE where left out; *client*
-    a low-level DynamoDB client; *store* anything that keeps the store contract, instead of a table.
-    *service* is the first part of every token, POWERTOOLS_SERVICE_NAME where left out. *metrics*, *logger*
-    and *tracer* are the user's Powertools objects. Each of *hooks* sees every `Details` and changes nothing.
+    No connection is made before first use. *table* defaults to LAMBDA_ONCE_TABLE; *client* is a low-level
+    DynamoDB client; *store*, in place of a table, is anything that implements the store contract. *service*
+    is the first part of every token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer*
+    are your Powertools objects. Each function in *hooks* is called with every event, and cannot change the
+    outcome.
 
-    The policies stand for all decorators, and each may be given again for one: docs/reference.md.
+    The policies apply to all decorators; a decorator may override each of them (docs/reference.md).
 
-    * ``keep``: timedelta for which an outcome is replayed. None: 14 days (SQS' longest retention); API
-      1 day, and 5 minutes for a request without a key.
-    * ``lease``: timedelta for which an attempt may be believed alive. None: the remaining time and 2 s.
+    * ``keep``: timedelta for which an outcome is replayed. Default: 14 days (the longest retention of SQS),
+      for APIs 1 day, or 5 minutes for a request without a key.
+    * ``lease``: timedelta for which an attempt is assumed to be alive. Default: the remaining time plus 2 s.
     * ``on_error``: RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable.
-    * ``on_lapse``: "take_over", "hold", or a probe. None: take over, but hold where on_error can be HOLD.
-    * ``on_in_progress``: "conflict", or "wait" for the other attempt's outcome.
-    * ``wait_for``: timedelta for which "wait" waits at most, 30 s where left out.
-    * ``on_store_outage``: "fail", or "run" unprotected.
-    * ``cache``: how many outcomes an environment remembers, for five minutes at most; a duplicate then
-      costs no round trip.
+    * ``on_lapse``: "take_over", "hold" or a probe. Default: take over, or hold if on_error can be HOLD.
+    * ``on_in_progress``: "conflict", or "wait" for the outcome of the other attempt.
+    * ``wait_for``: timedelta, the longest wait under "wait". Default: 30 s.
+    * ``on_store_outage``: "fail", or "run" without protection.
+    * ``cache``: how many outcomes an environment keeps in memory, for five minutes at most; a duplicate of
+      one of them costs no round trip.
 
-    Raises `Misconfigured` for an option that cannot be meant.
+    Raises `Misconfigured` for an invalid option.
     """
 
     def __init__(
@@ -129,10 +130,10 @@ class Once:
     ) -> OfRecords[SQSRecord]: ...
     def sqs(self, f: Any = None, /, **options: Any) -> Any:
         """
-        Make a function of one record into a handler of SQS batches, standard and FIFO.
+        Turn a function of one record into a handler of SQS batches, standard or FIFO.
 
-        The handler returns ``{"batchItemFailures": […]}``; its mapping needs ReportBatchItemFailures. Where
-        every record failed it raises Powertools' ``BatchProcessingError``, unless
+        The handler returns ``{"batchItemFailures": […]}``; its event source mapping needs
+        ReportBatchItemFailures. If every record failed it raises Powertools' ``BatchProcessingError``, unless
         ``raise_on_entire_batch_failure=False``. With ``model=`` the function gets the payload as that type.
         """
         from lambda_once.decorators.batches import sqs_handler
@@ -163,7 +164,7 @@ class Once:
         **options: Unpack[RecordOptions],
     ) -> OfNotifications[SNSEventRecord]: ...
     def sns(self, f: Any = None, /, **options: Any) -> Any:
-        """Make a function of one notification into a handler of SNS events, which raises where it failed."""
+        """Turn a function of one notification into a handler of SNS events, which raises if one failed."""
         from lambda_once.decorators.batches import sns_handler
 
         return self._decorator("once.sns", sns_handler, options_of.RECORDS, f, options)
@@ -186,7 +187,7 @@ class Once:
         **options: Unpack[ResultOptions],
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
-        """Make a handler of EventBridge, S3, direct or Step Functions events take effect once for each."""
+        """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
         from lambda_once.decorators.handlers import event_handler
 
         return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
@@ -210,12 +211,16 @@ class Once:
     ) -> OfEvents: ...
     def api_gateway(self, f: Any = None, /, **options: Any) -> Any:
         """
-        Make a handler of API Gateway (v1, v2), Function URL or load balancer requests answer each once.
+        Make a handler of HTTP requests take effect once per request, and replay its response.
 
-        The key is the header ``Idempotency-Key``, within method, path and principal; ``without_key`` says
-        what a request without it gets. ``methods``: which are protected (all but GET, HEAD and OPTIONS);
-        ``store_status``: which statuses of 400 and above are stored like a success; ``problem``: a function
-        from `Problem` to `Problem` that words the errors.
+        For API Gateway (v1, v2), Function URLs, load balancers and VPC Lattice. The key is the header
+        ``Idempotency-Key``, within method, path and caller.
+
+        * ``without_key``: for a request without that header, "hash" it, "reject" it or "run" it unprotected.
+        * ``caller``: an expression or callable that identifies the caller, or False to ignore callers.
+        * ``methods``: the protected methods. Default: all but GET, HEAD and OPTIONS.
+        * ``store_status``: the statuses of 400 and above that are stored like a success.
+        * ``problem``: a function from `Problem` to `Problem` that changes the text of errors.
         """
         from lambda_once.decorators.http import api_handler
 
@@ -231,8 +236,8 @@ class Once:
         """
         Return a middleware that protects one route of a Powertools Event Handler.
 
-        ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`.
-        *async_resolver*: for ``app.resolve_async``, which needs another kind of middleware.
+        ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`. Pass
+        ``async_resolver=True`` for ``app.resolve_async``, which needs another kind of middleware.
         """
         from lambda_once.integrations.event_handler import AsyncMiddleware, Route
 
@@ -258,7 +263,7 @@ class Once:
         **options: Unpack[ResultOptions],
     ) -> OfFunctions: ...
     def function(self, f: Any = None, /, **options: Any) -> Any:
-        """Make a function or method, plain or async, take effect once for each key of its arguments."""
+        """Make a function or method, plain or async, take effect once per key of its arguments."""
         from lambda_once.decorators.function import protected_function
 
         return self._decorator("once.function", protected_function, options_of.EVENT, f, options)
@@ -267,23 +272,23 @@ class Once:
         self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
     ) -> Begun:
         """
-        Return a context manager, plain or async, around work of one *key*.
+        Return a context manager, plain or async, for a block of work with one *key*.
 
-        *key* and *scope* are values; *payload*, where it is given, is what may not differ under one key.
-        ``name`` defaults to the calling function's.
+        *key* and *scope* are values. If *payload* is given, the same key with another payload is `KeyReused`.
+        ``name`` defaults to the name of the calling function.
         """
         from lambda_once.decorators.function import begun
 
         given = dict(options) | ({"fingerprint": False} if payload is None else {})
         settings = settings_of(self._defaults, given, options_of.EVENT)
-        caller = sys._getframe(1)  # noqa: SLF001  (the name of who asks is the default name)
+        caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return begun(self._runtime, settings, caller, key, scope, payload)
 
     def run(self, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """
-        Call *function*, plain or async, with the arguments, unless it was called for *key* before.
+        Call *function*, plain or async, with the arguments, unless it was called with *key* before.
 
-        Returns its result, or the stored one. The token stands under *function*'s own name.
+        Returns its result or the stored one. The token has the name of *function*.
         """
         from lambda_once.decorators.function import protected_function
 
@@ -292,11 +297,11 @@ class Once:
         return once(*args, **kwargs)
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
-        """Give all functions and blocks inside the remaining time of *context*; handlers do it themselves."""
+        """Pass the remaining time of *context* to all protected work inside; handlers do so by themselves."""
         return self._runtime.invocation(context)
 
     def current(self) -> Attempt:
-        """Return the attempt of the protected work that is running. Raises `Misconfigured` outside of any."""
+        """Return the attempt of the protected work that is running. Raises `Misconfigured` if none is."""
         return current_attempt()
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
@@ -305,7 +310,7 @@ class Once:
     def _decorator(
         self,
         name: str,
-        decorator: Callable[..., Any],
+        make: Callable[..., Any],
         allowed: frozenset[str],
         function: Any,
         options: Mapping[str, Any],
@@ -314,6 +319,6 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
-            return decorator(self._runtime, f, settings)
+            return make(self._runtime, f, settings)
 
         return decorate if function is None else decorate(function)

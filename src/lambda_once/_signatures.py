@@ -1,4 +1,4 @@
-"""What the decorators take and return, for type checkers; `decorators.options` checks options at run time."""
+"""The types of decorators and options, for type checkers; `decorators.options` checks options at run time."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Coro = Coroutine[Any, Any, R]
 
 
 class Handler(Protocol[E_contra, C_contra, R_co]):
-    """A Lambda handler, as a decorator returns it: plain, whatever it was made of."""
+    """A Lambda handler as a decorator returns it: a plain function, even of a coroutine function."""
 
     def __call__(self, event: E_contra, context: C_contra, /) -> R_co: ...
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        """The function as it was before, unprotected."""
+        """The undecorated function."""
         ...
 
 
 class OfRecords(Protocol[M_co]):
-    """What `Once.sqs` with options is: a decorator of a function of one record, or of one model."""
+    """`Once.sqs` with options: a decorator of a function of one record or one model."""
 
     @overload
     def __call__(
@@ -52,7 +52,7 @@ class OfRecords(Protocol[M_co]):
 
 
 class OfNotifications(Protocol[M_co]):
-    """What `Once.sns` with options is."""
+    """`Once.sns` with options."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
@@ -61,7 +61,7 @@ class OfNotifications(Protocol[M_co]):
 
 
 class OfEvents(Protocol):
-    """What `Once.event` and `Once.api_gateway` with options are."""
+    """`Once.event` and `Once.api_gateway` with options."""
 
     @overload
     def __call__(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -74,13 +74,13 @@ class OfEvents(Protocol):
 
 
 class OfFunctions(Protocol):
-    """What `Once.function` with options is."""
+    """`Once.function` with options."""
 
     def __call__(self, f: Callable[P, R], /) -> Callable[P, R]: ...
 
 
 class Policies(TypedDict, total=False):
-    """What becomes of tokens: for `Once`, and again for each decorator."""
+    """The policies, for `Once` and for each decorator."""
 
     keep: timedelta | None
     lease: timedelta | None
@@ -93,7 +93,7 @@ class Policies(TypedDict, total=False):
 
 
 class Options(Policies, total=False):
-    """What every decorator takes beside its key."""
+    """The options of every decorator, besides its key."""
 
     name: str
     ignore: Sequence[str]
@@ -101,7 +101,7 @@ class Options(Policies, total=False):
 
 
 class RecordOptions(Options, total=False):
-    """For `Once.sns`, and with the two below for `Once.sqs`."""
+    """For `Once.sns` and, with more, for `Once.sqs`."""
 
     scope: str | Callable[..., object]
 
@@ -114,7 +114,7 @@ class QueueOptions(RecordOptions, total=False):
 
 
 class ReplayOptions(RecordOptions, total=False):
-    """Where the outcome has a reader."""
+    """For decorators whose outcome has a reader."""
 
     on_replay: Callable[[Any, Replayed], Any]
 

@@ -1,4 +1,4 @@
-"""`once.function`, `once.begin` and `once.run`: work that no event brings."""
+"""`once.function`, `once.begin` and `once.run`: work that is not an event."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class FunctionIdentifier(NamedTuple):
-    """What protects a function, and how its arguments become a unit."""
+    """Identifies calls of a function by their arguments."""
 
     identifier: Identifier
     signature: inspect.Signature
     is_method: bool
-    """Whether the first argument is the object, which does not count."""
+    """Whether the first argument is the object, which is not part of the key."""
 
     def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, tuple[object, ...]]:
         """Return the unit of a call, and its arguments in the order of the parameters."""
@@ -51,7 +51,7 @@ class FunctionIdentifier(NamedTuple):
 def protected_function(
     runtime: Runtime, function: Callable[..., Any], settings: Settings
 ) -> Callable[..., Any]:
-    """Return *function*, plain or async, so that it takes effect once for each key of its arguments."""
+    """Return *function*, plain or async, as one that takes effect once per key of its arguments."""
     _check(function, settings)
     plan = settings.plan(codec_for(result_type(function, settings)))
     identifier = Identifier(runtime, settings, plan, name_of(function))
@@ -80,7 +80,7 @@ def protected_function(
 
 
 def is_method(function: Callable[..., Any]) -> bool:
-    """Tell whether *function* is written to be a method: its first parameter is self or cls."""
+    """Whether *function* looks like a method: its first parameter is self or cls."""
     return is_self(next(iter(signature_of(function).parameters), None))
 
 
@@ -101,15 +101,15 @@ _OF_ATTEMPT: Final = frozenset(
         *("fence", "id", "lease", "replayed", "result", "token", "transact"),
     }
 )
-"""What an attempt or a replayed outcome has, and the context manager has not."""
+"""Members of an attempt or a replayed outcome that the context manager lacks."""
 
 
 class Begun:
     """
-    The explicit form: a context manager, plain or async, around work of one key.
+    A context manager, plain or async, for a block of work with one key.
 
-    Inside of it an `Attempt`, or where the work was done before, its `Replayed` outcome. Leaving cleanly
-    without ``complete`` completes the token with None; an exception leaves by ``on_error``.
+    It enters with an `Attempt` or, if the work was done before, its `Replayed` outcome. A block that ends
+    without ``complete`` completes the token with None; for an exception ``on_error`` decides.
     """
 
     def __init__(self, runtime: Runtime, identifier: Identifier, unit: Unit) -> None:
@@ -171,7 +171,7 @@ class Begun:
 def begun(
     runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
 ) -> Begun:
-    """Return the explicit form; *caller* is the frame that asks for it, and gives it its default name."""
+    """Return the context manager of `Once.begin`, called in the frame *caller*, its default name."""
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
     returns: object = Any
     if settings.returns is not None:
@@ -181,7 +181,7 @@ def begun(
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:
-    """Return the unit of the explicit form, whose key and scope are values."""
+    """Return the unit of `Once.begin`, whose key and scope are values."""
     return Unit(
         payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
     )

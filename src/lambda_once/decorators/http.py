@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lambda_once.sources.unit import Unit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing (RFC 9110, 9.2.1): they are not protected unless ``methods=`` names them."""
+"""Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""
 STORED_BELOW = 400
 _UNSCOPED = (
     "the request identifies no user, at most an application (API key, certificate, cookie): "
@@ -56,9 +56,9 @@ class KeyedRequest(NamedTuple):
 
 class HttpIdentifier:
     """
-    What the handler and the route have in common: which requests are protected, and by which call.
+    Identifies HTTP requests, for the handler and the route: which are protected, and by which call.
 
-    *error_in* returns the error that a value of the work stands for; by default it goes by the HTTP status.
+    *error_in* returns the error that a returned value means; by default the HTTP status decides.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class HttpIdentifier:
 
     @property
     def caller_selector(self) -> Selector | Literal[False]:
-        """What ``caller=`` names callers by; None: the rules of `sources.caller`."""
+        """``caller=``; None: the rules of `sources.caller`."""
         return self._settings.caller
 
     def covers(self, method: str) -> bool:
@@ -133,7 +133,7 @@ class HttpIdentifier:
         return given(select_from(selector, (event,), {}, "caller"))
 
     def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
-        """Return what protects requests of *kind* whose outcomes are kept for *keep* by default."""
+        """Return the identifier of requests of *kind* whose outcomes are kept for *keep* by default."""
         identifier = self._identifiers.get((kind, keep))
         if identifier is None:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
@@ -150,7 +150,7 @@ class HttpIdentifier:
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
-    """Return the Lambda handler that answers a repeated request with the stored response."""
+    """Return the Lambda handler that answers a duplicate request with the stored response."""
     work = with_context(function)
     check_of_one(settings, "the event")
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
@@ -167,7 +167,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
                     return unprotected(work, event, context)
                 outcome = execute(runtime, work, call, event, context)
             except Misconfigured:
-                raise  # not the client's problem: the function's Errors metric must ring
+                raise  # not the fault of the client: the Errors metric of the function must alarm
             except OnceError as error:
                 return respond(problem_of(settings, error), kind)
         if isinstance(outcome, Replayed):
@@ -178,6 +178,6 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
 
 def problem_of(settings: Settings, error: OnceError) -> Problem:
-    """Return what the client is told of *error*, as ``problem=`` words it."""
+    """Return the problem document for *error*, passed through ``problem=``."""
     problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)

@@ -1,4 +1,4 @@
-"""From a unit of work to the call that protects it: name, token, fingerprint, policies."""
+"""How a decorator identifies a unit of work, and makes a protected call of it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Arguments(NamedTuple):
-    """The arguments that a callable key or scope gets."""
+    """The arguments of a callable key or scope."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
 
 class Identifier(NamedTuple):
-    """One decorator on one function: makes the `Call` of every unit. Reads the environment at each call."""
+    """Identifies the units of one decorated function, and makes their calls."""
 
     runtime: Runtime
     settings: Settings
@@ -90,7 +90,7 @@ class Identifier(NamedTuple):
         )
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
-        """Report that a unit has no token because of *error*; of the developer's own, the class is logged."""
+        """Report that a unit has no token because of *error*; for one of the developer, log its class."""
         cause = error.__cause__ if isinstance(error, Misconfigured) and error.__cause__ else error
         details = Details(
             refusal(error), name=self.name, delivery=delivery, error=type(cause).__name__, reason=str(error)
@@ -142,7 +142,7 @@ class Identifier(NamedTuple):
                 "an empty payload is not a key: every empty payload would be a duplicate of the first; "
                 "pass key=, or send a payload that identifies the work"
             )
-        # Tagged, so that it is digested even where the whole payload is a readable text.
+        # Tagged, so that it is hashed even if the whole payload is a readable text.
         return {"payload": content}
 
     def _scope(self, unit: Unit, given: Arguments) -> object:
@@ -156,7 +156,7 @@ class Identifier(NamedTuple):
         return (scope, *unit.scope) if unit.scope else scope
 
     def _counted(self, unit: Unit, payload: object) -> Printed | None:
-        """Return what the fingerprint of *unit* is made from; None where there is to be none."""
+        """Return the text that the fingerprint of *unit* is the hash of; None if it has none."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
             return None
@@ -169,13 +169,13 @@ class Identifier(NamedTuple):
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit
 
     def content(self, unit: Unit, payload: object) -> Printed:
-        """Return what is hashed of *payload*, which is *unit*'s without what is ignored."""
+        """Return the text that is hashed of *payload*, that of *unit* without ignored fields."""
         assembled = unit.content is not itself or not unit.parsed
         return printed(unit.content(payload), payload, assembled=assembled)
 
 
 def seen(unit: Unit, value: object) -> object:
-    """Return what an expression sees of *value*, which is of *unit*. Raises `KeyMissing` for a cycle."""
+    """Return *value*, of *unit*, as expressions see it. Raises `KeyMissing` for a cycle."""
     if unit.parsed:
         return value
     try:
@@ -185,15 +185,15 @@ def seen(unit: Unit, value: object) -> object:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return ``module.qualname``; what has no name, such as a partial, has ``name=`` instead."""
+    """Return ``module.qualname``; a partial, which has no name, needs ``name=``."""
     return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
 
 
 def result_type(function: Callable[..., Any], settings: Settings) -> object:
     """
-    Return what duplicates of *function* get back: ``returns=``, or its return annotation, or Any.
+    Return the type of replayed results: ``returns=``, or the return annotation of *function*, or Any.
 
-    Raises `Misconfigured` where that cannot be resolved.
+    Raises `Misconfigured` if that cannot be resolved.
     """
     if settings.returns is None:
         return return_type(function)

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from lambda_once.core.keys import Selector
 
 FOR_QUEUES = timedelta(days=14)
-"""How long an outcome is kept by default: SQS' longest retention (SQS developer guide, quotas)."""
+"""How long an outcome is kept by default: the longest retention of SQS (SQS developer guide, quotas)."""
 FOR_API = timedelta(days=1)
-"""How long an API response is kept: a client gives up before that."""
+"""How long an API response is kept by default: clients give up before that."""
 FOR_HASHED_API = timedelta(minutes=5)
-"""How long a response to a request without a key is kept: the same request later may be a new wish."""
+"""How long the response to a request without a key is kept: the same request later may be intended."""
 
 POLICIES = frozenset(
     {"keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage", "cache"}
 )
-"""What `Once` takes for all its decorators."""
+"""The options that `Once` takes for all its decorators."""
 PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"})
-"""What `Once` takes beside them."""
+"""The other options of `Once`."""
 KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
@@ -38,7 +38,7 @@ API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", 
 
 
 class Settings(NamedTuple):
-    """All options with their defaults. Made by `settings_of`, which checks them."""
+    """All options, with defaults. `settings_of` makes and checks it."""
 
     name: str | None = None
     key: Selector = None
@@ -70,7 +70,7 @@ class Settings(NamedTuple):
         keep: timedelta = FOR_QUEUES,
         error_in: Callable[[Any], BaseException | None] = never_an_error,
     ) -> Plan:
-        """Resolve the policies; *keep* stands where none was given."""
+        """Resolve the policies; *keep* is the default of ``keep=``."""
         on_lapse, probe = lapse_rule(self.on_lapse, self.on_error)
         return Plan(
             keep=self.keep or keep,
@@ -95,11 +95,10 @@ def settings_of(
     besides: frozenset[str] = frozenset(),
 ) -> Settings:
     """
-    Lay a decorator's *options* over *defaults*.
+    Return *defaults* overridden by the *options* of a decorator.
 
-    Raises `Misconfigured` for an option that this decorator does not take, and for a value that
-    cannot be meant: when the decorator is made, not when the first event comes. *besides*: what else
-    there is, for the message.
+    Raises `Misconfigured` for an option that is not *allowed*, and for an invalid value. *besides*: other
+    known options, for the message.
     """
     unknown = sorted(options.keys() - allowed)
     if unknown:
@@ -128,7 +127,7 @@ def _unknown(names: list[str], options: list[str]) -> str:
 
 
 def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy what the caller could change afterwards."""
+    """Copy values that the caller could change later."""
     copies: dict[str, Callable[[Any], Any]] = {
         "methods": lambda value: (
             frozenset(str(method).upper() for method in value) if _is_several(value) else value
@@ -152,7 +151,7 @@ _PATHS = 'give a list of dotted paths, such as ("sentDate", "meta.retryCount")'
 
 
 def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
-    """Yield the name of each option whose value cannot be meant, and what it should be."""
+    """Yield the name of each option with an invalid value, and what to give instead."""
     for name in ("keep", "lease", "wait_for"):
         value = getattr(settings, name)
         absent = value is None and name != "wait_for"

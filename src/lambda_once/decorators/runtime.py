@@ -1,4 +1,4 @@
-"""What all decorators of one `Once` share: its store, its clock and its engine."""
+"""What all decorators of one `Once` share: store, clock, engine and environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TRUE: Final = ("1", "y", "yes", "t", "true", "on")
 _FALSE: Final = ("0", "n", "no", "f", "false", "off")
-"""The words that Powertools takes for true and false (`shared.functions.strtobool`)."""
+"""The words for true and false in Powertools (`shared.functions.strtobool`)."""
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -115,10 +115,10 @@ class Runtime:
     @contextmanager
     def invocation(self, context: object = None) -> Iterator[Invocation]:
         """
-        Give everything in the block the remaining time of *context*, and one set of counts.
+        Set the remaining time of *context*, and one set of counts, for all work in the block.
 
-        Inside of another invocation with the same context the outer one goes on: the metrics are
-        flushed once, at its end.
+        Inside another invocation with the same context the outer one continues: metrics are flushed once, at
+        its end.
         """
         outer = current_invocation()
         inside = outer is not None and (context is None or context is outer.context)
@@ -143,7 +143,7 @@ class Runtime:
 
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:
-        """Work with *store* and *clock* in the block, and as before after it: for tests."""
+        """Use *store* and *clock* until the block ends: for tests."""
         before = self._store, self._clock, self._engines, self._overrides
         self._store = self._store if store is None else store
         self._clock = self._clock if clock is None else clock

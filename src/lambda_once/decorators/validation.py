@@ -1,7 +1,7 @@
 """
-Mistakes that are found when a decorator is made or applied, before the first event comes.
+Checks when a decorator is made or applied, before the first event.
 
-Each is `Misconfigured`, and its message names the function or the option, and what to do.
+Each mistake is `Misconfigured`; its message names the function or option, and what to do.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from lambda_once.decorators.options import Settings
 
 _CONTEXT: Final = ("context", "lambda_context")
-"""Names of a parameter that gets the context although it has a default; the second is Powertools' own."""
+"""Names of a parameter that gets the context even if it has a default; the second is Powertools'."""
 _EXAMPLE: Final = 'key="orderId"'
 _STORE_METHODS: Final = ("acquire", "finish", "read", "chunks", "transact")
 
 
-# -- what is given to Once
+# -- arguments of Once
 
 
 def check_parts(*, table: object, client: object, store: object, service: object, **reported: object) -> None:
-    """Check what `Once` is made of; *reported* are metrics, logger and tracer. Raises `Misconfigured`."""
+    """Check the arguments of `Once`; *reported* are metrics, logger and tracer. Raises `Misconfigured`."""
     for name, text in (("table", table), ("service", service)):
         if text is not None and not isinstance(text, str):
             raise Misconfigured(f"{name}= must be a name, a str, not a {type(text).__name__}")
@@ -51,7 +51,7 @@ def check_parts(*, table: object, client: object, store: object, service: object
 
 
 def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
-    """Return *hooks* as a tuple. Raises `Misconfigured` for what is no list of functions of one Details."""
+    """Return *hooks* as a tuple. Raises `Misconfigured` unless they are functions of one Details."""
     if not isinstance(hooks, list | tuple):
         named = getattr(hooks, "__name__", "…")
         raise Misconfigured(f"hooks= must be a list of functions: hooks=[{named}]")
@@ -65,7 +65,7 @@ def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
     return tuple(hooks)
 
 
-# -- what is decorated
+# -- functions
 
 
 def check_decorated(decorator: str, function: object, name: str | None) -> None:
@@ -89,13 +89,13 @@ def check_decorated(decorator: str, function: object, name: str | None) -> None:
 
 
 def check_named(function: object, name: str | None) -> None:
-    """Check that there is a name for tokens: *name*, or the function's own. Raises `Misconfigured`."""
+    """Check that tokens have a name: *name* or the name of the function. Raises `Misconfigured`."""
     if name is None and not getattr(function, "__qualname__", None):
         raise Misconfigured(f"{function!r} has no name of its own: pass name=, or write a def")
 
 
 def check_not_generator(function: Callable[..., Any]) -> None:
-    """Check that to call *function* does its work. Raises `Misconfigured`."""
+    """Check that *function* is not a generator function. Raises `Misconfigured`."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Misconfigured(
             f"{title(function)} is a generator function; its values cannot be replayed. "
@@ -105,10 +105,10 @@ def check_not_generator(function: Callable[..., Any]) -> None:
 
 def takes_context(handler: Callable[..., Any]) -> bool:
     """
-    Tell whether *handler*, a function of an event or a record, is to be given the context too.
+    Whether *handler*, a function of an event or a record, gets the context as well.
 
-    That is so for a second positional parameter that has no default or is named for it. Raises
-    `Misconfigured` for methods, and for parameters that nothing would be given for.
+    It does if it has a second positional parameter without a default, or named "context". Raises
+    `Misconfigured` for methods, and for required parameters that would get no argument.
     """
     check_not_generator(handler)
     parameters = _parameters(handler)
@@ -141,7 +141,7 @@ def is_self(name: str | None) -> bool:
 
 
 def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of *handler* as it is called: of a wrapper its own, unless it takes anything."""
+    """Return the parameters of *handler*; of what it wraps, if it accepts any arguments."""
     parameters = [*signature_of(handler, follow_wrapped=False).parameters.values()]
     passes_on = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
     wrapped = getattr(handler, "__wrapped__", None)
@@ -191,7 +191,7 @@ def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -
 def _calls(
     parameters: list[inspect.Parameter],
 ) -> list[tuple[tuple[object, ...], Mapping[str, object]]]:
-    """Return ways to call a function of *parameters*: with all that it takes, or with what it must have."""
+    """Return the ways to call a function of *parameters*: with all of them, or with the required ones."""
     return [
         _call(parameters, whole=whole, by_name=by_name)
         for whole in (True, False)
@@ -216,7 +216,7 @@ def _call(
 
 
 def _check_names(settings: Settings, names: list[str], function: str) -> None:
-    """Check that the expressions of *settings* ask for arguments that there are."""
+    """Check that the expressions of *settings* name arguments that exist."""
     from lambda_once.core.expressions import root_names  # jmespath costs a cold start
 
     for option in ("key", "scope", "fingerprint"):

@@ -45,7 +45,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Fields that differ: its name, and the canonical text of both; None where one has it not."""
+    """Fields that differ: its name, and the canonical text of both; None if one has it not."""
 
     name: str
     first: str | None
@@ -84,7 +84,7 @@ def _verdict(one: Explanation, other: Explanation) -> Verdict:
 
 
 def _other_credentials(one: Explanation, other: Explanation) -> bool:
-    """Tell whether *other* presents another credential than the row of *one* would keep."""
+    """Whether *other* presents another credential than the row of *one* would keep."""
     if one.presented is None or one.presented.credential is None or other.presented is None:
         return False
     return one.presented != other.presented

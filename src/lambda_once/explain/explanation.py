@@ -55,7 +55,7 @@ class Explanation:
     """What `key`, `ignore` and `fingerprint` see, in words."""
     key_from: str | None = None
     key: object = None
-    """The selected key; None where the key is a hash."""
+    """The selected key; None if the key is a hash."""
     scope_from: str | None = None
     scope: object = None
     caller_from: str | None = None
@@ -80,7 +80,7 @@ Protected = Records | HttpIdentifier | FunctionIdentifier | Identifier
 
 
 def identifier_of(function: object) -> Protected | None:
-    """Return what protects *function* itself; None where no decorator does."""
+    """Return what protects *function* itself; None if no decorator does."""
     found = getattr(function, "__once__", None)
     return found if isinstance(found, Protected) else None
 

@@ -44,20 +44,20 @@ class NotStarted(RetryLater):
 
 
 class Ended(NamedTuple):
-    """What a request came to behind `once.route`."""
+    """How a request ended behind `once.route`."""
 
     form: dict[str, Any] | None
-    """Its response as JSON can keep it; None: there is none to be kept."""
+    """Its response as JSON; None: there is none to store."""
     error: BaseException | None = None
-    """What the policy is asked about; None: the work is done."""
+    """The error that ``on_error`` decides on; None: the work is done."""
     response: Any = None
-    """What the caller gets where it is not read back from its form."""
+    """The response for the first caller."""
     raised: BaseException | None = None
-    """What the caller gets instead of a response."""
+    """The exception for the first caller, instead of a response."""
 
 
 class FormCodec(Codec):
-    """Writes the form of what has ended, and reads forms."""
+    """Writes the form of an `Ended`, and reads forms."""
 
     def __init__(self) -> None:
         super().__init__(Any)
@@ -72,11 +72,11 @@ class FormCodec(Codec):
 
 class Route:
     """
-    Answers a repeated request of one route by the stored response.
+    Answers a duplicate request of one route with the stored response.
 
-    It answers by the Event Handler's own `Response`, so CORS and other middlewares stay around it. The token
-    goes by what the route function itself raised or returned. Before it ran, what fails releases. After it
-    nothing does: the response that comes is stored, whatever its status, and where an exception comes instead
+    The answer is a `Response` of the Event Handler, so CORS and other middlewares apply to it. What the route
+    function itself raised or returned decides on the token. Failures before it ran release it. Failures after
+    it release nothing: the response is stored whatever its status, and if an exception comes instead,
     duplicates get `ResultUnavailable`.
     """
 
@@ -136,7 +136,7 @@ class Route:
     def _prepared(
         self, app: Any, invocation: Invocation, chain: Callable[[], Callable[[Any], Any]]
     ) -> tuple[Callable[[Any], Any], Call | None]:
-        """Return the chain to be run and the call of the request; None: it is not protected."""
+        """Return the chain to run and the call of the request; None: it is not protected."""
         event = app.current_event.raw_event
         kind = source.kind_of(event)
         try:
@@ -149,7 +149,7 @@ class Route:
             return found, None
         return found, self.identifier.call(event, kind, method, invocation)
 
-    # ---------------------------------------------------------------- what the request came to
+    # ---------------------------------------------------------------- how the request ended
 
     def _worked(self, chain: Callable[[Any], Any], app: Any, watch: Watch) -> Ended:
         try:
@@ -170,7 +170,7 @@ class Route:
         return self._by_exception(watch, watch.left)
 
     def _by_response(self, watch: Watch, answered: Any) -> Ended:
-        """Return what *answered*, which came out of the chain, means to the token."""
+        """Return how the request ended, given the response *answered* of the chain."""
         response = as_response(answered)
         error: BaseException | None
         if not watch.started:
@@ -186,7 +186,7 @@ class Route:
         return Ended(_form_of(response), error, response=response)
 
     def _by_exception(self, watch: Watch, left: BaseException) -> Ended:
-        """Return what *left*, which came out of the chain, means; raise what the function itself raised."""
+        """Return how the request ended, given the exception *left* of the chain; raise the function's own."""
         response = service_response(left) if isinstance(left, _service_error()) else None
         form = None if response is None else _form_of(response)
         if not watch.started:
@@ -235,9 +235,9 @@ class Route:
 
 class AsyncMiddleware:
     """
-    `Route.async_middleware`: to `inspect` a coroutine function, which the Event Handler asks for.
+    `Route.async_middleware`, which `inspect` takes for a coroutine function, as the Event Handler requires.
 
-    Unlike one it is called before it is awaited, and refuses ``app.resolve``, which would never await it.
+    Unlike one it runs when called, so it can refuse ``app.resolve``, which would never await it.
     """
 
     def __init__(self, route: Route) -> None:
@@ -261,7 +261,7 @@ class AsyncMiddleware:
 
 
 def _check(settings: Settings) -> None:
-    """Raise `Misconfigured` where ``on_error`` names what never reaches it."""
+    """Raise `Misconfigured` if ``on_error`` names a class that never reaches it."""
     exceptions = sys.modules.get(_EXCEPTIONS)
     if exceptions is None or not isinstance(settings.on_error, Mapping):
         return
@@ -288,7 +288,7 @@ def _service_error() -> Any:
 
 
 def _is_handled(app: Any, error: StoredError) -> bool:
-    """Tell whether the Event Handler has a handler for the class that the first caller's error had."""
+    """Whether the Event Handler has a handler for the class of the original error."""
     manager = getattr(app, "exception_handler_manager", None)
     look_up = getattr(manager, "lookup_exception_handler", None)
     return error.original is not None and look_up is not None and look_up(type(error)) is not None
@@ -303,7 +303,7 @@ def service_response(error: Any) -> Response[Any]:
 
 
 def as_response(answered: Any) -> Any:
-    """Return *answered*, which a middleware may have given in short, as the Event Handler would take it."""
+    """Return *answered*, possibly the short form of a middleware, as a response of the Event Handler."""
     if hasattr(answered, "status_code"):
         return answered
     from aws_lambda_powertools.event_handler import Response
@@ -313,7 +313,7 @@ def as_response(answered: Any) -> Any:
 
 
 def _form_of(response: Any) -> dict[str, Any] | None:
-    """Return *response* as JSON can keep it; None where it is of no kind that can be."""
+    """Return *response* as JSON; None if it cannot be serialised."""
     try:
         return stored(response)
     except Exception:  # noqa: BLE001  (the work is done: what a middleware made of it changes nothing)
@@ -321,7 +321,7 @@ def _form_of(response: Any) -> dict[str, Any] | None:
 
 
 def stored(response: Response[Any]) -> dict[str, Any]:
-    """Return *response* as JSON can keep it."""
+    """Return *response* as JSON."""
     form: dict[str, Any] = {
         "status": int(response.status_code),
         "headers": dict(response.headers),
@@ -338,9 +338,9 @@ def stored(response: Response[Any]) -> dict[str, Any]:
 
 def revived(form: dict[str, Any]) -> Response[Any]:
     """
-    Return the response that `stored` kept; its cookies are the texts that stand in Set-Cookie.
+    Return the response of a `stored` *form*; its cookies are texts, as in Set-Cookie.
 
-    A probe and an operator write a response as Lambda does, ``{"statusCode": 200, "body": …}``.
+    A probe or an operator may write it as Lambda does, ``{"statusCode": 200, "body": …}``.
     """
     from aws_lambda_powertools.event_handler import Response
 

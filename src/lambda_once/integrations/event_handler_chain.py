@@ -1,10 +1,10 @@
 """
-What stands behind `once.route` in an Event Handler's chain, and what its route function did.
+The chain behind `once.route` in an Event Handler, and what its route function did.
 
 Powertools builds a chain of frames for each route, keeps it, and hands the rest of it to each middleware: the
 user's middlewares, response validation, an adapter that makes a `Response` of what the function returned, and
-the function itself. Only the function does the work. So the chain is built anew for each request around a
-function that is watched; the one that Powertools keeps is never changed.
+the function itself. Only the function does the work. So each request gets a new chain around a watched
+function; the chain that Powertools keeps is never changed.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Watch:
     def __init__(self) -> None:
         self.started = False
         self.error: BaseException | None = None
-        """What it raised, unless it returned before or after that: what was done stays done."""
+        """What it raised, unless it also returned: work that was done is done."""
         self.response: Any = None
-        """The Event Handler's response of what it returned; of several the one with the lowest status."""
+        """The response of what it returned; of several the one with the lowest status."""
 
         self.left: BaseException | None = None
-        """What came out of the chain instead of a response."""
+        """The exception that left the chain instead of a response."""
 
     def left_by(self, error: BaseException) -> BaseException:
-        """Return what the caller gets for *error*: where it is the function's own, what came of that."""
+        """Return the exception for the caller: what left the chain, if *error* is that of the function."""
         return error if self.left is None or error is not self.error else self.left
 
     def raised(self, error: BaseException) -> None:
@@ -50,7 +50,7 @@ class Watch:
 
 
 def is_synchronous(chain: object) -> bool:
-    """Tell whether *chain* is what ``app.resolve`` hands to a middleware."""
+    """Whether *chain* is of ``app.resolve``."""
     from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
 
     return type(chain) is MiddlewareFrame
@@ -58,7 +58,7 @@ def is_synchronous(chain: object) -> bool:
 
 def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:
     """
-    Return *chain*, of ``app.resolve``, around a route function that *watch* sees.
+    Return *chain*, of ``app.resolve``, around a route function that *watch* records.
 
     Raises `Misconfigured`, before anything runs, for a chain that is not made of Powertools' frames, and for
     a coroutine function, which ``app.resolve`` would call and never await.

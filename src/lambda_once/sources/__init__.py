@@ -1,1 +1,1 @@
-"""Where events come from: how each source is recognised, and what it makes a unit of work."""
+"""Sources of events: how each is recognised, and what is a unit of work in its events."""

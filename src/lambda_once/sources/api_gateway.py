@@ -1,7 +1,7 @@
 """
 HTTP requests of API Gateway and VPC Lattice (v1 and v2 each), Function URLs and Application Load Balancers.
 
-The event is the unit. Its token stands within method, path and caller.
+The event is the unit, its scope method, path and caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lambda_once.sources.unit import NOTHING, Unit
 
 
 class Kind(Enum):
-    """Who speaks, and so in which form it wants its answer."""
+    """The sender of a request, which decides the form of the response."""
 
     REST = "API Gateway, payload format 1.0"
     HTTP = "API Gateway, payload format 2.0"
@@ -39,7 +39,7 @@ class Kind(Enum):
 
 
 class Request(NamedTuple):
-    """One HTTP request, read the same from every kind of event."""
+    """One HTTP request, whatever kind of event it came in."""
 
     kind: Kind
     method: str
@@ -49,14 +49,14 @@ class Request(NamedTuple):
     """By lower-case name, every value as it came."""
     query: Mapping[str, list[str]]
     body: object
-    """JSON where it parses, else the text, else (base64 of no UTF-8) the bytes; None where there is none."""
+    """JSON if it parses, else the text, else (base64 of non-UTF-8) the bytes; None if there is none."""
 
 
 _LATTICE: Final = frozenset({Kind.LATTICE, Kind.LATTICE_V2})
 
 
 def kind_of(event: object) -> Kind:
-    """Return the kind of *event*. Raises `Misconfigured` where it is no HTTP request."""
+    """Return the kind of *event*. Raises `Misconfigured` if it is not an HTTP request."""
     source = source_of(event)
     if source is not Source.HTTP:
         raise misplaced("once.api_gateway", source, event)
@@ -139,8 +139,8 @@ def _content(query: Mapping[str, list[str]], body: object) -> object:
 
 
 def _path(event: Mapping[str, object]) -> str:
-    # Not requestContext.path of v1: whether the stage stands in front depends on the endpoint, and a client
-    # that tries again through the custom domain asks for the same work.
+    # Not requestContext.path of v1: whether it begins with the stage depends on the endpoint, and a client
+    # that retries through the custom domain means the same work.
     path = event.get("rawPath") or event.get("path") or event.get("raw_path")
     return path if isinstance(path, str) else ""
 

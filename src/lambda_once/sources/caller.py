@@ -1,18 +1,17 @@
 """
-Who an HTTP request comes from: what of it joins the token, and what a duplicate must present again.
+The caller of an HTTP request: what of it joins the token, and what a duplicate must present again.
 
-Theory of operation. What runs before the handler is not the handler: a replay is answered before any check
-that the handler makes. So a stored response goes only to the caller that it was made for (guarantee 9). The
-first rule that finds something names the caller:
+Theory of operation. A replay is answered before any check that the handler makes. So a stored response goes
+only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
 
     1  what the gateway verified       joins the token; nothing is compared
     2  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
-    3  its cookies                     join where the request is keyed by hash; nothing is compared
+    3  its cookies                     join if the request is keyed by hash; nothing is compared
     -  nothing                         joins nothing
 
 A client certificate joins beside each of them: it names an application, not its user. An unverified name
-chooses a token and never unlocks a response; that is why it is hashed together with where it was found, so
-that a forged claim never meets a verified one. Pure: no I/O, no clock, and nothing here is logged.
+chooses a token and never unlocks a response: it is hashed together with its origin, so that a forged claim
+never equals a verified one. Pure: no I/O, no clock, and nothing here is logged.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ LONGEST_JWT = 8 * 1024
 
 
 class Origin(Enum):
-    """What named a caller. Its value is hashed with the name: names of two origins are never one caller."""
+    """What named a caller. It is hashed with the name: equal names of two origins are two callers."""
 
     JWT_AUTHORIZER = "jwt authorizer"
     IAM = "iam"
@@ -55,33 +54,33 @@ class Origin(Enum):
 
 
 _APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY, Origin.COOKIES})
-"""What names an application or a browser, and not reliably the user behind it."""
+"""Origins that identify an application or a browser, not reliably its user."""
 
 
 class Name(NamedTuple):
-    """A name that joins the token, and where it was found."""
+    """A name that joins the token, and its origin."""
 
     origin: Origin
     parts: tuple[object, ...]
 
     def __repr__(self) -> str:
-        """Show the origin alone: a name may be a person's, or a secret."""
+        """Show the origin alone: a name may be personal or a secret."""
         return f"<a name by {self.origin.value}>"
 
 
 class Caller(NamedTuple):
-    """Who a request comes from, as far as anything names them."""
+    """The caller of a request, as far as it is known."""
 
     origins: tuple[Origin, ...]
-    """All that named them, whether or not it joins the token."""
+    """The origins of all names, whether or not they join the token."""
     names: tuple[Name, ...]
-    """What joins the token, always as one SHA-256."""
+    """The names that join the token, always as one SHA-256."""
     presented: Presented | None
-    """What a duplicate must present, too; None: nothing is compared."""
+    """The credential that a duplicate must present, too; None: nothing is compared."""
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """The part of the token's scope that stands for the caller: a SHA-256, or none."""
+        """The part of the token's scope for the caller: one SHA-256, or nothing."""
         return (digest([[name.origin.value, *name.parts] for name in self.names]),) if self.names else ()
 
     @property
@@ -91,7 +90,7 @@ class Caller(NamedTuple):
 
 
 NOBODY: Final = Caller((Origin.OPTION,), (), None)
-"""``caller=False``: the caller counts for nothing, as its developer said."""
+"""``caller=False``: callers are ignored."""
 
 
 def given(found: object) -> Caller:
@@ -105,10 +104,11 @@ def given(found: object) -> Caller:
 
 def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> Caller:
     """
-    Return who sent *event*, an HTTP request with *headers*, by the rules above.
+    Return the caller of *event*, an HTTP request with *headers*, by the rules above.
 
-    *hashed*: the key is a hash of the request. What is opaque joins the token only then: two users who send
-    the same body are two pieces of work, but a refreshed token under one Idempotency-Key must meet its row.
+    *hashed*: the key is a hash of the request. An opaque credential joins the token only then: two users who
+    send the same body are two pieces of work, but a refreshed credential must find the row of its
+    Idempotency-Key.
     Raises `BadRequest` for two different values of Authorization.
     """
     context = event.get("requestContext")
@@ -167,7 +167,7 @@ _PRINCIPALS: Final = (
 _VERIFIED: Final = (*_JWT, *(path for _, path in _PRINCIPALS))
 _CERTIFICATES: Final = (("identity", "clientCert"), ("authentication", "clientCert"))
 _LATTICE_IAM: Final = "AWS_IAM"
-"""The type of an identity that VPC Lattice has verified; of every other one the principal is not its word."""
+"""The one type of identity whose principal VPC Lattice has verified."""
 
 
 def _verified(context: object) -> Name | None:
@@ -219,7 +219,7 @@ class _Credential(NamedTuple):
 _SIGNING: Final = re.compile(r"aws4-.*|oauth|digest|hawk|hmac(-.*)?|signature", re.IGNORECASE)
 
 _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
-"""Schemes whose credential has no comma: where there is one, the gateway has joined two headers by it."""
+"""Schemes whose credential has no comma: a comma means that the gateway has joined two headers."""
 
 
 def _credential(context: object, headers: Values) -> _Credential | None:
@@ -278,7 +278,7 @@ def _opaque(origin: Origin, *parts: str) -> _Credential:
 
 def _of_load_balancer(headers: Values) -> _Credential | None:
     """
-    Return whom the load balancer's own JWT names; None where none can be read.
+    Return the user in the JWT of the load balancer; None if none can be read.
 
     It is signed anew for each request, so its name is what is compared. `x-amzn-oidc-identity` has no
     signature, and is not read (ELB user guide, "User claims encoding and signature verification").
@@ -293,7 +293,7 @@ def _of_load_balancer(headers: Values) -> _Credential | None:
 
 
 def _named_by(claims: object) -> tuple[str | None, str, str] | None:
-    """Return issuer, claim and name of whom *claims* are about: sub, else client_id (RFC 9068), else azp."""
+    """Return issuer, claim and name in *claims*: sub, else client_id (RFC 9068), else azp."""
     for claim in ("sub", "client_id", "azp"):
         name = _text(claims, claim)
         if name is not None:
@@ -311,7 +311,7 @@ def _member(value: object, name: str) -> object:
 
 
 def _claims(text: str, of: str = "claims") -> object:
-    """Return claims or header of *text*, unverified; None where that is no JWT, encrypted or too long."""
+    """Return claims or header of *text*, unverified; None if it is not a JWT, is encrypted or too long."""
     parts = text.split(".") if len(text) <= LONGEST_JWT else []
     if len(parts) != len(("header", "claims", "signature")):
         return None
@@ -330,7 +330,7 @@ def _decoded(part: str) -> str:
 
 
 def _user(text: str) -> str | None:
-    """Return the user name of RFC 7617; None where there is none."""
+    """Return the user name of RFC 7617; None if there is none."""
     try:
         user, colon, _ = b64decode(text, validate=True).partition(b":")
     except binascii.Error:

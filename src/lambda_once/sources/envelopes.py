@@ -19,14 +19,14 @@ class TooDeep(ValueError):
     """
     The text nests deeper than Python's recursion limit.
 
-    Where that limit is reached depends on the stack it is read on. Taking
-    such a text for plain text would give one body two hashes, so it is refused.
+    The depth left depends on the stack. To take such a text for plain text would give one body two hashes,
+    so it is refused.
     """
 
 
 def parse(text: str) -> object:
     """
-    Return what *text* says as JSON, or *text* where it is no JSON.
+    Return *text* as JSON, or *text* itself if it is not JSON.
 
     Numbers keep every digit: one that a float would round is a `Decimal`.
     `NaN`, `Infinity`, a number outside the range of a float and an integer over
@@ -77,11 +77,11 @@ _DECODER: Final = json.JSONDecoder(
 # are fed from topics. What lies deeper is payload.
 MOST: Final = 4
 
-_MAPPINGS: Final = (dict, Mapping)  # a dict is told by its type, which is quick; all else by its register
+_MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 
 
 class Body(NamedTuple):
-    """A text and what it stands for, all envelopes opened."""
+    """A message body, all envelopes opened."""
 
     payload: object
     content: Callable[[object], object] = itself
@@ -92,9 +92,8 @@ def open_body(text: str, most: int = MOST) -> Body:
     """
     Open *text*, the body of a message.
 
-    An SNS notification stands for its Message, an EventBridge event for its
-    detail, an S3 notification for itself. Everything else is what `parse`
-    makes of it. Raises `TooDeep`.
+    The payload of an SNS notification is its Message, of an EventBridge event its detail, of anything else
+    the text as `parse` returns it. Raises `TooDeep`.
     """
     value = parse(text)
     if most > 0 and is_notification(value):
@@ -108,7 +107,7 @@ def open_body(text: str, most: int = MOST) -> Body:
 
 def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
     """
-    Tell whether *value* is what SNS puts around a message.
+    Whether *value* is the envelope that SNS puts around a message.
 
     Amazon SNS developer guide, "HTTP/HTTPS notification JSON format"; SQS
     gets the same unless raw message delivery is on.
@@ -122,10 +121,10 @@ def is_notification(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def is_eventbridge(value: object) -> TypeGuard[Mapping[str, object]]:
     """
-    Tell whether *value* is an event as EventBridge delivers it.
+    Whether *value* is an event as EventBridge delivers it.
 
-    EventBridge gives each an id. Without one it is somebody's own event (an
-    input transformer's, a test's) and counts whole.
+    EventBridge gives each an id. An event without one comes from elsewhere (an input transformer, a test) and
+    is payload as a whole.
     """
     return (
         isinstance(value, Mapping)
@@ -135,7 +134,7 @@ def is_eventbridge(value: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Tell whether *value* is an event notification of S3."""
+    """Whether *value* is an event notification of S3."""
     match value:
         case {"Records": [{"eventSource": "aws:s3"}, *_]}:
             return True
@@ -145,20 +144,18 @@ def is_s3(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def eventbridge_content(event: object) -> object:
     """
-    Return what an EventBridge event says: source, detail-type, resources and detail.
+    Return the content of an EventBridge event: source, detail-type, resources and detail.
 
-    Not id and time: an event that is put twice gets others. An event with
-    ignored fields removed is fine.
+    Not id and time: an event that is put twice gets others. *event* may lack ignored fields.
     """
     return _detail_content(event, at(event, "detail"))
 
 
 def eventbridge_key(event: Mapping[str, object]) -> object:
     """
-    Return the id of *event* where its content does not tell it from the next, else `NOTHING`.
+    Return the id of *event* if the next one may have the same content, else `NOTHING`.
 
-    A schedule ticks with an empty detail, and AWS' own events ("aws.*") report
-    states that come again in the same words.
+    The detail of a schedule is empty, and events of AWS itself ("aws.*") report states that recur.
     """
     detail, source = event["detail"], event["source"]
     empty = detail is None or (isinstance(detail, str | Mapping | list) and not detail)
@@ -167,18 +164,17 @@ def eventbridge_key(event: Mapping[str, object]) -> object:
 
 def s3_content(event: object) -> object:
     """
-    Return, for each record of an S3 event, what happened to which version of which object.
+    Return event name, bucket, key, version and sequencer of each record of an S3 event.
 
-    That is event name, bucket, key, version and sequencer. Where there is no
-    sequencer the id of the request that caused the event stands for it (Amazon S3
-    user guide, "Event message structure"), and where neither is, the record itself.
+    If there is no sequencer, the id of the request that caused the event (Amazon S3 user guide, "Event
+    message structure"), and if there is neither, the record itself.
     """
     records = at(event, "Records")
     return [_s3_record_content(record) for record in records] if isinstance(records, list) else event
 
 
 def at(value: object, *path: str) -> object:
-    """Return what lies in *value* under *path*; None where nothing does."""
+    """Return what lies in *value* under *path*; None if nothing does."""
     for name in path:
         if not isinstance(value, _MAPPINGS):
             return None

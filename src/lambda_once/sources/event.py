@@ -23,11 +23,11 @@ _NONE: Final[Mapping[str, object]] = {}
 
 def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
     """
-    Return each unit of *event* with the event that the function is given for it.
+    Return each unit of *event*, with the event that the function gets for it.
 
-    An S3 event is one unit a record, each as an event of one record. Raises
-    `Misconfigured` for an event of a source that has a decorator of its own,
-    or none yet, and for one whose answer nobody may replay (`SERVICES`).
+    In an S3 event each record is a unit, passed on as an event of one record. Raises `Misconfigured` for an
+    event of a source that has another decorator, or none yet, and for one whose response must not be replayed
+    (`SERVICES`).
     """
     match source_of(event):
         case Source.EVENTBRIDGE if is_eventbridge(event):
@@ -43,11 +43,11 @@ def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
 
 def is_async(event: object) -> bool:
     """
-    Tell whether *event* comes from a source that invokes asynchronously.
+    Whether *event* comes from a source that invokes asynchronously.
 
-    Lambda itself then tries a failed invocation again, twice, under the same request
-    id (AWS Lambda developer guide, "Asynchronous invocation"). A direct invocation
-    may be asynchronous too: its event does not tell, so it counts as one.
+    Lambda then retries a failed invocation twice, under the same request id (AWS Lambda developer guide,
+    "Asynchronous invocation"). A direct invocation may be asynchronous too; its event does not show it, so it
+    counts as one.
     """
     source = source_of(event)
     if source not in _OF_ONE_EVENT:
@@ -71,7 +71,7 @@ def _s3(event: Mapping[str, list[object]]) -> Unit:
 
 
 def _alone(event: object, request_id: str | None) -> Unit:
-    """Return the unit that *event* is as a whole: of a service in the table, or a direct invocation."""
+    """Return *event* as one unit: of a service in the table, or a direct invocation."""
     service = service_of(event)
     unit = _direct(event, request_id)
     if service is None:
@@ -90,5 +90,5 @@ def _direct(event: object, request_id: str | None) -> Unit:
 
 
 def _is_json(event: object) -> bool:
-    """Tell whether *event* is as Lambda delivers it, and no model that a parser outside has made of it."""
+    """Whether *event* is as Lambda delivers it, not a model that an outer parser made of it."""
     return event is None or isinstance(event, Mapping | list | str | int | float)

@@ -23,15 +23,15 @@ _PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
 
 
 class BadRequest(KeyMissing):
-    """The request cannot be given a key. The message is written for the client and holds nothing it sent."""
+    """The request has no valid key. The message is for the client and repeats nothing of the request."""
 
 
 def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
     """
-    Return the key in *headers*: 1 to 255 printable ASCII characters; None where there is none.
+    Return the key in *headers*: 1 to 255 printable ASCII characters; None if there is none.
 
-    The same value twice is one. Raises `BadRequest`, naming what is wrong and
-    never the value, where a key is sent that cannot be used.
+    The same value twice is one. Raises `BadRequest`, which never shows the value, for a key that cannot be
+    used.
     """
     keys = {_unquoted(value.strip(" \t")) for value in headers.get(NAME.lower(), ())}
     if len(keys) > 1:
@@ -61,11 +61,10 @@ def _refuse(what: str) -> NoReturn:
 
 class Headers(dict[str, Any]):
     """
-    A mapping of headers that a name in any case finds.
+    A mapping of headers, by names in any case.
 
-    The names stand in it in lower case. JMESPath asks `get` of whatever it walks through,
-    so its fields are found; its functions over whole objects (`keys`, `merge`) go by the exact
-    type `dict` and refuse it.
+    It keeps the names in lower case. JMESPath calls `get` for fields, so they are found; its functions over
+    whole objects (`keys`, `merge`) want the exact type `dict` and refuse it.
     """
 
     def __init__(self, headers: Mapping[str, object]) -> None:
@@ -80,7 +79,7 @@ class Headers(dict[str, Any]):
         return super().__getitem__(name.lower())
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is a header *name*, in any case."""
+        """Whether there is a header *name*, in any case."""
         return super().__contains__(str(name).lower())
 
 
@@ -88,9 +87,9 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     """
     Return every value of every header of *event*, an HTTP request, by lower-case name.
 
-    `multiValueHeaders` (v1, load balancers) has them all and goes first; `headers`
-    has the last one only, or in v2 all joined by commas, which cannot be told from
-    one value with commas. VPC Lattice's `headers` (v2) has lists. Names that differ in case are one header.
+    `multiValueHeaders` (v1, load balancers) has all of them and takes precedence; `headers` has the last one
+    only, or in v2 all joined by commas, like one value with commas. In VPC Lattice v2, `headers` has lists.
+    Names that differ in case are one header.
     """
     multi, single = event.get("multiValueHeaders"), event.get("headers")
     values: dict[str, list[str]] = {}

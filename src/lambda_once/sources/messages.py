@@ -19,7 +19,7 @@ class Message(NamedTuple):
     """One record of an event."""
 
     id: str | None
-    """Its messageId, which SQS gets back if it failed; None where it has none, and for SNS."""
+    """Its messageId, which SQS gets back if it failed; None if it has none, and for SNS."""
     group: str | None
     """Its message group, on a FIFO queue only (where order counts), whether or not it can be processed."""
     unit: Unit | Malformed

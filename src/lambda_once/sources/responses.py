@@ -33,7 +33,7 @@ class Problem:
     """
     A problem of RFC 9457.
 
-    Its texts are fixed and hold nothing of request, token or result, but the names of fields that the
+    Its texts are fixed. They repeat nothing of request, token or result except the names of fields that the
     client itself has sent (`KeyReused`).
     """
 
@@ -42,15 +42,15 @@ class Problem:
     detail: str
     type: str = "about:blank"
     retry_after: int | None = None
-    """Whole seconds, at least 1; None: sending it again changes nothing."""
+    """Whole seconds, at least 1; None: a retry changes nothing."""
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of the answer."""
+        """Return the headers of the response."""
         wait = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         return {"Content-Type": "application/problem+json", **wait}
 
     def body(self) -> dict[str, object]:
-        """Return the members of the answer's JSON."""
+        """Return the JSON body of the response."""
         return {"type": self.type, "title": self.title, "status": self.status, "detail": self.detail}
 
 
@@ -64,7 +64,7 @@ class _Row(NamedTuple):
 
 # First match wins. 400, 409 and 422 are those of the IETF draft for Idempotency-Key. Held and
 # ResultUnavailable are 409 too, without Retry-After: a conflict with the state of the resource (RFC 9110,
-# 15.5.10). 410 would call the resource gone, and a 5xx would make clients send it again.
+# 15.5.10). 410 would mean that the resource is gone, and a 5xx would make clients retry.
 _TABLE: Final = (
     _Row(
         StoreUnavailable,
@@ -143,11 +143,11 @@ _UNKNOWN: Final = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed"
 
 def problem_for(error: Exception) -> Problem:
     """
-    Return what the client is told about *error*.
+    Return the problem document for *error*.
 
-    Of a `BadRequest` that is its own message, of a `KeyReused` a fixed text and the names of the fields that
-    differ; every other text is fixed. What may be sent again carries `Retry-After`: what the error knows,
-    rounded up, else one second.
+    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ; every
+    other text is fixed. A request that may be retried gets `Retry-After`: that of the error, rounded up, or
+    one second.
     """
     row = next((row for row in _TABLE if isinstance(error, row.error)), None)
     if row is None:
@@ -162,7 +162,7 @@ def problem_for(error: Exception) -> Problem:
 # -- responses
 
 REPLAYED: Final = "Idempotent-Replayed"
-"""The header that tells a client that it got a stored response."""
+"""The header that marks a stored response for the client."""
 
 _LOWEST, _HIGHEST = 100, 599
 
@@ -171,9 +171,9 @@ def status_of(response: object, kind: Kind) -> int:
     """
     Return the status that the client gets for *response*.
 
-    Payload format 2.0 takes a response without statusCode for the body of a 200. The others,
-    and a statusCode that is none, are answered 502 (API Gateway developer guide,
-    "Lambda proxy integrations": malformed Lambda proxy response).
+    Payload format 2.0 takes a response without statusCode for the body of a 200. The other kinds answer 502,
+    as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
+    proxy response).
     """
     if not isinstance(response, Mapping) or "statusCode" not in response:
         return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
@@ -188,8 +188,7 @@ def replayed(response: object, kind: Kind) -> object:
     """
     Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
 
-    A copy: the stored one stays as it is. A response that *kind* would refuse
-    comes back as it was.
+    It is a copy. A response that *kind* would refuse is returned unchanged.
     """
     if not isinstance(response, Mapping) or "statusCode" not in response:
         return _with_header(_dressed(response), "headers", "true") if kind.shorthand else response
@@ -199,7 +198,7 @@ def replayed(response: object, kind: Kind) -> object:
 
 
 def respond(problem: Problem, kind: Kind) -> dict[str, object]:
-    """Return *problem* as the response that *kind* of event wants."""
+    """Return *problem* as a response to *kind* of event."""
     headers = problem.headers()
     placed: dict[str, object] = (
         {"multiValueHeaders": {name: [value] for name, value in headers.items()}}

@@ -1,8 +1,8 @@
 """
 Other AWS services that invoke a function by themselves: one table of how each is recognised and keyed.
 
-What they send is no direct invocation: it has fields of one delivery (a token, a clock, a trace id), or
-nothing that tells one occasion from the next. Shapes are those of the services' developer guides.
+Their events are not direct invocations: they have fields that belong to one delivery (a token, a timestamp, a
+trace id), or nothing that distinguishes one occasion from the next. Shapes are from the developer guides.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ Event = Mapping[str, Any]
 
 
 class Service(NamedTuple):
-    """A service, as the table has it."""
+    """A row of the table."""
 
     name: str
     recognises: Callable[[Event], bool]
     identity: Callable[[Event], object] | None = None
-    """What is the same in every delivery of one event: its key, and all that its fingerprint is made of."""
+    """What all deliveries of one event share: its key, and all of its fingerprint."""
     refused: str | None = None
-    """Why no key helps."""
+    """Why it is refused even with a key."""
     counts: tuple[str, ...] = ()
-    """The fields that make the fingerprint under ``key=``; none: all."""
+    """The fields of the fingerprint under ``key=``; none: all."""
     asynchronous: bool = False
-    """Whether Lambda invokes the function asynchronously for it, and so tries again by itself."""
+    """Whether Lambda invokes the function asynchronously for it, and so retries by itself."""
 
     def content(self, payload: object) -> object:
-        """Return what is hashed of *payload*, an event of it, fields ignored being removed."""
+        """Return what is hashed of *payload*, an event of it without ignored fields."""
         if not isinstance(payload, Mapping) or not self.counts:
             return payload
         return {name: payload[name] for name in self.counts if name in payload}
 
     @property
     def needs_key(self) -> str | None:
-        """Why an event of it cannot be keyed without ``key=``; None where it can."""
+        """Why an event of it cannot be keyed without ``key=``; None if it can."""
         if self.identity is not None:
             return None
         return (
@@ -62,7 +62,7 @@ _ONE_CALL: Final = "Its response belongs to this one call and must not be replay
 
 
 def service_of(event: object) -> Service | None:
-    """Return the service that sent *event*; None where no row of the table recognises it."""
+    """Return the service that sent *event*; None if no row of the table recognises it."""
     given = event[0] if isinstance(event, list) and event else event  # AppSync sends batches as lists
     if not isinstance(given, Mapping):
         return None
@@ -156,7 +156,7 @@ def _is_agent(event: Event) -> bool:
 
 
 def _is_of_aws(event: Event) -> bool:
-    """Tell whether the event names a source of AWS' own, whichever it is."""
+    """Whether the event names a source of AWS, whichever."""
     records = event.get("Records")
     first = records[0] if isinstance(records, list) and records else None
     named = (at(each, name) for each in (event, first) for name in ("eventSource", "EventSource"))
@@ -181,7 +181,7 @@ def _mail(event: Event) -> object:
     return ids[0] if len(ids) == 1 else ids
 
 
-# ---------------------------------------------------------------- the table: the first row that fits is meant
+# ---------------------------------------------------------------- the table: the first match counts
 
 SERVICES: Final[tuple[Service, ...]] = (
     Service(

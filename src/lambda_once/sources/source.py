@@ -1,4 +1,4 @@
-"""Where an event came from, and which decorator is made for it."""
+"""The source of an event, and the decorator for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OF_EVENT: Final = {
     "aws:rmq": Source.MQ,
 }
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
-"""Sources that a row of the table of services names better."""
+"""Sources that a row of the table of services may name more precisely."""
 _DECORATOR: Final = {
     Source.SQS: "once.sqs",
     Source.SNS: "once.sns",
@@ -57,7 +57,7 @@ _DECORATOR: Final = {
 
 
 def source_of(event: object) -> Source:
-    """Return the source of *event*. What no source claims is a direct invocation."""
+    """Return the source of *event*; a direct invocation if no other matches."""
     match event:
         case {"Records": [first, *_]}:
             return source_of_record(first)
@@ -80,7 +80,7 @@ def source_of(event: object) -> Source:
 
 
 def source_of_record(record: object) -> Source:
-    """Return the source that *record* names; a direct invocation where it names none."""
+    """Return the source of *record*; a direct invocation if it names none."""
     return _named_by(record, _OF_RECORD)
 
 

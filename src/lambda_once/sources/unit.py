@@ -1,4 +1,4 @@
-"""What every source is turned into: units of work, and records that cannot be one."""
+"""What every event is read as: units of work, and malformed records."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ class Unit(NamedTuple):
     """
     One piece of work, as its source delivered it.
 
-    Nothing in it depends on how often or when the work was delivered, but
-    *delivery*, *envelope* and *subject*; these never enter a default key.
+    Only *delivery*, *envelope*, *argument* and *redelivered* differ between deliveries of the same work; they
+    never enter a default key.
     """
 
     payload: object
-    """What key, fingerprint and ignore see: parsed, its envelopes opened."""
+    """What key, fingerprint and ignore see: parsed, with envelopes opened."""
     envelope: Mapping[str, object]
     """What scope sees: the raw record or event."""
     argument: object
     """What the function and a callable key receive."""
     delivery: str | None
-    """The delivery as its source identifies it; None where the source gave no id."""
+    """The id of the delivery; None if the source gave none."""
     content: Callable[[object], object]
-    """From a payload, ignored fields removed, to what is hashed when there is no key."""
+    """From a payload without ignored fields to what is hashed if there is no key."""
     key: object = NOTHING
-    """The source's own default key; `NOTHING`: hash the content."""
+    """The default key of the source; `NOTHING`: hash the content."""
     parsed: bool = True
-    """Whether payload and envelope are JSON as parsed; else expressions see their plain form."""
+    """Whether payload and envelope are parsed JSON; if not, expressions see their plain form."""
     needs_key: str | None = None
-    """Why it cannot be keyed by itself: what is raised without ``key=``."""
+    """Why it needs ``key=``: the message of the error without it."""
     scope: tuple[object, ...] = ()
-    """What stands in the token before the user's scope."""
+    """The part of the scope that the source adds."""
     redelivered: bool = False
     """Whether the source reports that it delivered this before: a row is likely. It enters no key."""
     presented: Presented | None = None
-    """The credential that came with it, which a duplicate must present, too; None: nothing is compared."""
+    """The credential of the request, which a duplicate must present, too; None: nothing is compared."""
 
 
 class Malformed(NamedTuple):
-    """A record that cannot be worked. The rest of its batch can."""
+    """A record that cannot be processed. The rest of its batch can."""
 
     message: str
     """What is wrong, with which record, and what to do; never its content."""
     id: str | None
-    """The record's own id, where it has one."""
+    """The id of the record, if it has one."""
 
 
 def itself(payload: object) -> object:
-    """Return *payload*: the content of a source that adds nothing of its own."""
+    """Return *payload*, the content of most sources."""
     return payload
