@@ -13,7 +13,8 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from lambda_once.patterns.ratchet import Ratchet, Stale
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.results import Stale
 
 logger = Logger()
 CATALOGUE = Ratchet(
@@ -31,6 +32,6 @@ def change(event: dict[str, Any], context: object) -> dict[str, str]:
         outcome = CATALOGUE.delete(key, changed_at)
     else:
         outcome = CATALOGUE.put(product, changed_at)
-    told = "catalogue.stale" if isinstance(outcome, Stale) else "catalogue.changed"
-    logger.info(told, extra={"product": product["productId"], "changed_at": product["changedAt"]})
+    event_name = "catalogue.stale" if isinstance(outcome, Stale) else "catalogue.changed"
+    logger.info(event_name, extra={"product": product["productId"], "changed_at": product["changedAt"]})
     return {"outcome": type(outcome).__name__}

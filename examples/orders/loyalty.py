@@ -15,7 +15,8 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from lambda_once.patterns.fifo import work_in_order
-from lambda_once.patterns.ledger import BelowFloor, Entry, Ledger
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.results import Applied, Duplicate, Refused
 
 from .settings import KEEP
 
@@ -32,15 +33,17 @@ def count(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _count(record: dict[str, Any]) -> None:
     order = json.loads(record["body"])
     known = {"order": order["orderId"], "kind": order["kind"]}
-    try:
-        entry = POINTS.add(
-            order["customer"],
-            {"balance": order["points"], "entries": 1},
-            id=f"{order['orderId']}/{order['kind']}",
-            floor={"balance": 0},
-            set={"lastOrder": order["orderId"]},
-        )
-    except BelowFloor:
-        logger.warning("loyalty.refused", extra=known)  # settled: trying again gives nobody points
-    else:
-        logger.info("loyalty.counted" if entry is Entry.APPLIED else "loyalty.duplicate", extra=known)
+    result = POINTS.add(
+        order["customer"],
+        {"balance": order["points"], "entries": 1},
+        id=f"{order['orderId']}/{order['kind']}",
+        floor={"balance": 0},
+        set={"lastOrder": order["orderId"]},
+    )
+    match result:
+        case Applied():
+            logger.info("loyalty.counted", extra=known)
+        case Duplicate():
+            logger.info("loyalty.duplicate", extra=known)
+        case Refused():
+            logger.warning("loyalty.refused", extra=known)  # for good: a retry gives nobody points

@@ -18,7 +18,8 @@ from aws_lambda_powertools import Logger
 
 from lambda_once import KeyReused
 from lambda_once.patterns.fifo import work_in_order
-from lambda_once.patterns.unique import Duplicate, Stored, Unique
+from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.unique import Unique
 
 logger = Logger()
 RECEIPTS = Unique(
@@ -38,9 +39,9 @@ def file(event: dict[str, Any], context: object) -> dict[str, Any]:
 def _file(record: dict[str, Any]) -> None:
     receipt = json.loads(record["body"], parse_float=Decimal)
     match RECEIPTS.put({**receipt, "receiptId": str(uuid.uuid4())}):
-        case Stored(stored):
-            logger.info("receipt.filed", extra={"receipt": stored["receiptId"]})
-        case Duplicate(stored, same=True):
-            logger.info("receipt.duplicate", extra={"receipt": stored["receiptId"]})
-        case Duplicate(stored):
-            raise KeyReused(f"receipt {stored['receiptId']} was filed with another content")
+        case Applied(values):
+            logger.info("receipt.filed", extra={"receipt": values["receiptId"]})
+        case Duplicate(values, same=True):
+            logger.info("receipt.duplicate", extra={"receipt": values["receiptId"]})
+        case Duplicate(values):
+            raise KeyReused(f"receipt {values['receiptId']} was filed with other content")

@@ -73,7 +73,7 @@ def test_points_are_counted_once(stack: Stack, client: Any) -> None:
 
 def test_a_late_change_does_not_count(stack: Stack, client: Any) -> None:
     """What the editor changed before what stands changes nothing, however late it comes."""
-    assert stack.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Written"}
+    assert stack.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Applied"}
     stands = rows(client, CATALOGUE)
     late = stack.invoke("CatalogueFunction", "eventbridge-product-changed-late")
     assert late.answer == {"outcome": "Stale"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
@@ -9,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.errors import KeyMissing, Misconfigured
-from lambda_once.patterns.unique.composite import KeySpec, joined, key_of, key_parts
+from lambda_once.patterns.unique import KeySpec, key_of, key_parts
+from lambda_once.patterns.unique import joined as joined_fields
 
 PARTS = st.lists(st.text(min_size=1) | st.integers(), min_size=1, max_size=4)
+
+
+def joined(values: Sequence[object]) -> str:
+    """Return the text of a key that is made of *values*."""
+    return joined_fields({f"field {n}": value for n, value in enumerate(values)})
 
 
 def keyed(key: KeySpec, **item: object) -> dict[str, object]:

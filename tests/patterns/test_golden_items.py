@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from lambda_once.patterns.documents import Documents
-from lambda_once.patterns.ledger import Entry, Ledger
-from lambda_once.patterns.ratchet import Ratchet, Stale, Written
-from lambda_once.patterns.unique import Duplicate, Unique
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.results import Applied, Duplicate, Stale
+from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
@@ -48,11 +49,11 @@ def test_a_ratchets_items(ground: Ground) -> None:
     ratchet = Ratchet(filled(ground, "ratchet"), ground.client, clock=FakeClock(NOW))
     read = ratchet.get(LAMP)
     assert read == {**LAMP, "price": 10, "ts": MS}
-    assert ratchet.put({**LAMP, "price": 10}, NOW) == Written(MS)
-    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Written(MS + 1)
+    assert ratchet.put({**LAMP, "price": 10}, NOW) == Applied({"ts": MS})
+    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Applied({"ts": MS + 1})
     assert ratchet.get({"pk": "desk"}) is None
-    assert ratchet.put({"pk": "desk"}, MS) == Stale(MS, MS)
-    assert ratchet.put({"pk": "desk"}, MS + 1, expected=None) == Written(MS + 1)
+    assert ratchet.put({"pk": "desk"}, MS) == Stale({"ts": MS})
+    assert ratchet.put({"pk": "desk"}, MS + 1, expected=None) == Applied({"ts": MS + 1})
 
 
 def test_a_unique_item(ground: Ground) -> None:
@@ -93,8 +94,8 @@ def test_a_ledgers_items(
         Ledger(table, ground.client, window=2 * window, buckets=buckets, clock=clock),
     ):
         assert ledger.get(key) == sum_
-        assert [ledger.add(key, {"balance": 10}, id=f"m{n}") for n in range(4)] == [Entry.DUPLICATE] * 4
-        assert ledger.add(key, {"balance": 1}, id=f"of {ledger}") is Entry.APPLIED
+        assert [ledger.add(key, {"balance": 10}, id=f"m{n}") for n in range(4)] == [Duplicate()] * 4
+        assert ledger.add(key, {"balance": 1}, id=f"of {ledger}") == Applied()
         sum_ = {**sum_, "balance": sum_["balance"] + 1}
 
 
@@ -103,4 +104,4 @@ def test_a_ledgers_shards(ground: Ground) -> None:
     table = filled(ground, "ledger")
     ledger = Ledger(table, ground.client, window=timedelta(days=14), shards=4, clock=FakeClock(NOW))
     assert ledger.get("home") == {"seen": 8}
-    assert [ledger.add("home", {"seen": 1}, id=f"m{n}") for n in range(8)] == [Entry.DUPLICATE] * 8
+    assert [ledger.add("home", {"seen": 1}, id=f"m{n}") for n in range(8)] == [Duplicate()] * 8

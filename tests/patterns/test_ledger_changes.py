@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ledger import Entry, Ledger, layout
+from lambda_once.patterns.ledger import Ledger, layout
+from lambda_once.patterns.ledger import arguments as ledger_arguments
+from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests
-from lambda_once.patterns.ledger import standing as ledger_standing
-from lambda_once.patterns.ledger import wishes as ledger_wishes
+from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import FaultyClient, every_second_answer_lost
@@ -25,11 +26,11 @@ IDS = [f"m{n}" for n in range(12)]
 # -- another number of shards
 
 
-def counted(ground: Ground, table: str, ids: list[str], **shards: Any) -> set[Entry]:
+def counted(ground: Ground, table: str, ids: list[str], **shards: Any) -> set[type]:
     """Add one for each of *ids* by a ledger of these *shards*, on a line that loses answers."""
     client = FaultyClient(ground.client, every_second_answer_lost())
     points = Ledger(table, client, window=14 * DAY, clock=FakeClock(), **shards)
-    return {until_answered(lambda name=name: points.add("home", {"n": 1}, id=name)) for name in ids}  # type: ignore[misc]
+    return {type(until_answered(lambda name=name: points.add("home", {"n": 1}, id=name))) for name in ids}  # type: ignore[misc]
 
 
 def balance(ground: Ground, table: str, **shards: Any) -> Any:
@@ -51,14 +52,14 @@ def test_by_two_deployments_no_id_counts_again(ground: Ground, old: int, new: in
     table, (first, second, third, fourth) = ground.table(), (IDS[:3], IDS[3:6], IDS[6:9], IDS[9:])
     before, after = {"shards": old, "shards_next": new}, {"shards": new, "shards_before": old}
     counted(ground, table, first, shards=old)
-    assert counted(ground, table, first, **before) == {Entry.DUPLICATE}
+    assert counted(ground, table, first, **before) == {Duplicate}
     counted(ground, table, second, **before)
-    assert counted(ground, table, first + second, shards=old) == {Entry.DUPLICATE}
-    assert counted(ground, table, first + second, **after) == {Entry.DUPLICATE}
+    assert counted(ground, table, first + second, shards=old) == {Duplicate}
+    assert counted(ground, table, first + second, **after) == {Duplicate}
     counted(ground, table, third, **after)
-    assert counted(ground, table, first + second + third, **before) == {Entry.DUPLICATE}
+    assert counted(ground, table, first + second + third, **before) == {Duplicate}
     counted(ground, table, fourth, **before)
-    assert counted(ground, table, IDS, **after) == {Entry.DUPLICATE}
+    assert counted(ground, table, IDS, **after) == {Duplicate}
     assert balance(ground, table, **before) == balance(ground, table, **after) == {"n": len(IDS)}
 
 
@@ -84,7 +85,7 @@ def test_ids_of_shard_0_are_looked_for_in_both_its_items(ground: Ground) -> None
     table, zero = ground.table(), [each for each in IDS if layout.shard_of(layout.id_digest(each), 4) == 0]
     assert zero != []
     counted(ground, table, zero, shards=1)
-    assert counted(ground, table, zero, shards=4) == {Entry.DUPLICATE}
+    assert counted(ground, table, zero, shards=4) == {Duplicate}
 
 
 def test_by_one_item_of_shard_0_sum_and_ids_are_lost(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +93,12 @@ def test_by_one_item_of_shard_0_sum_and_ids_are_lost(ground: Ground, monkeypatch
     zero = [each for each in IDS if layout.shard_of(layout.id_digest(each), 4) == 0]
     table = ground.table()
     counted(ground, table, zero, shards=1)
-    homes = ledger_wishes.homes
-    monkeypatch.setattr(ledger_wishes, "homes", lambda *given: homes(*given)[:1])
+    homes = ledger_arguments.homes
+    monkeypatch.setattr(ledger_arguments, "homes", lambda *given: homes(*given)[:1])
     monkeypatch.setattr(
-        ledger_wishes,
+        ledger_arguments,
         "all_homes",
-        lambda names, key, shards: [ledger_wishes.key_item(names, key, shard) for shard in range(shards)],
+        lambda names, key, shards: [ledger_arguments.key_item(names, key, shard) for shard in range(shards)],
     )
     assert balance(ground, table, shards=4) is None
     counted(ground, table, zero, shards=4)
@@ -132,8 +133,8 @@ def in_turns(ground: Ground, *options: dict[str, Any], rounds: int = 60) -> list
     table, clock, held = ground.table(), FakeClock(), []
     ledgers = [Ledger(table, ground.client, clock=clock, **each) for each in options]
     for n in range(rounds):
-        assert ledgers[n % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") is Entry.APPLIED
-        assert ledgers[(n + 1) % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") is Entry.DUPLICATE
+        assert ledgers[n % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") == Applied()
+        assert ledgers[(n + 1) % len(ledgers)].add("c", {"n": 1}, id=f"m{n}") == Duplicate()
         clock.advance(16 * 3600)
         held.append(ids_of(ground, table))
     return held
@@ -167,7 +168,7 @@ def test_windows_in_turns_over_months(engine: Ground) -> None:
 @pytest.mark.engine
 def test_without_the_longer_layout_ids_never_die(engine: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: where each arranges the ids in its own layout, they get younger each time, and stay."""
-    for module in (ledger_requests, ledger_standing):
+    for module in (ledger_requests, ledger_layout):
         monkeypatch.setattr(module, "in_use", lambda _, ours: ours)
     two = [{"window": 14 * DAY, "buckets": 3}, {"window": 15 * DAY, "buckets": 3}]
     assert in_turns(engine, *two)[-1] == 60
@@ -177,15 +178,15 @@ def test_the_longer_window_holds(ground: Ground) -> None:
     """An id is remembered for the longest window that writes to its item, whoever added it."""
     table, clock = ground.table(), FakeClock()
     short, long = (Ledger(table, ground.client, window=each, clock=clock) for each in (DAY, 10 * DAY))
-    assert long.add("c", {"n": 1}, id="long") is Entry.APPLIED
-    assert short.add("c", {"n": 1}, id="short") is Entry.APPLIED
+    assert long.add("c", {"n": 1}, id="long") == Applied()
+    assert short.add("c", {"n": 1}, id="short") == Applied()
     clock.advance(10 * 86_400 - 60)
-    assert short.add("c", {"n": 1}, id="m") is Entry.APPLIED
+    assert short.add("c", {"n": 1}, id="m") == Applied()
     assert [each.add("c", {"n": 1}, id=name) for each in (short, long) for name in ("short", "long")] == [
-        Entry.DUPLICATE
+        Duplicate()
     ] * 4
     clock.advance(86_400)
-    assert short.add("c", {"n": 1}, id="short") is Entry.APPLIED
+    assert short.add("c", {"n": 1}, id="short") == Applied()
 
 
 def test_only_relayout_narrows(ground: Ground) -> None:
@@ -195,13 +196,13 @@ def test_only_relayout_narrows(ground: Ground) -> None:
     long.add("c", {"n": 1}, id="old")
     clock.advance(5 * 86_400)
     short.add("c", {"n": 1}, id="new")
-    assert short.add("c", {"n": 1}, id="old") is Entry.DUPLICATE
+    assert short.add("c", {"n": 1}, id="old") == Duplicate()
     short.relayout("c")
     short.relayout("c")
-    assert short.add("c", {"n": 1}, id="new") is Entry.DUPLICATE
-    assert short.add("c", {"n": 1}, id="old") is Entry.APPLIED
+    assert short.add("c", {"n": 1}, id="new") == Duplicate()
+    assert short.add("c", {"n": 1}, id="old") == Applied()
     clock.advance(3 * 86_400)
-    assert short.add("c", {"n": 1}, id="new") is Entry.APPLIED
+    assert short.add("c", {"n": 1}, id="new") == Applied()
     assert short.get("c") == {"n": 4}
     short.relayout("nobody's")
 
@@ -224,7 +225,7 @@ def test_relayout_loses_no_id_that_comes_in_meanwhile(ground: Ground) -> None:
 
     Ledger(table, Between(), window=DAY, clock=clock).relayout("c")
     short = Ledger(table, ground.client, window=DAY, clock=clock)
-    assert [short.add("c", {"n": 1}, id=name) for name in ("m1", "m2")] == [Entry.DUPLICATE] * 2
+    assert [short.add("c", {"n": 1}, id=name) for name in ("m1", "m2")] == [Duplicate()] * 2
     assert ledger_module.FORMS > 1
 
 
@@ -246,6 +247,6 @@ def test_a_layout_of_before_that_was_written_over_is_not_believed(ground: Ground
         ExpressionAttributeValues={":stale": stale},
     )
     for each in (short, long, short):
-        assert [each.add("c", {"n": 1}, id=f"m{n}") for n in range(10)] == [Entry.DUPLICATE] * 10
-        assert each.add("c", {"n": 1}, id=f"by {each} {clock.now()}") is Entry.APPLIED
+        assert [each.add("c", {"n": 1}, id=f"m{n}") for n in range(10)] == [Duplicate()] * 10
+        assert each.add("c", {"n": 1}, id=f"by {each} {clock.now()}") == Applied()
         clock.advance(1)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.units import refused_units
-from lambda_once.patterns.ledger import Entry, Ledger
+from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger.layout import bucket_name, layout_for
+from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
@@ -83,8 +84,8 @@ def test_the_page_says_what_is_charged(engine: Ground, row: int) -> None:
     _fill(engine, table, ids - 1, clock)
     measured: list[float] = []
     client.taken()
-    for expected in (Entry.APPLIED, Entry.DUPLICATE):
-        assert points.add("cust_77", {"balance": 10, "count": 1}, id="m1") is expected
+    for expected in (Applied(), Duplicate()):
+        assert points.add("cust_77", {"balance": 10, "count": 1}, id="m1") == expected
         measured.append(client.taken())
     points.update("cust_77", {"version": 1}, expected={"version": None})
     measured.append(client.taken())

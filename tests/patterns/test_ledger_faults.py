@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import RetryLater, StoreUnavailable
-from lambda_once.patterns.ledger import BelowFloor, Conflict, Entry, Ledger
+from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.ledger.layout import NAMES, SKEW, layout_for
+from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, VersionAhead
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 from tests.patterns.conftest import Ground
@@ -42,7 +43,10 @@ class Skewed:
 # -- 200 threads
 
 
-def hurried(ground: Ground, threads: int, updates: int, shards: int) -> tuple[int, list[Entry]]:
+Added = Applied | Duplicate | Refused
+
+
+def hurried(ground: Ground, threads: int, updates: int, shards: int) -> tuple[int, list[Added]]:
     """
     Let *threads* add 1 for *updates* ids each, every id twice, while every second answer is lost.
 
@@ -58,15 +62,15 @@ def endpoint_of(ground: Ground) -> str | None:
     return None if "amazonaws" in endpoint else endpoint
 
 
-def _hurried(table: str, sound: Any, threads: int, updates: int, shards: int) -> tuple[int, list[Entry]]:
+def _hurried(table: str, sound: Any, threads: int, updates: int, shards: int) -> tuple[int, list[Added]]:
     client = FaultyClient(sound, every_second_answer_lost())
     clock = FakeClock()
     points = Ledger(table, client, window=timedelta(days=14), shards=shards, clock=clock)
 
-    def add_once(name: str) -> Entry:
+    def add_once(name: str) -> Added:
         return until_answered(lambda: points.add("c", {"balance": 1}, id=name))
 
-    def add(thread: int) -> list[Entry]:
+    def add(thread: int) -> list[Added]:
         ids = [f"thread-{thread}-update-{n}" for n in range(updates)] * 2
         return [add_once(each) for each in ids]
 
@@ -77,7 +81,7 @@ def _hurried(table: str, sound: Any, threads: int, updates: int, shards: int) ->
     return standing["balance"], told
 
 
-def until_answered(call: Callable[[], Entry]) -> Entry:
+def until_answered(call: Callable[[], Added]) -> Added:
     """Call again, as a queue delivers again, while there is no answer."""
     while True:
         with suppress(StoreUnavailable):
@@ -110,7 +114,7 @@ def test_an_item_under_faults_adds_exactly(ground: Ground) -> None:
 # -- bursts
 
 
-def burst(points: Any, planned: int) -> list[Entry]:
+def burst(points: Any, planned: int) -> list[Added]:
     """Add ten times the *planned* ids, then all of them again."""
     ids = [f"m{n}" for n in range(10 * planned)]
     return [points.add("c", {"balance": 1}, id=each) for each in ids * 2]
@@ -124,19 +128,19 @@ class LastIds:
         self._ids: list[str] = []
         self.balance = 0
 
-    def add(self, _key: str, amounts: dict[str, int], *, id: str) -> Entry:  # noqa: A002  (as a ledger's)
+    def add(self, _key: str, amounts: dict[str, int], *, id: str) -> Added:  # noqa: A002  (as a ledger's)
         if id in self._ids:
-            return Entry.DUPLICATE
+            return Duplicate()
         self._ids = [*self._ids, id][-self._most :]
         self.balance += amounts["balance"]
-        return Entry.APPLIED
+        return Applied()
 
 
 def test_a_burst_is_remembered(ground: Ground) -> None:
     """Ten times the planned ids within the window, and each is still known."""
     points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=5, clock=FakeClock())
     told = burst(points, planned=3)
-    assert told == [Entry.APPLIED] * 30 + [Entry.DUPLICATE] * 30
+    assert told == [Applied()] * 30 + [Duplicate()] * 30
     assert points.get("c") == {"balance": 30}
 
 
@@ -196,7 +200,7 @@ class Schedule:
         now, before = self.true.now(), self.counted.get(name)
         entry = self.dice.choice(self.writers).add("c", {"balance": 1}, id=name)
         age = None if before is None else now - before
-        if entry is Entry.APPLIED:
+        if entry == Applied():
             if age is not None and age <= WINDOW:
                 self.wrong.append(f"{name} counted again after {age}")
             self.counted[name] = now
@@ -257,7 +261,7 @@ def test_clocks_that_are_apart_have_an_allowance(
         true.advance(WINDOW.total_seconds() - 0.1)
         again.append(fast.add(key, {"balance": 1}, id="m1"))
         true.advance(1)
-    assert (again == [Entry.DUPLICATE] * 21) is allowed
+    assert (again == [Duplicate()] * 21) is allowed
 
 
 def test_a_slow_writer_joins_the_time_of_the_item(ground: Ground) -> None:
@@ -266,12 +270,12 @@ def test_a_slow_writer_joins_the_time_of_the_item(ground: Ground) -> None:
     fast = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=Skewed(true))
     slow = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=Skewed(true, -timedelta(hours=3)))
     for n in range(4):
-        assert fast.add("c", {"balance": 1}, id=f"m{n}") is Entry.APPLIED
-        assert slow.add("c", {"balance": 1}, id=f"m{n}") is Entry.DUPLICATE
-        assert slow.add("c", {"balance": 1}, id=f"slow{n}") is Entry.APPLIED
+        assert fast.add("c", {"balance": 1}, id=f"m{n}") == Applied()
+        assert slow.add("c", {"balance": 1}, id=f"m{n}") == Duplicate()
+        assert slow.add("c", {"balance": 1}, id=f"slow{n}") == Applied()
         true.advance(15)
     assert [fast.add("c", {"balance": 1}, id=f"{who}{n}") for n in range(4) for who in ("m", "slow")] == [
-        Entry.DUPLICATE
+        Duplicate()
     ] * 8
     assert fast.get("c") == {"balance": 8}
 
@@ -282,7 +286,7 @@ def test_a_name_that_comes_round_is_empty(ground: Ground) -> None:
     layout = layout_for(WINDOW, 4)
     points = Ledger(table, ground.client, window=WINDOW, buckets=4, clock=clock)
     for n in range(5):
-        assert points.add("c", {"balance": 1}, id=f"m{n}") is Entry.APPLIED
+        assert points.add("c", {"balance": 1}, id=f"m{n}") == Applied()
         clock.advance(layout.width / 1000 * NAMES)
     stored = ground.client.get_item(TableName=table, Key={"pk": {"S": "c"}})["Item"]
     assert [len(each["BS"]) for each in stored.values() if "BS" in each] == [1]
@@ -294,7 +298,7 @@ def test_an_id_may_come_again_after_an_idle_time(ground: Ground) -> None:
     points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=4, clock=clock)
     points.add("c", {"balance": 1}, id="m1")
     clock.advance(layout_for(WINDOW, 4).width / 1000 * (NAMES + 1))
-    assert points.add("c", {"balance": 1}, id="m1") is Entry.APPLIED
+    assert points.add("c", {"balance": 1}, id="m1") == Applied()
 
 
 # -- another window
@@ -311,14 +315,14 @@ def test_another_window_keeps_what_is_remembered(ground: Ground) -> None:
     clock.advance(30)
     with_window(60).add("c", {"balance": 1}, id="m2")
     for seconds in (3600, 20, 86400, 20, 60):
-        assert with_window(seconds).add("c", {"balance": 1}, id="m2") is Entry.DUPLICATE
+        assert with_window(seconds).add("c", {"balance": 1}, id="m2") == Duplicate()
         assert with_window(seconds).add("c", {"balance": 1}, id=f"w{seconds}") in (
-            Entry.APPLIED,
-            Entry.DUPLICATE,
+            Applied(),
+            Duplicate(),
         )
         clock.advance(2)
     clock.advance(24 * 3600 * 2)
-    assert with_window(60).add("c", {"balance": 1}, id="m2") is Entry.APPLIED
+    assert with_window(60).add("c", {"balance": 1}, id="m2") == Applied()
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -341,9 +345,9 @@ def test_a_new_arrangement_loses_no_id(
             return ground.client.update_item(**request)
 
     new = Ledger(table, Between(), window=10 * WINDOW, buckets=4, clock=clock)
-    assert new.add("c", {"balance": 1}, id="m3") is Entry.APPLIED
+    assert new.add("c", {"balance": 1}, id="m3") == Applied()
     late = Ledger(table, ground.client, window=10 * WINDOW, buckets=4, clock=clock)
-    assert late.add("c", {"balance": 1}, id="m2") is (Entry.DUPLICATE if guarded else Entry.APPLIED)
+    assert late.add("c", {"balance": 1}, id="m2") == (Duplicate() if guarded else Applied())
 
 
 # -- late copies
@@ -382,8 +386,8 @@ def test_all_faults_together(engine: Ground, seed: int) -> None:
     def deliver(name: str, amount: int) -> None:
         """Deliver a message until there is an answer; it may be delivered again after that."""
         writer = dice.choice(writers)
-        with suppress(BelowFloor):
-            until_answered(lambda: writer.add("c", {"balance": amount}, id=name, floor={"balance": 0}))
+        result = until_answered(lambda: writer.add("c", {"balance": amount}, id=name, floor={"balance": 0}))
+        if not isinstance(result, Refused):
             booked[name] = amount
 
     for step in range(400):
@@ -417,9 +421,7 @@ def test_takings_race_for_what_is_there(engine: Ground) -> None:
     points.add("c", {"balance": 25}, id="m")
 
     def take(n: int) -> bool:
-        with suppress(BelowFloor):
-            return points.add("c", {"balance": -1}, id=f"m{n}", floor={"balance": 0}) is Entry.APPLIED
-        return False
+        return points.add("c", {"balance": -1}, id=f"m{n}", floor={"balance": 0}) == Applied()
 
     with ThreadPoolExecutor(40) as pool:
         assert sum(pool.map(take, range(40))) == 25
@@ -447,7 +449,7 @@ def test_changes_race_and_none_is_lost(engine: Ground) -> None:
 
 def test_changes_without_their_condition_lose_one(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came between reading and writing is overwritten."""
-    monkeypatch.setattr(ledger_requests, "stands_at", lambda *_: "")
+    monkeypatch.setattr(ledger_requests, "is_as_expected", lambda *_: "")
     numbers = Ledger(ground.table(), ground.client, window=WINDOW, buckets=4, clock=FakeClock())
 
     def count(values: dict[str, Any]) -> dict[str, object]:
@@ -459,6 +461,7 @@ def test_changes_without_their_condition_lose_one(ground: Ground, monkeypatch: p
 
 
 def test_errors_that_pass_are_told_apart() -> None:
-    """A conflict and a full item may be tried again; what is below its floor may not."""
+    """A conflict and a full item may be tried again; what is too far ahead of a clock may not."""
     assert issubclass(Conflict, RetryLater)
-    assert not issubclass(BelowFloor, RetryLater)
+    assert issubclass(Full, RetryLater)
+    assert not issubclass(VersionAhead, RetryLater)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ledger import BelowFloor, Conflict, Ledger
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.results import Conflict, Refused
 from lambda_once.testing import FakeClock
 
 HOUR = timedelta(hours=1)
@@ -34,8 +35,8 @@ def ledger(**options: Any) -> Ledger:
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "empty id": (lambda: ledger().add("c", {"n": 1}, id=""), "1 to 1,024 bytes"),
     "empty bytes": (lambda: ledger().add("c", {"n": 1}, id=b""), "1 to 1,024 bytes"),
-    "long id": (lambda: ledger().add("c", {"n": 1}, id="x" * 1025), "this one has 1,025"),
-    "long id in bytes": (lambda: ledger().add("c", {"n": 1}, id="é" * 513), "this one has 1,026"),
+    "long id": (lambda: ledger().add("c", {"n": 1}, id="x" * 1025), "not 1,025"),
+    "long id in bytes": (lambda: ledger().add("c", {"n": 1}, id="é" * 513), "not 1,026"),
     "number as id": (lambda: ledger().add("c", {"n": 1}, id=5), "not int"),  # type: ignore[arg-type]
     "no id": (lambda: ledger().add("c", {"n": 1}, id=None), "not NoneType"),  # type: ignore[arg-type]
     "half a surrogate": (lambda: ledger().add("c", {"n": 1}, id="\ud800"), "valid Unicode"),
@@ -52,8 +53,8 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "stamp": (lambda: ledger().add("c", {"n": 1}, id="m", set={"bt": 1}), "the ledger's own"),
     "key": (lambda: ledger().add("c", {"pk": 1}, id="m"), "belongs to the key"),
     "named twice": (lambda: ledger().add("c", {"n": 1}, id="m", set={"n": 2}), "named twice"),
-    "path": (lambda: ledger().add("c", {"stats.n": 1}, id="m"), "no paths"),
-    "element": (lambda: ledger().add("c", {"n[0]": 1}, id="m"), "no paths"),
+    "path": (lambda: ledger().add("c", {"stats.n": 1}, id="m"), "not paths"),
+    "element": (lambda: ledger().add("c", {"n[0]": 1}, id="m"), "not paths"),
     "no name": (lambda: ledger().add("c", {"": 1}, id="m"), "name is text"),
     "long name": (lambda: ledger().add("c", {"n" * 256: 1}, id="m"), "name is text"),
     "number as name": (lambda: ledger().add("c", {1: 1}, id="m"), "name is text"),  # type: ignore[dict-item]
@@ -74,7 +75,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "bytes with shards": (lambda: ledger(shards=2).add(b"a", {"n": 1}, id="m"), "text without '#'"),
     "floor with shards": (
         lambda: ledger(shards=2).add("c", {"n": -1}, id="m", floor={"n": 0}),
-        "each shard knows only",
+        "no single item",
     ),
     "set with shards": (lambda: ledger(shards=2).add("c", {"n": 1}, id="m", set={"x": 1}), "floor and set"),
     "update with shards": (lambda: ledger(shards=2).update("c", {}, expected={"v": 1}), "update: a key"),
@@ -126,6 +127,7 @@ def test_ids_up_to_the_bound_are_taken() -> None:
 
 def test_errors_go_through_pickle() -> None:
     """A refusal that crosses a process keeps what it knows."""
-    error = pickle.loads(pickle.dumps(BelowFloor("low", floor={"n": 0}, values={"n": 1})))
-    assert (str(error), error.floor, error.values) == ("low", {"n": 0}, {"n": 1})
-    assert pickle.loads(pickle.dumps(Conflict("lost", values={"n": 1}))).values == {"n": 1}
+    error = pickle.loads(pickle.dumps(Conflict("lost", values={"n": 1})))
+    assert (str(error), error.values) == ("lost", {"n": 1})
+    refused = Refused({"n": 1}, floor={"n": 2})
+    assert pickle.loads(pickle.dumps(refused)) == refused

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ledger import ledger
 from lambda_once.patterns.ledger.layout import (
     BUCKET_BYTES,
     FEWEST_BUCKETS,
@@ -80,7 +79,6 @@ def test_bucket_counts(ids: int | None, buckets: int) -> None:
 def test_what_else_an_item_holds() -> None:
     """The names of the buckets and four stamps; the other modules of the ledger take the figures from it."""
     assert item_overhead(32) == 32 * BUCKET_BYTES + 30
-    assert (ledger.ID_BYTES, ledger.bucket_count) == (ID_BYTES, bucket_count)
     assert [overhang(n) for n in (2, 3, 5)] == [2, 1.5, 1.25]
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.ratchet import LostRace, Ratchet, Stale, TooFarAhead, Written
+from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.ratchet.requests import ANYTHING
-from lambda_once.patterns.ratchet.stamps import Stamp
+from lambda_once.patterns.ratchet.timestamps import Stamp
+from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import FaultyClient, every_second_answer_lost
@@ -64,27 +65,27 @@ def ratchet(ground: Ground, table: str, clock: FakeClock) -> Ratchet:
 
 def test_what_is_put_is_got(ratchet: Ratchet) -> None:
     """Every type that DynamoDB has, with the timestamp and without what the ratchet keeps for itself."""
-    assert ratchet.put(EVERYTHING, NOW) == Written(MS)
+    assert ratchet.put(EVERYTHING, NOW) == Applied({"ts": MS})
     assert ratchet.get({"pk": "everything"}) == {**EVERYTHING, "ts": MS}
     assert ratchet.get({"pk": "everything"}, consistent=False) == {**EVERYTHING, "ts": MS}
 
 
 def test_the_newer_write_stands(ratchet: Ratchet) -> None:
     """An older put and an older delete are stale, and told what stands."""
-    assert ratchet.put(ITEM, MS + 5) == Written(MS + 5)
-    assert ratchet.put({**LAMP, "price": 9}, MS + 4) == Stale(MS + 4, MS + 5)
-    assert ratchet.delete(LAMP, MS + 4) == Stale(MS + 4, MS + 5)
+    assert ratchet.put(ITEM, MS + 5) == Applied({"ts": MS + 5})
+    assert ratchet.put({**LAMP, "price": 9}, MS + 4) == Stale({"ts": MS + 5})
+    assert ratchet.delete(LAMP, MS + 4) == Stale({"ts": MS + 5})
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS + 5}
-    assert ratchet.put({**LAMP, "colour": "red"}, MS + 6) == Written(MS + 6)
+    assert ratchet.put({**LAMP, "colour": "red"}, MS + 6) == Applied({"ts": MS + 6})
     assert ratchet.get(LAMP) == {**LAMP, "colour": "red", "ts": MS + 6}
 
 
 def test_a_write_may_be_repeated(ratchet: Ratchet) -> None:
     """The same under the same timestamp is written, however often."""
     for _ in range(3):
-        assert ratchet.put(ITEM, MS) == Written(MS)
+        assert ratchet.put(ITEM, MS) == Applied({"ts": MS})
     for _ in range(3):
-        assert ratchet.delete(LAMP, MS + 1) == Written(MS + 1)
+        assert ratchet.delete(LAMP, MS + 1) == Applied({"ts": MS + 1})
     assert ratchet.get(LAMP) is None
 
 
@@ -97,19 +98,19 @@ def test_of_two_contents_of_one_timestamp_one_stands_in_both_orders(
         outcomes = {price: ratchet.put({**LAMP, "price": price}, MS) for price in order}
         left.append(ratchet.get(LAMP))
         assert left[-1] is not None
-        assert outcomes[left[-1]["price"]] == Written(MS)
-        assert ratchet.put({**LAMP, "price": 3 - left[-1]["price"]}, MS) == Stale(MS, MS)
+        assert outcomes[left[-1]["price"]] == Applied({"ts": MS})
+        assert ratchet.put({**LAMP, "price": 3 - left[-1]["price"]}, MS) == Stale({"ts": MS})
         ground.client.delete_item(TableName=table, Key={"pk": {"S": "lamp"}})
     assert left[0] == left[1]
 
 
 def test_a_delete_outranks_every_put_of_its_timestamp(ratchet: Ratchet) -> None:
     """Before or after it."""
-    assert ratchet.put(ITEM, MS) == Written(MS)
-    assert ratchet.delete(LAMP, MS) == Written(MS)
-    assert ratchet.put(ITEM, MS) == Stale(MS, MS)
+    assert ratchet.put(ITEM, MS) == Applied({"ts": MS})
+    assert ratchet.delete(LAMP, MS) == Applied({"ts": MS})
+    assert ratchet.put(ITEM, MS) == Stale({"ts": MS})
     assert ratchet.get(LAMP) is None
-    assert ratchet.put(ITEM, MS + 1) == Written(MS + 1)
+    assert ratchet.put(ITEM, MS + 1) == Applied({"ts": MS + 1})
 
 
 def test_a_tombstone_is_small_and_expires(ground: Ground, table: str, ratchet: Ratchet) -> None:
@@ -128,8 +129,8 @@ def test_a_tombstone_is_small_and_expires(ground: Ground, table: str, ratchet: R
 
 def test_an_item_that_was_never_there_can_be_deleted(ratchet: Ratchet) -> None:
     """Its put may be on its way yet, and is older."""
-    assert ratchet.delete(LAMP, MS) == Written(MS)
-    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
+    assert ratchet.delete(LAMP, MS) == Applied({"ts": MS})
+    assert ratchet.put(ITEM, MS - 1) == Stale({"ts": MS})
     assert ratchet.get(LAMP) is None
 
 
@@ -137,7 +138,7 @@ def test_a_tombstone_counts_after_its_ttl_until_dynamodb_takes_it(ratchet: Ratch
     """It may do so days later; what is older stays refused."""
     ratchet.delete(LAMP, MS)
     clock.advance(timedelta(days=31).total_seconds())
-    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
+    assert ratchet.put(ITEM, MS - 1) == Stale({"ts": MS})
 
 
 def test_once_a_tombstone_is_gone_a_late_put_resurrects(ground: Ground, table: str, ratchet: Ratchet) -> None:
@@ -145,7 +146,7 @@ def test_once_a_tombstone_is_gone_a_late_put_resurrects(ground: Ground, table: s
     ratchet.put(ITEM, MS)
     ratchet.delete(LAMP, MS + 1)
     ground.client.delete_item(TableName=table, Key={"pk": {"S": "lamp"}})  # as DynamoDB's TTL does
-    assert ratchet.put(ITEM, MS) == Written(MS)
+    assert ratchet.put(ITEM, MS) == Applied({"ts": MS})
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
 
 
@@ -153,16 +154,18 @@ def test_an_item_without_a_timestamp_is_older_than_all(ground: Ground, table: st
     """A table may be taken over as it is."""
     ground.client.put_item(TableName=table, Item={"pk": {"S": "lamp"}, "price": {"N": "1"}})
     assert ratchet.get(LAMP) == {**LAMP, "price": 1}
-    assert ratchet.put(ITEM, MS, expected=None) == LostRace(MS, None)
-    assert ratchet.put(ITEM, MS) == Written(MS)
+    with pytest.raises(Conflict) as lost:
+        ratchet.put(ITEM, MS, expected=None)
+    assert lost.value.values == {}
+    assert ratchet.put(ITEM, MS) == Applied({"ts": MS})
 
 
 def test_an_item_of_another_writer_is_outranked(ground: Ground, table: str, ratchet: Ratchet) -> None:
     """One that something else wrote has a timestamp and no rank: of the same timestamp ours stands."""
     item = {"pk": {"S": "lamp"}, "price": {"N": "1"}, "ts": {"N": str(MS)}}
     ground.client.put_item(TableName=table, Item=item)
-    assert ratchet.put(ITEM, MS - 1) == Stale(MS - 1, MS)
-    assert ratchet.put(ITEM, MS, expected={**LAMP, "price": 1, "ts": MS}) == Written(MS)
+    assert ratchet.put(ITEM, MS - 1) == Stale({"ts": MS})
+    assert ratchet.put(ITEM, MS, expected={**LAMP, "price": 1, "ts": MS}) == Applied({"ts": MS})
 
 
 def adopted(ground: Ground) -> Ratchet:
@@ -182,11 +185,13 @@ def test_what_says_that_it_is_not_deleted_is_not(ground: Ground) -> None:
     assert [each["sk"] for each in ratchet.query("lamp").items] == ["a", "b"]
     read = ratchet.get(keys[0])
     assert read == {**keys[0], "ts": MS, "deleted": False}
-    assert ratchet.put({**read, "price": 5}, MS + 1, expected=None) == LostRace(MS + 1, MS)
-    assert ratchet.put({**read, "price": 5}, MS + 1, expected=read) == Written(MS + 1)
+    with pytest.raises(Conflict) as lost:
+        ratchet.put({**read, "price": 5}, MS + 1, expected=None)
+    assert lost.value.values == {"ts": MS}
+    assert ratchet.put({**read, "price": 5}, MS + 1, expected=read) == Applied({"ts": MS + 1})
     assert ratchet.get(keys[0]) == {**read, "price": 5, "ts": MS + 1}
-    assert ratchet.put(keys[1], MS) == Written(MS)
-    assert ratchet.put(keys[2], MS) == Stale(MS, MS)
+    assert ratchet.put(keys[1], MS) == Applied({"ts": MS})
+    assert ratchet.put(keys[2], MS) == Stale({"ts": MS})
 
 
 def test_by_the_mere_attribute_items_are_hidden(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,10 +210,10 @@ def test_any_token_that_grows(
 ) -> None:
     """Numbers by value, texts by their characters."""
     ratchet = Ratchet(table, ground.client, ahead=None, clock=clock)
-    assert ratchet.put(ITEM, newer) == Written(newer)
-    assert ratchet.put(ITEM, older) == Stale(older, newer)
-    assert ratchet.delete(LAMP, older) == Stale(older, newer)
-    assert ratchet.delete(LAMP, newer) == Written(newer)
+    assert ratchet.put(ITEM, newer) == Applied({"ts": newer})
+    assert ratchet.put(ITEM, older) == Stale({"ts": newer})
+    assert ratchet.delete(LAMP, older) == Stale({"ts": newer})
+    assert ratchet.delete(LAMP, newer) == Applied({"ts": newer})
 
 
 @pytest.mark.parametrize(("stored", "mine"), [("9", "10"), ("10", "9")])
@@ -232,9 +237,9 @@ def check_refused(ratchet: Ratchet, stored: Stamp, mine: Stamp) -> None:
     """Check that neither write passes over what stands, expected or not."""
     ratchet.put(ITEM, stored)
     for expected in (ANYTHING, {**ITEM, "ts": stored}):
-        with pytest.raises(Misconfigured, match="no order"):
+        with pytest.raises(Misconfigured, match="cannot be compared"):
             ratchet.put({**LAMP, "price": 2}, mine, expected=expected)
-        with pytest.raises(Misconfigured, match="no order"):
+        with pytest.raises(Misconfigured, match="cannot be compared"):
             ratchet.delete(LAMP, mine, expected=expected)
     assert ratchet.get(LAMP) == {**ITEM, "ts": stored}
 
@@ -246,7 +251,7 @@ def test_without_the_width_a_text_goes_back(
     monkeypatch.setattr(ratchet_requests, "OF_ONE_WIDTH", ":width = :width")
     ratchet = Ratchet(table, ground.client, ahead=None, clock=clock)
     ratchet.put(ITEM, "10")
-    assert ratchet.put(ITEM, "9") == Written("9")
+    assert ratchet.put(ITEM, "9") == Applied({"ts": "9"})
 
 
 # -- clocks
@@ -263,99 +268,99 @@ def test_a_timestamp_far_ahead_is_refused_before_it_blocks_the_item(
         ratchet.delete(LAMP, ahead)
     assert rows(ground, table) == []
     clock.advance(60)
-    assert ratchet.put(ITEM, ahead) == Written(MS + 360_000)
+    assert ratchet.put(ITEM, ahead) == Applied({"ts": MS + 360_000})
 
 
 def test_an_item_that_is_blocked_is_told(ground: Ground, table: str, ratchet: Ratchet) -> None:
     """What a writer with a wrong clock left refuses all others: not as stale, which would be overlooked."""
     ahead = FakeClock(NOW + timedelta(hours=1))
     skewed = Ratchet(table, ground.client, clock=ahead)
-    with skewed.attempt() as attempt:
-        assert attempt.put(ITEM) == Written(MS + 3_600_000)
-    with pytest.raises(TooFarAhead, match=r"what stands at .*lamp.* has the timestamp 2026-11-20T11:12"):
+    with skewed.revision() as revision:
+        assert revision.put(ITEM) == Applied({"ts": MS + 3_600_000})
+    with pytest.raises(TooFarAhead, match=r"the item .*lamp.* has the timestamp 2026-11-20T11:12"):
         ratchet.put(ITEM, MS)
 
 
 def test_without_the_bound_an_item_is_blocked(ground: Ground, table: str, clock: FakeClock) -> None:
     """Negative twin: one wrong timestamp, and every right one is stale."""
     unbounded = Ratchet(table, ground.client, ahead=None, clock=clock)
-    assert unbounded.put(ITEM, NOW + timedelta(days=365)) == Written(MS + 365 * 86_400_000)
+    assert unbounded.put(ITEM, NOW + timedelta(days=365)) == Applied({"ts": MS + 365 * 86_400_000})
     assert isinstance(unbounded.put(ITEM, NOW), Stale)
 
 
-# -- attempts
+# -- revisions
 
 
-def test_an_attempt_keeps_its_timestamp(ratchet: Ratchet, clock: FakeClock) -> None:
+def test_a_revision_keeps_its_timestamp(ratchet: Ratchet, clock: FakeClock) -> None:
     """Its repetitions say the same, whatever the clock says meanwhile."""
-    with ratchet.attempt() as attempt:
-        assert attempt.stamp == MS
-        assert attempt.put(ITEM) == Written(MS)
+    with ratchet.revision() as revision:
+        assert revision.stamp == MS
+        assert revision.put(ITEM) == Applied({"ts": MS})
         clock.advance(10)
-        assert attempt.put(ITEM) == Written(MS)
-        assert ratchet.put(ITEM, attempt) == Written(MS)
-        assert attempt.delete({"pk": "other"}) == Written(MS)
+        assert revision.put(ITEM) == Applied({"ts": MS})
+        assert ratchet.put(ITEM, revision) == Applied({"ts": MS})
+        assert revision.delete({"pk": "other"}) == Applied({"ts": MS})
 
 
 def test_a_retry_with_a_fresh_timestamp_undoes_what_came_between(ratchet: Ratchet, clock: FakeClock) -> None:
-    """Why an attempt keeps it: a retry that takes the time anew brings the old content back as the newest."""
-    with ratchet.attempt() as first:
+    """Why a revision keeps it: a retry that takes the time anew brings the old content back as the newest."""
+    with ratchet.revision() as first:
         first.put(ITEM)
         clock.advance(1)
-        with ratchet.attempt() as second:
+        with ratchet.revision() as second:
             second.put({**LAMP, "price": 20})
         clock.advance(1)
-        assert first.put(ITEM) == Stale(MS, MS + 1_000)
+        assert first.put(ITEM) == Stale({"ts": MS + 1_000})
     assert ratchet.get(LAMP) == {**LAMP, "price": 20, "ts": MS + 1_000}
-    assert ratchet.put(ITEM, clock.now()) == Written(MS + 2_000)  # the negative twin
+    assert ratchet.put(ITEM, clock.now()) == Applied({"ts": MS + 2_000})  # the negative twin
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS + 2_000}
 
 
-def test_hedged_writes_of_one_attempt_are_one_write(ratchet: Ratchet) -> None:
+def test_hedged_writes_of_one_revision_are_one_write(ratchet: Ratchet) -> None:
     """Eight threads send it; each is told that it stands."""
-    with ratchet.attempt() as attempt, ThreadPoolExecutor(8) as threads:
-        outcomes = list(threads.map(lambda _: attempt.put(ITEM), range(8)))
-    assert outcomes == [Written(MS)] * 8
+    with ratchet.revision() as revision, ThreadPoolExecutor(8) as threads:
+        outcomes = list(threads.map(lambda _: revision.put(ITEM), range(8)))
+    assert outcomes == [Applied({"ts": MS})] * 8
 
 
-def test_two_attempts_in_one_millisecond_are_two(ratchet: Ratchet) -> None:
+def test_two_revisions_in_one_millisecond_are_two(ratchet: Ratchet) -> None:
     """The later change of one writer stands."""
     for price in (1, 2, 3):
-        with ratchet.attempt() as attempt:
-            assert attempt.put({**LAMP, "price": price}) == Written(MS + price - 1)
+        with ratchet.revision() as revision:
+            assert revision.put({**LAMP, "price": price}) == Applied({"ts": MS + price - 1})
     assert ratchet.get(LAMP) == {**LAMP, "price": 3, "ts": MS + 2}
 
 
-def test_an_attempt_writes_one_content_to_an_item(ratchet: Ratchet) -> None:
+def test_a_revision_writes_one_content_to_an_item(ratchet: Ratchet) -> None:
     """A second one under the same timestamp would be left to chance: refused, and the first stands."""
-    with ratchet.attempt() as attempt:
-        attempt.put(ITEM)
+    with ratchet.revision() as revision:
+        revision.put(ITEM)
         with pytest.raises(Misconfigured, match="lamp"):
-            attempt.put({**LAMP, "price": 11})
+            revision.put({**LAMP, "price": 11})
         with pytest.raises(Misconfigured, match="lamp"):
-            attempt.delete(LAMP)
+            revision.delete(LAMP)
     assert ratchet.get(LAMP) == {**ITEM, "ts": MS}
 
 
-def test_an_attempt_ends_with_its_block(ratchet: Ratchet) -> None:
+def test_a_revision_ends_with_its_block(ratchet: Ratchet) -> None:
     """What comes later is another change."""
-    with ratchet.attempt() as attempt:
+    with ratchet.revision() as revision:
         pass
-    with pytest.raises(Misconfigured, match="is over"):
-        attempt.put(ITEM)
+    with pytest.raises(Misconfigured, match="has ended"):
+        revision.put(ITEM)
     assert ratchet.get(LAMP) is None
 
 
-def test_an_attempt_takes_a_token(ground: Ground, table: str, clock: FakeClock, ratchet: Ratchet) -> None:
+def test_a_revision_takes_a_token(ground: Ground, table: str, clock: FakeClock, ratchet: Ratchet) -> None:
     """Where timestamps are no times it must be given; else it may be."""
     tokens = Ratchet(table, ground.client, ahead=None, clock=clock)
-    with tokens.attempt("0007") as attempt:
-        assert attempt.put(ITEM) == Written("0007")
+    with tokens.revision("0007") as revision:
+        assert revision.put(ITEM) == Applied({"ts": "0007"})
     with pytest.raises(Misconfigured, match="ahead=None"):
-        tokens.attempt()
-    assert ratchet.attempt(NOW - timedelta(seconds=1)).stamp == MS - 1_000
+        tokens.revision()
+    assert ratchet.revision(NOW - timedelta(seconds=1)).stamp == MS - 1_000
     with pytest.raises(Misconfigured):
-        ratchet.attempt("0007")
+        ratchet.revision("0007")
 
 
 # -- what was read
@@ -365,29 +370,35 @@ def test_a_write_of_what_was_read_wins_or_loses_the_race(ratchet: Ratchet) -> No
     """Two read the same; the first write stands, the second is told to read again, though it is newer."""
     ratchet.put(ITEM, MS)
     read = ratchet.get(LAMP)
-    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Written(MS + 1)
-    assert ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read) == LostRace(MS + 2, MS + 1)
-    assert ratchet.delete(LAMP, MS + 2, expected=read) == LostRace(MS + 2, MS + 1)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Applied({"ts": MS + 1})
+    with pytest.raises(Conflict) as lost:
+        ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read)
+    assert lost.value.values == {"ts": MS + 1}
+    with pytest.raises(Conflict) as lost:
+        ratchet.delete(LAMP, MS + 2, expected=read)
+    assert lost.value.values == {"ts": MS + 1}
     assert ratchet.get(LAMP) == {**LAMP, "price": 11, "ts": MS + 1}
-    assert ratchet.delete(LAMP, MS + 3, expected=ratchet.get(LAMP)) == Written(MS + 3)
+    assert ratchet.delete(LAMP, MS + 3, expected=ratchet.get(LAMP)) == Applied({"ts": MS + 3})
 
 
 def test_stale_is_told_apart_from_a_lost_race(ratchet: Ratchet) -> None:
     """What was read still stands, and is newer: no reading helps, only a later timestamp."""
     ratchet.put(ITEM, MS + 5)
     read = ratchet.get(LAMP)
-    assert ratchet.put({**LAMP, "price": 11}, MS + 4, expected=read) == Stale(MS + 4, MS + 5)
-    with ratchet.attempt(after=MS + 5) as attempt:
-        assert attempt.put({**LAMP, "price": 11}, expected=read) == Written(MS + 6)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 4, expected=read) == Stale({"ts": MS + 5})
+    with ratchet.revision(after=MS + 5) as revision:
+        assert revision.put({**LAMP, "price": 11}, expected=read) == Applied({"ts": MS + 6})
 
 
 def test_nothing_may_be_what_was_read(ratchet: Ratchet) -> None:
     """Of two that found nothing one creates; a tombstone is nothing too, but for its timestamp."""
-    assert ratchet.put(ITEM, MS, expected=None) == Written(MS)
-    assert ratchet.put({**LAMP, "price": 2}, MS + 1, expected=None) == LostRace(MS + 1, MS)
+    assert ratchet.put(ITEM, MS, expected=None) == Applied({"ts": MS})
+    with pytest.raises(Conflict) as lost:
+        ratchet.put({**LAMP, "price": 2}, MS + 1, expected=None)
+    assert lost.value.values == {"ts": MS}
     ratchet.delete(LAMP, MS + 2)
-    assert ratchet.put(ITEM, MS + 1, expected=None) == Stale(MS + 1, MS + 2)
-    assert ratchet.put(ITEM, MS + 3, expected=None) == Written(MS + 3)
+    assert ratchet.put(ITEM, MS + 1, expected=None) == Stale({"ts": MS + 2})
+    assert ratchet.put(ITEM, MS + 3, expected=None) == Applied({"ts": MS + 3})
 
 
 def test_what_was_read_and_deleted_since_is_a_lost_race(ratchet: Ratchet) -> None:
@@ -395,7 +406,9 @@ def test_what_was_read_and_deleted_since_is_a_lost_race(ratchet: Ratchet) -> Non
     ratchet.put(ITEM, MS)
     read = ratchet.get(LAMP)
     ratchet.delete(LAMP, MS)
-    assert ratchet.put({**LAMP, "price": 2}, MS + 1, expected=read) == LostRace(MS + 1, MS)
+    with pytest.raises(Conflict) as lost:
+        ratchet.put({**LAMP, "price": 2}, MS + 1, expected=read)
+    assert lost.value.values == {"ts": MS}
 
 
 def test_a_race_is_not_lost_against_oneself(ground: Ground, table: str, clock: FakeClock) -> None:
@@ -404,9 +417,9 @@ def test_a_race_is_not_lost_against_oneself(ground: Ground, table: str, clock: F
     ratchet = Ratchet(table, faulty, clock=clock)
     for n in range(6):
         read = ratchet.get(LAMP)
-        assert ratchet.put({**LAMP, "price": n}, MS + n, expected=read) == Written(MS + n)
+        assert ratchet.put({**LAMP, "price": n}, MS + n, expected=read) == Applied({"ts": MS + n})
         if n % 2:
-            assert ratchet.delete(LAMP, MS + n, expected=ratchet.get(LAMP)) == Written(MS + n)
+            assert ratchet.delete(LAMP, MS + n, expected=ratchet.get(LAMP)) == Applied({"ts": MS + n})
 
 
 def test_without_its_own_write_a_race_is_lost_against_oneself(
@@ -415,7 +428,7 @@ def test_without_its_own_write_a_race_is_lost_against_oneself(
     """Negative twin: of what only lost its answer nobody would know whether it stands."""
     monkeypatch.setattr(ratchet_requests, "OWN", "(:write <> :write)")
     ratchet = Ratchet(table, FaultyClient(ground.client, every_second_answer_lost()), clock=clock)
-    assert ratchet.put({"pk": "first"}, MS, expected=None) == Written(MS)
+    assert ratchet.put({"pk": "first"}, MS, expected=None) == Applied({"ts": MS})
     with pytest.raises(StoreUnavailable):
         ratchet.put({"pk": "second"}, MS, expected=None)
 
@@ -425,8 +438,8 @@ def test_without_what_was_read_an_update_is_lost(ratchet: Ratchet, monkeypatch: 
     monkeypatch.setattr(ratchet_requests, "AS_READ", "(:read = :read AND :readrank = :readrank)")
     ratchet.put(ITEM, MS)
     read = ratchet.get(LAMP)
-    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Written(MS + 1)
-    assert ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read) == Written(MS + 2)
+    assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Applied({"ts": MS + 1})
+    assert ratchet.put({**LAMP, "price": 12}, MS + 2, expected=read) == Applied({"ts": MS + 2})
 
 
 def test_what_never_was_read_is_no_expectation(ground: Ground, table: str, ratchet: Ratchet) -> None:
@@ -485,4 +498,4 @@ def test_nothing_is_connected_before_it_is_used(monkeypatch: pytest.MonkeyPatch)
 def test_what_could_break_the_ratchet_is_not_offered() -> None:
     """Partial updates and unconditional batches would depend on what they meet."""
     offered = {name for name in dir(Ratchet) if not name.startswith("_")}
-    assert offered == {"attempt", "batch_get", "delete", "get", "put", "query"}
+    assert offered == {"revision", "batch_get", "delete", "get", "put", "query"}

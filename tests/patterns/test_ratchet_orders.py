@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from lambda_once.errors import StoreUnavailable
-from lambda_once.patterns.ratchet import Attempt, Ratchet, Stale, Written
+from lambda_once.patterns.ratchet import Ratchet, Revision
 from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.patterns.results import Applied, Stale
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 from tests.patterns.conftest import Ground
@@ -201,20 +202,20 @@ class World:
         writer = self.dice.randrange(self.WRITERS)
         self.clocks[writer].advance(self.dice.uniform(0, 2))
         key, content = self.dice.choice(self.KEYS), n if self.dice.random() < 0.7 else None
-        with self.ratchets[writer].attempt() as attempt:
-            self.meant[key].append((int(attempt.stamp), content))
-            answer = self.until_answered(lambda: self.change(attempt, key, content))
-            assert isinstance(answer, Written | Stale)
+        with self.ratchets[writer].revision() as revision:
+            self.meant[key].append((int(revision.stamp), content))
+            answer = self.until_answered(lambda: self.change(revision, key, content))
+            assert isinstance(answer, Applied | Stale)
             if self.dice.random() < 0.2:  # a hedged write
-                self.until_answered(lambda: self.change(attempt, key, content))
+                self.until_answered(lambda: self.change(revision, key, content))
         line = self.dice.choice(self.lines)
         line.deliver(self.dice.randrange(len(line.delayed) + 1))
 
-    def change(self, attempt: Attempt, key: str, content: int | None) -> object:
+    def change(self, revision: Revision, key: str, content: int | None) -> object:
         """Make one change."""
         if content is None:
-            return attempt.delete({"pk": key})
-        return attempt.put({"pk": key, "content": content})
+            return revision.delete({"pk": key})
+        return revision.put({"pk": key, "content": content})
 
     def until_answered(self, change: Callable[[], object]) -> object:
         """Repeat what had no answer, as SQS would."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from lambda_once.errors import StoreUnavailable
-from lambda_once.patterns.ratchet import LostRace, Ratchet, Written
+from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import ratchet as ratchet_module
 from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.patterns.results import Applied, Conflict
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import Fate, FaultyClient, by_seed
@@ -44,54 +46,61 @@ def two_that_sell_the_last_but_one(ground: Ground) -> list[object]:
     told: list[object] = []
     for seller, read in zip((one, other), reads, strict=True):
         assert read is not None
-        with seller.attempt(after=read["ts"]) as attempt:
-            told.append(attempt.put({**KEY, "left": read["left"] - 1}, expected=read))
+        with seller.revision(after=read["ts"]) as revision:
+            try:
+                told.append(revision.put({**KEY, "left": read["left"] - 1}, expected=read))
+            except Conflict as conflict:
+                told.append(conflict.values)
     assert one.get(KEY) == {**KEY, "left": 9, "ts": MS + 1}
     return told
 
 
 def test_of_two_equal_writes_one_is_written(ground: Ground) -> None:
     """The same content under the same timestamp, made from the same read: one stands, and one has lost."""
-    assert two_that_sell_the_last_but_one(ground) == [Written(MS + 1), LostRace(MS + 1, MS + 1)]
+    assert two_that_sell_the_last_but_one(ground) == [Applied({"ts": MS + 1}), {"ts": MS + 1}]
 
 
 def test_equal_contents_are_no_proof_of_an_own_write(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: recognised by content, two are told that they sold the one ticket."""
     monkeypatch.setattr(ratchet_requests, "OWN", BY_CONTENT)
-    assert two_that_sell_the_last_but_one(ground) == [Written(MS + 1), Written(MS + 1)]
+    assert two_that_sell_the_last_but_one(ground) == [Applied({"ts": MS + 1}), Applied({"ts": MS + 1})]
 
 
 def test_of_two_equal_claims_one_is_written(ground: Ground) -> None:
     """Of two that found nothing, and of two that delete what they read, one each."""
     table = ground.table()
     one, other = ratchet(ground.client, table), ratchet(ground.client, table)
-    assert one.put(KEY, MS, expected=None) == Written(MS)
-    assert other.put(KEY, MS, expected=None) == LostRace(MS, MS)
+    assert one.put(KEY, MS, expected=None) == Applied({"ts": MS})
+    with pytest.raises(Conflict) as lost:
+        other.put(KEY, MS, expected=None)
+    assert lost.value.values == {"ts": MS}
     read = one.get(KEY)
-    assert one.delete(KEY, MS + 1, expected=read) == Written(MS + 1)
-    assert other.delete(KEY, MS + 1, expected=read) == LostRace(MS + 1, MS + 1)
+    assert one.delete(KEY, MS + 1, expected=read) == Applied({"ts": MS + 1})
+    with pytest.raises(Conflict) as lost:
+        other.delete(KEY, MS + 1, expected=read)
+    assert lost.value.values == {"ts": MS + 1}
 
 
 def test_without_an_expectation_equal_writes_are_one(ground: Ground) -> None:
     """The same content under the same timestamp is a repetition, whoever wrote it and however."""
     table = ground.table()
     one, other = ratchet(ground.client, table), ratchet(ground.client, table)
-    assert one.put(KEY, MS, expected=None) == Written(MS)
-    assert other.put(KEY, MS) == Written(MS)
-    assert one.delete(KEY, MS, expected=other.get(KEY)) == Written(MS)
-    assert other.delete(KEY, MS) == Written(MS)
+    assert one.put(KEY, MS, expected=None) == Applied({"ts": MS})
+    assert other.put(KEY, MS) == Applied({"ts": MS})
+    assert one.delete(KEY, MS, expected=other.get(KEY)) == Applied({"ts": MS})
+    assert other.delete(KEY, MS) == Applied({"ts": MS})
 
 
-def test_an_attempt_knows_its_own_write(ground: Ground) -> None:
-    """Repeated within the attempt, it is the same write; its id is neither read nor expected."""
+def test_a_revision_knows_its_own_write(ground: Ground) -> None:
+    """Repeated within the revision, it is the same write; its id is neither read nor expected."""
     table = ground.table()
     counter = ratchet(ground.client, table)
-    with counter.attempt() as attempt:
+    with counter.revision() as revision:
         for _ in range(3):
-            assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+            assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
     read = counter.get(KEY)
     assert read == {**KEY, "n": 1, "ts": MS}
-    assert counter.put({**read, "n": 2}, MS + 1, expected=read) == Written(MS + 1)
+    assert counter.put({**read, "n": 2}, MS + 1, expected=read) == Applied({"ts": MS + 1})
 
 
 # -- a lost answer, and another write on top
@@ -101,14 +110,16 @@ def put_on_top(other: Ratchet) -> None:
     """Another writer adds one to what it reads."""
     read = other.get(KEY)
     assert read is not None
-    assert other.put({**KEY, "n": read["n"] + 1}, read["ts"] + 1, expected=read) == Written(read["ts"] + 1)
+    assert other.put({**KEY, "n": read["n"] + 1}, read["ts"] + 1, expected=read) == Applied(
+        {"ts": read["ts"] + 1}
+    )
 
 
 def deleted_on_top(other: Ratchet) -> None:
     """Another one deletes it."""
     read = other.get(KEY)
     assert read is not None
-    assert other.delete(KEY, read["ts"], expected=read) == Written(read["ts"])
+    assert other.delete(KEY, read["ts"], expected=read) == Applied({"ts": read["ts"]})
 
 
 LATER: dict[str, Callable[[Ratchet], None]] = {"a put": put_on_top, "a delete": deleted_on_top}
@@ -160,7 +171,7 @@ def test_a_lost_answer_of_what_is_gone_is_unknown(ground: Ground) -> None:
     def taken_away() -> None:
         ground.client.delete_item(TableName=table, Key={"pk": {"S": "tickets"}})
 
-    with pytest.raises(StoreUnavailable, match="or nothing does"):
+    with pytest.raises(StoreUnavailable, match="or gone"):
         add()
 
 
@@ -168,9 +179,11 @@ def test_without_memory_of_unanswered_tries_it_is_told_lost(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: told that it lost, the caller adds one again, and of two additions three stand."""
-    monkeypatch.setattr(ratchet_module._Asked, "refused", lambda asked, **_: setattr(asked, "open", 0))
+    monkeypatch.setattr(ratchet_module._Sent, "refused", lambda sent, **_: setattr(sent, "open", 0))
     table, add = adding_one(ground, Fate.ANSWER_LOST, put_on_top)
-    assert add() == LostRace(MS + 1, MS + 2)
+    with pytest.raises(Conflict) as lost:
+        add()
+    assert lost.value.values == {"ts": MS + 2}
     put_on_top(ratchet(ground.client, table))
     assert ratchet(ground.client, table).get(KEY) == {**KEY, "n": 3, "ts": MS + 3}
 
@@ -183,32 +196,34 @@ def test_what_cannot_have_replaced_it_is_a_lost_race(ground: Ground) -> None:
     read = other.get(KEY)
     fates = LosesThen(Fate.REQUEST_LOST, lambda: put_on_top(other))
     mine = ratchet(FaultyClient(ground.client, fates), table)
-    assert mine.put({**KEY, "n": 1}, MS + 5, expected=read) == LostRace(MS + 5, MS + 1)
+    with pytest.raises(Conflict) as lost:
+        mine.put({**KEY, "n": 1}, MS + 5, expected=read)
+    assert lost.value.values == {"ts": MS + 1}
 
 
-def test_an_attempt_remembers_what_got_no_answer(ground: Ground) -> None:
+def test_a_revision_remembers_what_got_no_answer(ground: Ground) -> None:
     """A first call ends without an answer; the second finds another write, and does not know either."""
     table = ground.table()
     other = ratchet(ground.client, table)
     lost = True
     mine = ratchet(FaultyClient(ground.client, lambda: Fate.ANSWER_LOST if lost else Fate.SOUND), table)
-    with mine.attempt() as attempt:
+    with mine.revision() as revision:
         with pytest.raises(StoreUnavailable):
-            attempt.put({**KEY, "n": 1}, expected=None)
+            revision.put({**KEY, "n": 1}, expected=None)
         lost = False
         put_on_top(other)
         with pytest.raises(StoreUnavailable, match="may have been written or not"):
-            attempt.put({**KEY, "n": 1}, expected=None)
+            revision.put({**KEY, "n": 1}, expected=None)
 
 
 def test_a_hedge_of_what_was_written_is_written(ground: Ground) -> None:
     """One request was answered; another write replaced it; the hedge that comes late has not lost."""
     table = ground.table()
     mine, other = ratchet(ground.client, table), ratchet(ground.client, table)
-    with mine.attempt() as attempt:
-        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+    with mine.revision() as revision:
+        assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
         put_on_top(other)
-        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+        assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
     assert mine.get(KEY) == {**KEY, "n": 2, "ts": MS + 1}
 
 
@@ -229,11 +244,11 @@ def test_a_hedge_does_not_know_while_another_is_on_its_way(ground: Ground) -> No
                 self.first = False
                 put_on_top(other)
                 with pytest.raises(StoreUnavailable):
-                    told.append(attempt.put({**KEY, "n": 1}, expected=None))
+                    told.append(revision.put({**KEY, "n": 1}, expected=None))
             return answer
 
-    with ratchet(Slow(), table).attempt() as attempt:
-        assert attempt.put({**KEY, "n": 1}, expected=None) == Written(MS)
+    with ratchet(Slow(), table).revision() as revision:
+        assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
     assert told == []
 
 
@@ -254,12 +269,14 @@ class Counter:
         try:
             read = counter.get(KEY)
             done = {"-"} if read is None else read["done"]
-            with counter.attempt(after=None if read is None else read["ts"]) as attempt:
-                told = attempt.put({**KEY, "n": len(done), "done": {*done, name}}, expected=read)
+            with counter.revision(after=None if read is None else read["ts"]) as revision:
+                result = revision.put({**KEY, "n": len(done), "done": {*done, name}}, expected=read)
         except StoreUnavailable:
             kind = self.unknown
+        except Conflict:
+            kind = self.lost
         else:
-            kind = self.written if isinstance(told, Written) else self.lost
+            kind = self.written if isinstance(result, Applied) else self.lost
         with self._lock:
             kind.add(name)
         return kind is not self.lost
@@ -283,9 +300,10 @@ def test_increments_of_four_threads_are_exact(engine: Ground) -> None:
         for _ in range(25):
             while True:
                 read = counter.get(KEY)
-                with counter.attempt(after=None if read is None else read["ts"]) as attempt:
+                after = None if read is None else read["ts"]
+                with suppress(Conflict), counter.revision(after=after) as revision:
                     n = 0 if read is None else read["n"]
-                    if isinstance(attempt.put({**KEY, "n": n + 1}, expected=read), Written):
+                    if isinstance(revision.put({**KEY, "n": n + 1}, expected=read), Applied):
                         break
             told.append(n)
 
@@ -341,5 +359,5 @@ def test_schedules_are_told_the_truth(ground: Ground, seed: int) -> None:
 
 def test_schedules_see_what_unanswered_tries_hide(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: with those forgotten, somebody is told wrongly in some of 20 schedules."""
-    monkeypatch.setattr(ratchet_module._Asked, "refused", lambda asked, **_: setattr(asked, "open", 0))
+    monkeypatch.setattr(ratchet_module._Sent, "refused", lambda sent, **_: setattr(sent, "open", 0))
     assert any(schedule(moto, seed) for seed in range(20))

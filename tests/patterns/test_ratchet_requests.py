@@ -14,7 +14,7 @@ from lambda_once.patterns.ratchet.requests import (
     NOTHING_READ,
     OWN,
     PUT_IS_NEWER,
-    Shape,
+    RatchetTable,
     get,
     put,
     query,
@@ -22,7 +22,7 @@ from lambda_once.patterns.ratchet.requests import (
     tombstone,
 )
 
-SHAPE = Shape("products", ("pk", "sk"), "ts")
+SHAPE = RatchetTable("products", ("pk", "sk"), "ts")
 KEY = {"pk": "p", "sk": "s"}
 
 
@@ -70,7 +70,7 @@ def test_text_is_compared_with_text_of_its_length_only() -> None:
 
 def test_an_expectation_is_a_further_condition() -> None:
     """What is newer is asked first; then what was read must stand, or this very write, known by its id."""
-    request = put(SHAPE, KEY, 7).request(None, "id of the attempt")
+    request = put(SHAPE, KEY, 7).request(None, "id of the revision")
     newer = f"attribute_not_exists(#ts) OR ({PUT_IS_NEWER})"
     assert request["ConditionExpression"] == f"({newer}) AND ({NOTHING_READ} OR {OWN})"
     assert request["Item"]["_write"] == request["ExpressionAttributeValues"][":write"]
@@ -117,7 +117,7 @@ def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
 def test_a_shape_with_names_that_collide_is_refused(table: str, key: tuple[str, ...], stamp: str) -> None:
     """One or two names for the key, and none of them used for anything else."""
     with pytest.raises(Misconfigured):
-        Shape(table, key, stamp)
+        RatchetTable(table, key, stamp)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from botocore.exceptions import ClientError
 
 from benchmarks.sizing import IDS
 from benchmarks.units import size_of
-from lambda_once.patterns.ledger import Entry, Full, Ledger
+from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead, layout_for
+from lambda_once.patterns.results import Applied, Full
 from lambda_once.patterns.sizing import (
     MOST_ITEM_BYTES,
     OTHER_BYTES,
@@ -128,7 +129,7 @@ def _written_evenly(
     ledger = Ledger(table, client, window=found.lifetime, buckets=found.buckets, clock=clock)
     items = []
     for number in range(round(seconds * found.rate)):
-        assert ledger.add("cust_77", {"balance": 10}, id=f"message-{number}") is Entry.APPLIED
+        assert ledger.add("cust_77", {"balance": 10}, id=f"message-{number}") == Applied()
         items.append(client.get_item(TableName=table, Key=KEY, ConsistentRead=True)["Item"])
         clock.advance(1 / found.rate)
     return items
@@ -170,12 +171,12 @@ def test_a_ledger_is_full_where_the_plan_ends(engine: Ground) -> None:
     layout = layout_for(window)
     name = f"b{layout.number(clock.now()) % 64}"
     ledger = Ledger(table, engine.client, window=window, clock=clock)
-    assert ledger.add("cust_77", {"balance": 10}, id="first") is Entry.APPLIED
+    assert ledger.add("cust_77", {"balance": 10}, id="first") == Applied()
     item = engine.client.get_item(TableName=table, Key=KEY, ConsistentRead=True)["Item"]
     room = MOST_ITEM_BYTES - size_of(item)
     item[name]["BS"] += _digests(room // ID_BYTES - 1)
     engine.client.put_item(TableName=table, Item=item)
-    assert ledger.add("cust_77", {"balance": 10}, id="last") is Entry.APPLIED
+    assert ledger.add("cust_77", {"balance": 10}, id="last") == Applied()
     with pytest.raises(Full, match="lambda-once plan"):
         ledger.add("cust_77", {"balance": 10}, id="one more")
     assert ledger.get("cust_77") == {"balance": 20}

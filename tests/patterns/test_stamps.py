@@ -10,7 +10,8 @@ from decimal import Decimal
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ratchet.stamps import Growing, Stamp, TooFarAhead, check_ahead, comparable, stamp_of
+from lambda_once.patterns.ratchet.timestamps import Stamp, Timestamps, check_ahead, comparable, stamp_of
+from lambda_once.patterns.results import TooFarAhead
 from lambda_once.testing import FakeClock
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
@@ -123,7 +124,7 @@ def test_stamps_of_one_kind_and_width_have_an_order(
 def test_times_of_one_writer_grow() -> None:
     """In one millisecond, after the clock was set back, and after what was read of another's."""
     clock = FakeClock(NOW)
-    growing = Growing(clock)
+    growing = Timestamps(clock)
     assert [growing.next(), growing.next()] == [MS, MS + 1]
     clock.advance(-60)
     assert growing.next() == MS + 2
@@ -134,7 +135,7 @@ def test_times_of_one_writer_grow() -> None:
 
 def test_no_two_threads_get_one_time() -> None:
     """Eight threads, two hundred times, one millisecond."""
-    growing = Growing(FakeClock(NOW))
+    growing = Timestamps(FakeClock(NOW))
     with ThreadPoolExecutor(8) as threads:
         given = list(threads.map(lambda _: growing.next(), range(200)))
     assert sorted(given) == list(range(MS, MS + 200))

@@ -14,10 +14,10 @@ import pytest
 
 from lambda_once.core.canonical import fingerprint
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, StoreUnavailable
+from lambda_once.patterns import unique as module
 from lambda_once.patterns.items import plain_item
-from lambda_once.patterns.unique import Duplicate, Failed, Stored, Unique
-from lambda_once.patterns.unique import unique as module
-from lambda_once.patterns.unique.unique import put_request
+from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.unique import Unique, put_request
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
@@ -67,7 +67,7 @@ def test_the_first_is_stored_and_the_second_a_duplicate(ground: Ground) -> None:
     """The duplicate is told what stands there, and changes nothing of it."""
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table)
-    assert unique.put(RECEIPT) == Stored(KNOWN)
+    assert unique.put(RECEIPT) == Applied(KNOWN)
     (row,) = rows(ground, table)
     assert unique.put(RECEIPT) == Duplicate(KNOWN, same=True)
     assert rows(ground, table) == [row]
@@ -89,7 +89,7 @@ def test_the_whole_key_counts(ground: Ground) -> None:
     unique = receipts(ground)
     kinds = ["paid", "refunded", "paid"]
     found = unique.put_all({**RECEIPT, "kind": kind} for kind in kinds)
-    assert [type(each) for each in found] == [Stored, Stored, Duplicate]
+    assert [type(each) for each in found] == [Applied, Applied, Duplicate]
 
 
 def test_fields_with_separators_are_two_items(ground: Ground) -> None:
@@ -98,7 +98,7 @@ def test_fields_with_separators_are_two_items(ground: Ground) -> None:
     item = {"customer": "cust_7"}
     first = unique.put({**item, "first": "a#b", "second": "c"})
     second = unique.put({**item, "first": "a", "second": "b#c"})
-    assert (type(first), type(second)) == (Stored, Stored)
+    assert (type(first), type(second)) == (Applied, Applied)
 
 
 def test_a_duplicate_is_told_the_id_that_was_given(ground: Ground) -> None:
@@ -107,7 +107,7 @@ def test_a_duplicate_is_told_the_id_that_was_given(ground: Ground) -> None:
     first = unique.put({**RECEIPT, "receiptId": "r-1"})
     second = unique.put({**RECEIPT, "receiptId": "r-2"})
     known = {**KNOWN, "receiptId": "r-1"}
-    assert (first, second) == (Stored(known), Duplicate(known, same=True))
+    assert (first, second) == (Applied(known), Duplicate(known, same=True))
 
 
 def test_what_is_ignored_makes_no_other_content(ground: Ground) -> None:
@@ -177,7 +177,7 @@ def test_a_put_whose_answer_was_lost_is_stored(ground: Ground) -> None:
     client = FaultyClient(ground.client, every_second_answer_lost())
     unique = receipts(ground, client)
     found = unique.put_all({**RECEIPT, "order": order} for order in range(6))
-    assert [type(each) for each in found] == [Stored] * 6
+    assert [type(each) for each in found] == [Applied] * 6
 
 
 def test_without_a_mark_a_lost_answer_makes_a_duplicate_of_itself(ground: Ground) -> None:
@@ -214,7 +214,7 @@ def test_of_many_writers_one_stores(ground: Ground) -> None:
     """Twenty writers, every second answer lost: each receipt is stored by one, who is told so."""
     client = FaultyClient(ground.client, every_second_answer_lost())
     table = ground.table("pk", "sk")
-    assert _contended(ground, client, table) == {Stored: 10, Duplicate: 190}
+    assert _contended(ground, client, table) == {Applied: 10, Duplicate: 190}
     assert len(rows(ground, table)) == 10
 
 
@@ -225,13 +225,13 @@ def test_twin_without_the_condition_a_later_put_overwrites(
     monkeypatch.setattr(module, "ABSENT", ANYTHING)
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table)
-    assert [type(each) for each in unique.put_all([RECEIPT, {**RECEIPT, "amount": 1}])] == [Stored, Stored]
+    assert [type(each) for each in unique.put_all([RECEIPT, {**RECEIPT, "amount": 1}])] == [Applied, Applied]
     assert rows(ground, table)[0]["amount"] == 1
 
 
 def _judge(deeds: list[tuple[int, int, object]], standing: dict[int, int]) -> None:
     """Check the answers to puts, each (order, content, answer), against what stands: content by order."""
-    stored = [(order, content) for order, content, answer in deeds if isinstance(answer, Stored)]
+    stored = [(order, content) for order, content, answer in deeds if isinstance(answer, Applied)]
     assert len({order for order, _ in stored}) == len(stored), "one put of an order is told that it stored"
     assert all(standing[order] == content for order, content in stored)
     for order, content, answer in deeds:
@@ -261,7 +261,7 @@ def _play(ground: Ground, seed: int, steps: int) -> tuple[list[tuple[int, int, o
 def test_over_a_bad_line_the_first_content_stays(ground: Ground, seed: int) -> None:
     """Lost requests, lost answers and late copies: one put stores, and every duplicate is told the truth."""
     deeds, standing = _play(ground, seed, steps=200)
-    assert {type(answer) for _, _, answer in deeds} >= {Stored, Duplicate}
+    assert {type(answer) for _, _, answer in deeds} >= {Applied, Duplicate}
     _judge(deeds, standing)
 
 
@@ -290,8 +290,8 @@ def test_one_failure_ends_no_other(moto: Ground) -> None:
             {**RECEIPT, "order": 8},
         ]
     )
-    assert (type(first), type(second), type(last)) == (Stored, Duplicate, Stored)
-    errors = [each.error if isinstance(each, Failed) else None for each in (bare, odd, silent)]
+    assert (type(first), type(second), type(last)) == (Applied, Duplicate, Applied)
+    errors = [each if isinstance(each, OnceError) else None for each in (bare, odd, silent)]
     assert [type(error) for error in errors] == [KeyMissing, Misconfigured, StoreUnavailable]
 
 
@@ -301,7 +301,7 @@ def test_throttled_items_are_tried_again(moto: Ground, code: str) -> None:
     clock = FakeClock()
     refusals = iter([code, code])
     unique = receipts(moto, Refusing(moto.client, lambda: next(refusals, None)), clock=clock)
-    assert isinstance(unique.put(RECEIPT), Stored)
+    assert isinstance(unique.put(RECEIPT), Applied)
     assert len(clock.slept) == 2
 
 

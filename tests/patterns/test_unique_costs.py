@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from benchmarks.units import refused_units, size_of
-from lambda_once.patterns.unique import Duplicate, Stored, Unique
+from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
@@ -56,7 +57,7 @@ def test_the_page_says_what_is_charged(engine: Ground) -> None:
         engine.table("pk", "sk"), client, key={"pk": "customer", "sk": ["orderId", "kind"]}, clock=FakeClock()
     )
     for size in SIZES:
-        assert isinstance(unique.put(receipt(size)), Stored)
+        assert isinstance(unique.put(receipt(size)), Applied)
         assert isinstance(unique.put(receipt(size)), Duplicate)
     table = (
         PAGE.read_text(encoding="utf-8").split("<!-- measured: begin -->")[1].split("<!-- measured: end")[0]

@@ -14,9 +14,10 @@ from lambda_once.dynamodb import errors
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.fifo import Publisher, Refused, Unanswered
-from lambda_once.patterns.ledger import Entry, Ledger
-from lambda_once.patterns.ratchet import Ratchet, Written
-from lambda_once.patterns.unique import Stored, Unique
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.results import Applied
+from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock
 from tests.faults.test_bad_endpoint import PAGES
 from tests.kit import strangers
@@ -70,9 +71,9 @@ def test_what_is_not_dynamodb_acknowledges_nothing(address: str, call: Callable[
 @pytest.mark.parametrize(
     ("call", "acknowledged"),
     [
-        ("Ledger.add", Entry.APPLIED),
-        ("Unique.put", Stored({"id": "5"})),
-        ("Ratchet.put", Written(1_795_169_520_000)),
+        ("Ledger.add", Applied()),
+        ("Unique.put", Applied({"id": "5"})),
+        ("Ratchet.put", Applied({"ts": 1_795_169_520_000})),
     ],
 )
 def test_without_the_guard_a_page_acknowledges_a_write(

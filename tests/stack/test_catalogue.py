@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from examples.orders import catalogue
-from lambda_once.patterns.ratchet import Ratchet, TooFarAhead
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.results import TooFarAhead
 from lambda_once.testing import FakeClock, lambda_context
 
 from .conftest import NOW, ROOT, Deployed, Template
@@ -44,8 +45,8 @@ def products(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPat
     ratchet = Ratchet(
         deployed.outputs["CatalogueTableName"],
         deployed.client("dynamodb"),
-        key=catalogue.CATALOGUE._shape.key,
-        stamp=catalogue.CATALOGUE._shape.stamp,
+        key=catalogue.CATALOGUE._table.key,
+        stamp=catalogue.CATALOGUE._table.stamp,
         clock=clock,
     )
     monkeypatch.setattr(catalogue, "CATALOGUE", ratchet)
@@ -54,7 +55,7 @@ def products(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPat
 
 def test_an_older_change_that_comes_later_changes_nothing(products: Ratchet) -> None:
     """The price of 10:11:58 stands, though that of 10:09:29 came after it; and again after that."""
-    assert [sent("changed"), sent("changed-late"), sent("changed")] == ["Written", "Stale", "Written"]
+    assert [sent("changed"), sent("changed-late"), sent("changed")] == ["Applied", "Stale", "Applied"]
     desk = products.get(DESK)
     assert desk is not None
     assert (desk["price"], desk["changedAt"]) == (24_900, 1_768_903_918_250)
@@ -62,7 +63,7 @@ def test_an_older_change_that_comes_later_changes_nothing(products: Ratchet) -> 
 
 def test_a_product_that_was_removed_stays_away(products: Ratchet) -> None:
     """Its older changes come after its removal, and no reader sees it."""
-    assert [sent("removed"), sent("changed"), sent("changed-late")] == ["Written", "Stale", "Stale"]
+    assert [sent("removed"), sent("changed"), sent("changed-late")] == ["Applied", "Stale", "Stale"]
     assert products.get(DESK) is None
     assert products.query("north").items == []
     assert products.batch_get([DESK]) == [None]
@@ -83,7 +84,7 @@ def test_an_editor_whose_clock_is_wrong_fails(products: Ratchet, clock: FakeCloc
     with pytest.raises(TooFarAhead, match="desk-oak"):
         sent("changed")
     clock.advance(120)
-    assert sent("changed") == "Written"
+    assert sent("changed") == "Applied"
 
 
 def test_the_function_may_do_what_it_does(
@@ -106,7 +107,7 @@ def test_the_table_forgets_tombstones_by_the_attribute_of_the_code(translated: T
     """Its TTL is that of the ratchet, and its key is what the function says."""
     properties = of_type(translated, "AWS::DynamoDB::Table")["CatalogueTable"]
     assert properties["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
-    assert tuple(each["AttributeName"] for each in properties["KeySchema"]) == catalogue.CATALOGUE._shape.key
+    assert tuple(each["AttributeName"] for each in properties["KeySchema"]) == catalogue.CATALOGUE._table.key
 
 
 def test_the_function_gets_the_events_that_it_knows(translated: Template) -> None:

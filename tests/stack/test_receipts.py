@@ -195,7 +195,7 @@ def test_twin_without_the_condition_the_late_duplicate_overwrites(
 ) -> None:
     """The window alone is not enough: with the key's condition gone, a receipt gets another number."""
     monkeypatch.setattr(
-        "lambda_once.patterns.unique.unique.ABSENT", "attribute_not_exists(#key) OR attribute_exists(#key)"
+        "lambda_once.patterns.unique.ABSENT", "attribute_not_exists(#key) OR attribute_exists(#key)"
     )
     publishing.publish(event("direct-receipts"), lambda_context())
     post.deliver()
@@ -249,7 +249,7 @@ def test_receipts_that_come_again_are_acknowledged(again: str) -> None:
 def test_an_amended_receipt_is_not_acknowledged() -> None:
     """The error names the receipt that stands, and nothing of its content."""
     receipts.file(event("sqs-fifo-receipts"), lambda_context())
-    with pytest.raises(KeyReused, match="was filed with another content"):
+    with pytest.raises(KeyReused, match="was filed with other content"):
         receipts.file(event("sqs-fifo-receipt-amended"), lambda_context())
 
 

@@ -1,5 +1,5 @@
 """
-Patterns for work that needs no token, because the data can carry its own idempotency.
+Patterns for work that needs no token, because the data carries its own idempotency.
 
-Each is one module with one class, and needs boto3 and nothing else of this package's decorators.
+Each works without the decorators, and needs boto3 alone. Their results and errors are in `results`.
 """

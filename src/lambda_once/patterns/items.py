@@ -11,7 +11,7 @@ from typing import Any
 from lambda_once.errors import Misconfigured
 
 Item = dict[str, dict[str, Any]]
-"""An item as the low-level client takes and gives it."""
+"""An item of the low-level client."""
 
 Values = dict[str, Any]
 """An item in Python values: str, int, Decimal, bytes, bool, None, list, dict and set."""
@@ -21,8 +21,7 @@ def typed(value: object) -> dict[str, Any]:
     """
     Return *value* as an attribute. A float is the decimal that it prints as, and comes back as that.
 
-    Raises `Misconfigured` for what DynamoDB cannot store: NaN and infinity, an empty set, a class of the
-    caller's own.
+    Raises `Misconfigured` for what DynamoDB cannot store: NaN, infinity, an empty set, another class.
     """
     serializer, _ = _converters()
     try:

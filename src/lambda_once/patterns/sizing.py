@@ -27,8 +27,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
+from lambda_once.patterns.ledger.arguments import MOST_SHARDS
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead, layout_for
-from lambda_once.patterns.ledger.wishes import MOST_SHARDS
 
 OTHER_BYTES: Final = 200
 """Bytes of an item beside its ids where nothing is given: its key, some counters, their names."""

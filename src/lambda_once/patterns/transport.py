@@ -1,8 +1,7 @@
 """
-Sends the requests of a pattern to DynamoDB, again where that can help.
+Sends the requests of a pattern to DynamoDB, with retries.
 
-A request may have been done although its answer was lost, so whatever is sent here must be safe to send
-twice. That is what each pattern is for.
+A request may have taken effect although its answer was lost, so every request must be safe to send twice.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-class ConditionRefused(Exception):
+class ConditionFailed(Exception):
     """
-    The condition did not hold; *item* is what stands there, where it was asked for.
+    The condition did not hold; *item* is the item as it is, where the request asked for it.
 
-    *unanswered*: an earlier try of the same request got no answer, and may have been done.
+    *unanswered*: an earlier try of the same request got no answer, and may have taken effect.
     """
 
     def __init__(self, item: Mapping[str, Mapping[str, Any]] | None, *, unanswered: bool = False) -> None:
@@ -46,8 +45,8 @@ class PatternTransport(Transport):
         """
         Send *request*, up to six times with full jitter between.
 
-        Raises `ConditionRefused`; `StoreUnavailable` without an answer, when it may have been done or not;
-        `Misconfigured` for what DynamoDB will never take.
+        Raises `ConditionFailed`; `StoreUnavailable` without an answer: it may have taken effect or not;
+        `Misconfigured` for a request that DynamoDB will never take.
         """
         from lambda_once.dynamodb.errors import CONDITION, Caught, code_of, is_refusal, is_transient
 
@@ -57,10 +56,10 @@ class PatternTransport(Transport):
         except Caught as error:
             if code_of(error) == CONDITION:
                 unanswered = not all(map(is_refusal, earlier))
-                raise ConditionRefused(error.response.get("Item"), unanswered=unanswered) from None
+                raise ConditionFailed(error.response.get("Item"), unanswered=unanswered) from None
             if not is_transient(error):
                 raise Misconfigured(_refused(error, operation, request)) from error
-            message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}): try it again"
+            message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}); retry"
             raise StoreUnavailable(message) from error
 
 
@@ -68,5 +67,5 @@ def _refused(error: Exception, operation: str, request: Mapping[str, Any]) -> st
     from lambda_once.dynamodb.errors import NOT_DYNAMODB, is_foreign
 
     table = request["TableName"] if "TableName" in request else next(iter(request["RequestItems"]))
-    said = NOT_DYNAMODB if is_foreign(error) else f"was refused: {error}"
-    return f"{operation} on table {table!r} {said}"
+    reason = NOT_DYNAMODB if is_foreign(error) else f"was refused: {error}"
+    return f"{operation} on table {table!r} {reason}"

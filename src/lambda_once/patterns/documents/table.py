@@ -8,7 +8,7 @@ from lambda_once.dynamodb.paging import batch_write, pages
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.patterns.documents import requests
 from lambda_once.patterns.documents.parts import HEAD, LOWEST
-from lambda_once.patterns.transport import ConditionRefused
+from lambda_once.patterns.transport import ConditionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class DocumentTable:
         """Put *head* where *seen* is, and return what stands afterwards: *head*, or what was in its way."""
         try:
             self._transport.send("put_item", requests.put_head(self._place, entity_id, head, seen))
-        except ConditionRefused as refused:
+        except ConditionFailed as refused:
             return None if refused.item is None else requests.head_of(refused.item)
         return head
 

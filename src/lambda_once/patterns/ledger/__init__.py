@@ -1,6 +1,5 @@
-"""Sums that are added to once: the update and the id of what caused it, in one conditional write."""
+"""Sums that are added to once: the update and the id of its cause, in one conditional write."""
 
-from lambda_once.patterns.ledger.errors import BelowFloor, Conflict, Full
-from lambda_once.patterns.ledger.ledger import Changed, Entry, Ledger
+from lambda_once.patterns.ledger.ledger import Ledger
 
-__all__ = ["BelowFloor", "Changed", "Conflict", "Entry", "Full", "Ledger"]
+__all__ = ["Ledger"]

@@ -1,15 +1,15 @@
 """
-Where a ledger item keeps the ids it has seen, and how many bytes that takes.
+How a ledger item keeps ids, and which ids an item has. Pure.
 
-An id is kept as a digest of 8 bytes, in a binary set that stands for one stretch of time, a bucket. Bucket
-number n is the time from n × width to (n + 1) × width since 1970. The newest `Layout.buckets` of them are
-live: their ids are refused. Number n is stored in attribute ``b<n mod 64>``, so a name comes round again, and
-is emptied long before that: each write removes the names of all numbers that are not live.
+An id is kept as a digest of 8 bytes, in a binary set per period of time, a bucket. Bucket number n is the
+time from n × width to (n + 1) × width since 1970. The newest `Layout.buckets` of them are live: their ids are
+refused. Bucket n is the attribute ``b<n mod 64>``. A name is used again 64 buckets later, and is empty by
+then: each write removes the names of all buckets that are not live.
 
     bt  the number of the newest bucket, the item's own time: it never goes back
-    bw  the width, in milliseconds: of another window, the numbers mean something else
-    bl  the layout whole, ``100 × width + buckets``; items of before have none
-    bv  how often the item was written through a ledger
+    bw  the width in milliseconds
+    bl  the layout, ``100 × width + buckets``; older items have none
+    bv  the number of writes through a ledger
 """
 
 from __future__ import annotations
@@ -22,33 +22,36 @@ from typing import TYPE_CHECKING, Final
 
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
+from lambda_once.patterns.items import plain_item
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from datetime import datetime
 
+    from lambda_once.patterns.items import Item, Values
+
 ID_BYTES: Final = 8
-"""What one id takes in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
+"""Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
 
 BUCKET_BYTES: Final = 3
-"""What one bucket takes beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
+"""Bytes of one bucket beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
 
 STAMP_BYTES: Final = 30
 """
-What ``bt``, ``bw``, ``bl`` and ``bv`` take: names of 2 bytes, and for each number a byte for two digits and
-one more.
+Bytes of ``bt``, ``bw``, ``bl`` and ``bv``: names of 2 bytes, and a byte for every two digits and one more.
 
-``bt`` and ``bw`` have 14 digits between them, for their product is the time; widths have 11, writes 9.
+``bt`` and ``bw`` have 14 digits together, for their product is the time; widths have 11, writes 9.
 """
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
-"""Beyond 32, another bucket saves less than a thousandth of the ids' bytes, and every request grows by it."""
+"""Beyond 32, a bucket saves less than a thousandth of the ids' bytes, and makes every request larger."""
 
 NAMES: Final = 64
-"""How many names there are: at least as many spare ones as live ones."""
+"""Names of buckets: at least as many spare ones as live ones."""
 
 SKEW: Final = timedelta(seconds=2)
-"""How far the clocks of writers may be apart without an id being forgotten within its window."""
+"""How far the clocks of writers may be apart."""
 
 TIME, WIDTH, LAYOUT, VERSION = "bt", "bw", "bl", "bv"
 
@@ -59,19 +62,19 @@ _ITS_OWN: Final = re.compile(r"b([0-9]+|[twlv])")
 
 def waste(ids: float, buckets: int) -> float:
     """
-    Return the bytes that *buckets* cost an item that sees *ids* in a window, beyond those ids' own.
+    Return the bytes that *buckets* add to an item that gets *ids* in a window.
 
-    The oldest bucket goes as a whole, so ids stay up to one width, window / (buckets - 1), too long; and each
-    bucket has a name.
+    The oldest bucket is removed as a whole, so ids are kept up to one width, window / (buckets - 1), too
+    long; and each bucket has a name.
     """
     return ids * ID_BYTES / (buckets - 1) + buckets * BUCKET_BYTES
 
 
 def bucket_count(ids: float | None = None) -> int:
     """
-    Return the number of live buckets of the least `waste`, for an item that sees *ids* in a window.
+    Return the number of live buckets with the least `waste`, for *ids* in a window.
 
-    Where *ids* is not known it is the most: a bucket that holds nothing is not stored.
+    Where *ids* is not known it is the most: an empty bucket is not stored.
     """
     if ids is None:
         return MOST_BUCKETS
@@ -79,34 +82,34 @@ def bucket_count(ids: float | None = None) -> int:
 
 
 def overhang(buckets: int) -> float:
-    """Return how many windows an id is kept at most: it is kept for one at least."""
+    """Return the windows that an id is kept at most; it is kept for one at least."""
     return buckets / (buckets - 1)
 
 
 def item_overhead(buckets: int) -> int:
-    """Return the bytes that an item takes beside its key, the caller's attributes and the ids."""
+    """Return the bytes of an item beside its key, the caller's attributes and the ids."""
     return buckets * BUCKET_BYTES + STAMP_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How ids are kept: in *buckets* stretches of *width* milliseconds."""
+    """Ids are kept in *buckets* live buckets of *width* milliseconds."""
 
     width: int
     buckets: int
 
     @property
     def written(self) -> int:
-        """As the item says it."""
+        """The value of ``bl``."""
         return self.width * 100 + self.buckets
 
     @property
     def span(self) -> int:
-        """How long an id is kept at least, in milliseconds."""
+        """Milliseconds that an id is kept at least."""
         return self.width * (self.buckets - 1)
 
     def number(self, at: datetime) -> int:
-        """Return the number of the bucket of this time."""
+        """Return the number of the bucket at this time."""
         return epoch_milliseconds(at) // self.width
 
     def live(self, number: int) -> range:
@@ -114,15 +117,15 @@ class Layout:
         return range(number - self.buckets + 1, number + 1)
 
     def spare(self, number: int) -> range:
-        """Return the numbers that follow *number* and whose names none of the live ones bears."""
+        """Return the numbers after *number* whose names no live bucket has."""
         return range(number + 1, number + NAMES - self.buckets + 1)
 
 
 def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
     """
-    Return the layout that keeps an id for *window* at least, by clocks at most `SKEW` apart.
+    Return the layout that keeps an id for *window* at least, with clocks at most `SKEW` apart.
 
-    Raises `Misconfigured` for a window that is not positive and for a number of buckets out of bounds.
+    Raises `Misconfigured` for a window that is not positive, and for too few or too many buckets.
     """
     given: object = window
     if not isinstance(given, timedelta) or window <= timedelta(0):
@@ -140,17 +143,17 @@ def bucket_name(number: int) -> str:
 
 
 def is_its_own(name: str) -> bool:
-    """Tell whether *name* is an attribute that the ledger keeps for itself."""
+    """Return whether *name* is an attribute of the ledger's own."""
     return _ITS_OWN.fullmatch(name) is not None
 
 
 def id_digest(name: str | bytes) -> bytes:
-    """Return the 8 bytes that stand for an id; text counts by its UTF-8. Raises `Misconfigured`."""
+    """Return the 8 bytes that an id is kept as; text counts as UTF-8. Raises `Misconfigured`."""
     return sha256(_id_bytes(name)).digest()[:ID_BYTES]
 
 
 def shard_of(digest: bytes, shards: int) -> int:
-    """Return the shard that an id of this digest belongs to: the same one every time."""
+    """Return the shard of an id: always the same one."""
     return int.from_bytes(digest, "big") % shards
 
 
@@ -162,5 +165,85 @@ def _id_bytes(name: object) -> bytes:
     except UnicodeEncodeError:
         raise Misconfigured("an id of text must be valid Unicode: it holds half a surrogate pair") from None
     if not 1 <= len(written) <= LONGEST_ID:
-        raise Misconfigured(f"an id has 1 to {LONGEST_ID:,} bytes, this one has {len(written):,}")
+        raise Misconfigured(f"an id has 1 to {LONGEST_ID:,} bytes, not {len(written):,}")
     return written
+
+
+# -- an item as it is
+
+
+def own_values(item: Item, key: Container[str]) -> Values:
+    """Return the caller's attributes of *item*, without the key and the ledger's own."""
+    return plain_item({name: each for name, each in item.items() if name not in key and not is_its_own(name)})
+
+
+def version_of(item: Item) -> dict[str, int | None]:
+    """Return what `stands_at` must find if no ledger writes to *item* meanwhile."""
+    return {VERSION: int(item[VERSION]["N"]) if VERSION in item else None}
+
+
+def ids_at(seen: Item, ours: Layout, now: datetime) -> set[bytes]:
+    """Return the ids that the item *seen* refuses to a writer with the layout *ours*."""
+    layout = in_use(seen, ours)
+    return set().union(*remembered(seen, layout, newest(seen, layout, now)).values())
+
+
+def in_use(seen: Item, ours: Layout) -> Layout:
+    """
+    Return the layout to write *seen* in: its own, or *ours* if that keeps ids longer.
+
+    So writers of two windows that take turns do not rearrange the ids each time, which would keep them longer
+    and longer.
+    """
+    present = layout_of(seen, ours)
+    return ours if present is None or present.span < ours.span else present
+
+
+def layout_of(seen: Item, ours: Layout) -> Layout | None:
+    """
+    Return the layout of *seen*; None where no ledger wrote it.
+
+    Where only the width is known, it is *ours* if the width is the same, or else has the most buckets.
+    """
+    width = width_of(seen)
+    if width == 0:
+        return None
+    written, buckets = divmod(int(seen.get(LAYOUT, {"N": "0"})["N"]), 100)
+    if written == width:
+        return Layout(width, buckets)
+    return ours if width == ours.width and LAYOUT not in seen else Layout(width, MOST_BUCKETS)
+
+
+def newest(seen: Item, layout: Layout, now: datetime) -> int:
+    """Return the number of the bucket that a write of *layout* adds to: the item's time does not go back."""
+    number = layout.number(now)
+    return max(number, time_of(seen)) if width_of(seen) == layout.width else number
+
+
+def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]:
+    """
+    Return the ids of *seen* that are live while *number* is the newest, by their bucket in *layout*.
+
+    Ids of a bucket of another width count as added at its end: they are kept too long rather than too short.
+    """
+    kept: dict[int, set[bytes]] = {}
+    width, time = width_of(seen), time_of(seen)
+    for position in range(NAMES):
+        held = seen.get(bucket_name(position))
+        if held is None:
+            continue
+        stored = time - (time - position) % NAMES
+        ours = stored if width == layout.width else ((stored + 1) * width - 1) // layout.width
+        if ours in layout.live(number) or ours > number:
+            kept.setdefault(min(ours, number), set()).update(bytes(each) for each in held["BS"])
+    return kept
+
+
+def time_of(seen: Item) -> int:
+    """Return the number of the newest bucket."""
+    return int(seen.get(TIME, {"N": "0"})["N"])
+
+
+def width_of(seen: Item) -> int:
+    """Return the width of the buckets in milliseconds; 0 where no ledger wrote the item."""
+    return int(seen.get(WIDTH, {"N": "0"})["N"])

@@ -1,7 +1,7 @@
 """
-The one request that adds to a ledger item and remembers its id, and what a refusal of it means. Pure.
+The UpdateItem of a ledger, as a value, and the reason why it was refused. Pure.
 
-Every condition of the ledger stands here, with the guarantee that it carries.
+Every condition of the ledger is here, with the guarantee that it gives.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from lambda_once.patterns.ledger.layout import (
     WIDTH,
     Layout,
     bucket_name,
+    ids_at,
+    in_use,
+    newest,
+    remembered,
+    time_of,
 )
-from lambda_once.patterns.ledger.standing import ids_at, in_use, newest, remembered, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,43 +41,43 @@ _MISSING: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """What is to be done to one item, once. *amounts* are added, *sets* are set."""
+class LedgerWrite:
+    """One write to one item. *amounts* are added, *sets* are set."""
 
     table: str
     key: Item
     digest: bytes
-    """Of the id; empty where there is none, and only the layout changes."""
+    """Of the id; empty where only the layout changes."""
     layout: Layout
     amounts: Mapping[str, Number]
     floor: Mapping[str, Number]
     """For counters of *amounts*."""
     sets: Mapping[str, object]
     expected: Mapping[str, object]
-    """What attributes must stand at; None for one that must not be there."""
+    """The values that attributes must have; None for one that must be missing."""
 
 
-class Refusal(Enum):
-    """Why the item did not take a write."""
+class Reason(Enum):
+    """Why the item refused a write."""
 
-    DUPLICATE = "its id is remembered"
+    DUPLICATE = "the item has its id"
     BELOW_FLOOR = "a counter would fall below its floor"
     UNEXPECTED = "an attribute is not as expected"
-    OTHER_TIME = "the item is at another time than this writer: the same write, in another form"
+    OTHER_LAYOUT = "the item is at another time, or has another layout: send the write in another form"
 
 
 # -- requests
 
 
-def adding(write: Write, number: int) -> dict[str, Any]:
-    """Return the UpdateItem that does *write* with bucket *number* as the newest: the usual form."""
+def adding(write: LedgerWrite, number: int) -> dict[str, Any]:
+    """Return the UpdateItem of *write* with bucket *number* as the newest: the usual form."""
     terms = _Terms()
     live, spare = write.layout.live(number), write.layout.spare(number)
     ids = terms.typed({"BS": [write.digest]})
     condition = [
         in_step(terms, write.layout, number),
         id_is_new(terms, write.digest, [bucket_name(each) for each in live]),
-        *_wished(terms, write),
+        *_conditions(terms, write),
     ]
     update = (
         f"SET {', '.join(_settings(terms, write, number))} "
@@ -83,12 +87,12 @@ def adding(write: Write, number: int) -> dict[str, Any]:
     return _request(write, terms, update, condition)
 
 
-def laying_out(write: Write, number: int, seen: Item) -> dict[str, Any]:
+def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
     """
-    Return the UpdateItem that does *write* and arranges anew the ids of an item that stands as *seen*.
+    Return the UpdateItem of *write* that also rearranges the ids of the item *seen*.
 
-    For an item that a write of the usual form cannot bring to bucket *number*: it lay idle for long, or was
-    written with another window.
+    For an item that the usual form cannot bring to bucket *number*: it was idle for long, or was written with
+    another window.
     """
     terms = _Terms()
     kept = remembered(seen, write.layout, number)
@@ -97,7 +101,7 @@ def laying_out(write: Write, number: int, seen: Item) -> dict[str, Any]:
     names = {bucket_name(each): ids for each, ids in kept.items()}
     others = [name for name in map(bucket_name, range(NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
-    condition = [as_seen(terms, seen), *_wished(terms, write)]
+    condition = [as_seen(terms, seen), *_conditions(terms, write)]
     update = (
         f"SET {', '.join([*_settings(terms, write, number), *buckets])} "
         f"ADD {', '.join(_additions(terms, write))} "
@@ -106,7 +110,7 @@ def laying_out(write: Write, number: int, seen: Item) -> dict[str, Any]:
     return _request(write, terms, update, condition)
 
 
-def _request(write: Write, terms: _Terms, update: str, condition: list[str]) -> dict[str, Any]:
+def _request(write: LedgerWrite, terms: _Terms, update: str, condition: list[str]) -> dict[str, Any]:
     names = {"ExpressionAttributeNames": terms.names} if terms.names else {}
     return {
         "TableName": write.table,
@@ -119,14 +123,14 @@ def _request(write: Write, terms: _Terms, update: str, condition: list[str]) -> 
     }
 
 
-def _settings(terms: _Terms, write: Write, number: int) -> list[str]:
+def _settings(terms: _Terms, write: LedgerWrite, number: int) -> list[str]:
     stamps = {TIME: number, WIDTH: write.layout.width, LAYOUT: write.layout.written}
     return [f"{name} = {terms.value(each)}" for name, each in stamps.items()] + [
         f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()
     ]
 
 
-def _additions(terms: _Terms, write: Write) -> list[str]:
+def _additions(terms: _Terms, write: LedgerWrite) -> list[str]:
     added = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
     return [f"{VERSION} {terms.value(1)}", *added]
 
@@ -135,18 +139,18 @@ def _additions(terms: _Terms, write: Write) -> list[str]:
 
 
 def id_is_new(terms: _Terms, digest: bytes, names: list[str]) -> str:
-    """Let an id take effect once within its window: no live bucket holds it; a missing one holds nothing."""
+    """Let an id take effect once within its window: no live bucket has it; a missing one has no ids."""
     mark = terms.typed({"B": digest})
     return f"NOT ({' OR '.join(f'contains({name}, {mark})' for name in names)})"
 
 
 def in_step(terms: _Terms, layout: Layout, number: int) -> str:
     """
-    Let no live id be removed or overlooked: writer and item mean the same by the names of the buckets.
+    Let no live id be removed or overlooked: writer and item mean the same buckets by their names.
 
-    The item's time is not later than the writer's (a clock behind would remove live buckets, and a late copy
-    of a request would find its id gone), and not so much earlier that the name of the new bucket could hold
-    ids of an earlier round. Items of before do not say how many buckets they have.
+    The item's time is not later than the writer's (a slow clock would remove live buckets, and a late copy of
+    a request would not find its id), and not so much earlier that the name of the new bucket could have ids
+    of 64 buckets ago. Older items have no ``bl``.
     """
     width, now = terms.value(layout.width), terms.value(number)
     same = (
@@ -160,32 +164,32 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
 
 
 def as_seen(terms: _Terms, seen: Item) -> str:
-    """Ids are carried over whole: nobody wrote to the item since it was read."""
+    """Let no id be lost when they are rearranged: no ledger has written to the item since it was read."""
     return (
         f"{VERSION} = {terms.typed(seen[VERSION])}" if VERSION in seen else f"attribute_not_exists({VERSION})"
     )
 
 
 def floor_holds(terms: _Terms, name: str, needed: Number) -> str:
-    """Let no counter fall below its floor; one that is missing counts as 0, as it does for ADD."""
+    """Let no counter fall below its floor; a missing one counts as 0, as it does for ADD."""
     enough = f"{terms.name(name)} >= {terms.value(needed)}"
     return enough if needed > 0 else f"(attribute_not_exists({terms.name(name)}) OR {enough})"
 
 
-def stands_at(terms: _Terms, name: str, expected: object) -> str:
-    """Let one of two writers that expect the same find it."""
+def is_as_expected(terms: _Terms, name: str, expected: object) -> str:
+    """Let one of two writers that expect the same succeed."""
     if expected is None:
         return f"attribute_not_exists({terms.name(name)})"
     return f"{terms.name(name)} = {terms.value(expected)}"
 
 
-def _wished(terms: _Terms, write: Write) -> list[str]:
+def _conditions(terms: _Terms, write: LedgerWrite) -> list[str]:
     floors = [floor_holds(terms, name, needed) for name, needed in needs(write).items()]
-    return floors + [stands_at(terms, name, expected) for name, expected in write.expected.items()]
+    return floors + [is_as_expected(terms, name, expected) for name, expected in write.expected.items()]
 
 
-def needs(write: Write) -> dict[str, Number]:
-    """Return how much must be there of each counter that is taken from and has a floor."""
+def needs(write: LedgerWrite) -> dict[str, Number]:
+    """Return the least value of each counter that is taken from and has a floor."""
     taken = {name: amount for name, amount in write.amounts.items() if amount < 0 and name in write.floor}
     with localcontext(prec=DIGITS):
         return {name: write.floor[name] - amount for name, amount in taken.items()}
@@ -194,51 +198,49 @@ def needs(write: Write) -> dict[str, Number]:
 # -- refusals
 
 
-def why(write: Write, now: datetime, seen: Item) -> Refusal:
+def reason_for(write: LedgerWrite, now: datetime, seen: Item) -> Reason:
     """
-    Return why an item that stands as *seen* refused *write*. A duplicate is one whatever else holds.
+    Return why the item *seen* refused *write*. A duplicate is one whatever else is true.
 
-    Raises `Misconfigured` where a counter with a floor is no number.
+    Raises `Misconfigured` where a counter with a floor is not a number.
     """
     if write.digest in ids_at(seen, write.layout, now):
-        return Refusal.DUPLICATE
-    standing = plain_item({name: each for name, each in seen.items() if "BS" not in each})
-    if any(_counter(standing, name) < needed for name, needed in needs(write).items()):
-        return Refusal.BELOW_FLOOR
-    if any(not _is_at(standing, name, expected) for name, expected in write.expected.items()):
-        return Refusal.UNEXPECTED
-    return Refusal.OTHER_TIME
+        return Reason.DUPLICATE
+    values = plain_item({name: each for name, each in seen.items() if "BS" not in each})
+    if any(_counter(values, name) < needed for name, needed in needs(write).items()):
+        return Reason.BELOW_FLOOR
+    if any(not _has(values, name, expected) for name, expected in write.expected.items()):
+        return Reason.UNEXPECTED
+    return Reason.OTHER_LAYOUT
 
 
-def again(write: Write, now: datetime, seen: Item) -> dict[str, Any]:
-    """Return the form of *write* that an item takes which stands as *seen*, in the layout in use there."""
+def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
+    """Return *write* in the form that the item *seen* takes, in the layout in use there."""
     layout = in_use(seen, write.layout)
     write = replace(write, layout=layout)
     number = newest(seen, layout, now)
-    return adding(write, number) if _is_in_step(seen, layout, number) else laying_out(write, number, seen)
+    return adding(write, number) if _is_in_step(seen, layout, number) else rearranging(write, number, seen)
 
 
 def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
-    """Tell whether `adding` is taken: what `in_step` asks, and no live name is of an earlier round."""
+    """Return whether the item takes `adding`: see `in_step`."""
     if TIME not in seen:
         return True
-    said = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
-    if any(seen.get(name, {"N": each})["N"] != each for name, each in said.items()) or WIDTH not in seen:
+    ours = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
+    if any(seen.get(name, {"N": each})["N"] != each for name, each in ours.items()) or WIDTH not in seen:
         return False
     return number - len(layout.spare(number)) <= time_of(seen) <= number
 
 
-def _counter(standing: Values, name: str) -> Number:
-    found: object = standing.get(name, 0)
+def _counter(values: Values, name: str) -> Number:
+    found: object = values.get(name, 0)
     if isinstance(found, bool) or not isinstance(found, Number):
-        raise Misconfigured(
-            f"attribute {name!r} holds a {type(found).__name__}, and only a number has a floor"
-        )
+        raise Misconfigured(f"attribute {name!r} is a {type(found).__name__}: only a number has a floor")
     return found
 
 
-def _is_at(standing: Values, name: str, expected: object) -> bool:
-    found = standing.get(name, _MISSING)
+def _has(values: Values, name: str, expected: object) -> bool:
+    found = values.get(name, _MISSING)
     if expected is None:
         return found is _MISSING
     wanted = plain_item({name: typed(expected)})[name]
@@ -246,7 +248,7 @@ def _is_at(standing: Values, name: str, expected: object) -> bool:
 
 
 class _Terms:
-    """The names and values of one request's expressions; each gets a placeholder when it is first used."""
+    """The names and values of one request's expressions, by placeholder."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}

@@ -1,7 +1,5 @@
 """Puts and deletes by the writer's timestamp: every order of the same writes ends in the same item."""
 
-from lambda_once.patterns.ratchet.ratchet import Attempt, LostRace, Ratchet, Stale, Written
-from lambda_once.patterns.ratchet.reads import Page
-from lambda_once.patterns.ratchet.stamps import TooFarAhead
+from lambda_once.patterns.ratchet.ratchet import Page, Ratchet, Revision
 
-__all__ = ["Attempt", "LostRace", "Page", "Ratchet", "Stale", "TooFarAhead", "Written"]
+__all__ = ["Page", "Ratchet", "Revision"]

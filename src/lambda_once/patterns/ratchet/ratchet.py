@@ -1,48 +1,46 @@
 """
 A ratchet: an item goes forward by its writers' timestamps, and never back.
 
-Every put and every delete names when it was meant. It is written unless something newer stands, so late,
-repeated and reordered writes change nothing: every permutation of them ends in the same item. A delete leaves
-a tombstone, for a late put must find what it is older than.
+Every put and every delete has a timestamp, and is written unless the item is newer. So late, repeated and
+reordered writes change nothing: every permutation of them ends in the same item. A delete leaves a tombstone,
+so that a late put finds what it is older than.
 
-There is no partial update, whose result would depend on what it met, and no BatchWriteItem, which takes no
-conditions.
+There is no partial update, whose result would depend on the item that it meets, and no BatchWriteItem, which
+takes no conditions.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from lambda_once.core.clock import epoch_seconds
+from lambda_once.dynamodb.paging import batch_get
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import plain_item
+from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.ratchet.reads import Page, found_at, page_of
-from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, Shape
-from lambda_once.patterns.ratchet.stamps import (
-    Growing,
+from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, RatchetTable
+from lambda_once.patterns.ratchet.timestamps import (
     Stamp,
-    TooFarAhead,
+    Timestamps,
     check_ahead,
     comparable,
     is_older,
     stamp_of,
 )
-from lambda_once.patterns.transport import ConditionRefused, PatternTransport
+from lambda_once.patterns.results import Applied, Conflict, Stale
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     from lambda_once.core.clock import Clock
-    from lambda_once.patterns.items import Values
-    from lambda_once.patterns.ratchet.requests import Expected
-
-__all__ = ["Attempt", "LostRace", "Page", "Ratchet", "Stale", "TooFarAhead", "Written"]
+    from lambda_once.patterns.items import Item, Values
+    from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
 
 TOMBSTONE_TTL: Final = timedelta(days=30)
 """A message may wait 14 days, and 14 more after a redrive (Amazon SQS developer guide); and two in hand."""
@@ -51,42 +49,22 @@ AHEAD: Final = timedelta(minutes=5)
 PAGE: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was to be written stands, or stood: by this request or by an earlier one of the same write."""
+class Page(NamedTuple):
+    """Some of the items of a partition, in the order of their sort key."""
 
-    stamp: Stamp
-
-
-@dataclass(frozen=True, slots=True)
-class Stale:
-    """Something newer stands: this write is over, and no repetition of it will ever change anything."""
-
-    stamp: Stamp
-    stored: Stamp
-    """Of what stands. The same as *stamp*: a delete of this timestamp, or a put of greater rank."""
-
-
-@dataclass(frozen=True, slots=True)
-class LostRace:
-    """What stands is not what was read (``expected=``): read it again, decide again, write again."""
-
-    stamp: Stamp
-    stored: Stamp | None
-    """Of what stands; None: nothing, or an item that has no timestamp."""
-
-
-Outcome = Written | Stale | LostRace
+    items: list[Values]
+    cursor: Values | None
+    """The key after which the next page begins; None where there is none."""
 
 
 class Ratchet:
     """
     The items of one table, kept by their writers' timestamps. Safe from several threads.
 
-    *key*: names of the partition key and, where there is one, the sort key. *stamp*: name of the attribute
-    that keeps the timestamp. *tombstone_ttl*: how long a delete is remembered; longer than the longest a
-    write may be on its way. *ahead*: by how much a timestamp may be ahead of this clock; None: timestamps
-    are other tokens that grow. The table's TTL attribute must be ``ttl``. Connects at first use.
+    *key*: names of the partition key and, if any, the sort key. *stamp*: the attribute of the timestamp.
+    *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
+    far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. The table's TTL
+    attribute must be ``ttl``. Connects at first use.
     """
 
     def __init__(
@@ -103,119 +81,137 @@ class Ratchet:
         if not timedelta(0) < tombstone_ttl <= LONGEST_TTL:
             raise Misconfigured(f"tombstone_ttl {tombstone_ttl}: give more than the longest redelivery takes")
         if ahead is not None and ahead < timedelta(0):
-            raise Misconfigured(f"ahead {ahead}: give zero or more, or None for tokens that are no times")
-        self._shape = Shape(table, (key,) if isinstance(key, str) else tuple(key), stamp)
+            raise Misconfigured(f"ahead {ahead}: give zero or more, or None for tokens that are not times")
+        self._table = RatchetTable(table, (key,) if isinstance(key, str) else tuple(key), stamp)
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
         self._transport = PatternTransport(client, clock)
-        self._stamps = Growing(self._transport.clock)
+        self._timestamps = Timestamps(self._transport.clock)
 
     # -- writing
 
     def put(
         self,
         item: Mapping[str, object],
-        ts: datetime | Stamp | Attempt,
+        ts: datetime | Stamp | Revision,
         *,
         expected: Expected = ANYTHING,
-    ) -> Outcome:
+    ) -> Applied | Stale:
         """
-        Write the whole *item* unless something newer stands.
+        Write the whole *item* unless the item there is newer. ``values`` of the result has its timestamp.
 
-        *ts*: when it was meant, by its writer; a repetition must say the same, and with *expected* belong to
-        the same `Attempt`. *expected*: the item as `get` gave it (None: nothing), which must still stand;
-        without it `LostRace` is never the answer. Raises `TooFarAhead`, `Misconfigured` and, when it may have
-        been written or not, `StoreUnavailable`: with *expected* also where a try got no answer and something
-        newer stands, which may have replaced this write or beaten it.
+        *ts*: the writer's timestamp of the change; a repetition must have the same, and with *expected* the
+        same `Revision`. *expected*: the item as `get` returned it (None: no item), which must still be there;
+        without it `Conflict` is never raised. Raises `TooFarAhead`, `Conflict`, `Misconfigured`;
+        `StoreUnavailable` where it may have been written or not: with *expected* also where a try got no
+        answer and the item is newer, so that this write may have been replaced or never written.
         """
-        attempt = self._attempt(ts)
-        return self._write(requests.put(self._shape, item, attempt.stamp), item, attempt, expected)
+        revision = self._revision(ts)
+        return self._write(requests.put(self._table, item, revision.stamp), item, revision, expected)
 
     def delete(
         self,
         key: Mapping[str, object],
-        ts: datetime | Stamp | Attempt,
+        ts: datetime | Stamp | Revision,
         *,
         expected: Expected = ANYTHING,
-    ) -> Outcome:
-        """Leave a tombstone at *key* unless something newer stands. Else as `put`."""
+    ) -> Applied | Stale:
+        """Leave a tombstone at *key* unless the item is newer. Otherwise as `put`."""
         ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
-        attempt = self._attempt(ts)
-        write = requests.tombstone(self._shape, key, attempt.stamp, ttl)
-        return self._write(write, key, attempt, expected)
+        revision = self._revision(ts)
+        write = requests.tombstone(self._table, key, revision.stamp, ttl)
+        return self._write(write, key, revision, expected)
 
-    def attempt(self, ts: datetime | Stamp | None = None, *, after: Stamp | None = None) -> Attempt:
+    def revision(self, ts: datetime | Stamp | None = None, *, after: Stamp | None = None) -> Revision:
         """
-        Fix the timestamp of one change once, for all its retries and hedged writes.
+        Fix the timestamp of one change, for all its retries and hedged writes.
 
-        Without *ts* the time of the clock, later than that of every attempt before and than *after*, the
-        timestamp of what was read. Raises `Misconfigured` where timestamps are no times and *ts* is missing.
+        Without *ts* it is the time of the clock, later than that of every earlier revision and than *after*,
+        the timestamp of what was read. Raises `Misconfigured` without *ts* where timestamps are not times.
         """
         if ts is not None:
-            return Attempt(self, self._stamp(ts))
+            return Revision(self, self._stamp(ts))
         if self._ahead is None or isinstance(after, str):
-            raise Misconfigured("with ahead=None timestamps are no times: give attempt() the token")
-        return Attempt(self, self._stamps.next(None if after is None else int(after)))
+            raise Misconfigured("with ahead=None timestamps are not times: give revision() the token")
+        return Revision(self, self._timestamps.next(None if after is None else int(after)))
 
     def _stamp(self, ts: object) -> Stamp:
         return stamp_of(ts, times=self._ahead is not None)
 
-    def _attempt(self, ts: datetime | Stamp | Attempt) -> Attempt:
-        return ts if isinstance(ts, Attempt) else Attempt(self, self._stamp(ts))
+    def _revision(self, ts: datetime | Stamp | Revision) -> Revision:
+        return ts if isinstance(ts, Revision) else Revision(self, self._stamp(ts))
 
     def _write(
         self,
-        write: requests.Write,
+        write: RatchetWrite,
         key: Mapping[str, object],
-        attempt: Attempt,
+        revision: Revision,
         expected: Expected,
-    ) -> Outcome:
-        told = f"{self._shape.key_of(key)}"
-        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {told}")
-        request = write.request(expected, attempt.id)
-        asked = attempt.note(told, write.rank, expected)
+    ) -> Applied | Stale:
+        shown = f"{self._table.key_of(key)}"
+        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {shown}")
+        request = write.request(expected, revision.id)
+        sent = revision.note(shown, write.rank, expected)
         try:
             self._transport.send("put_item", request)
-        except ConditionRefused as refused:
-            asked.refused(unanswered=refused.unanswered)
-            return self._refused(write, refused.item or {}, expected, asked)
-        asked.written()
-        return Written(write.stamp)
+        except ConditionFailed as failed:
+            sent.refused(unanswered=failed.unanswered)
+            return self._not_written(write, failed.item or {}, expected, sent)
+        sent.written()
+        return Applied({self._table.stamp: write.stamp})
 
-    def _refused(
+    def _not_written(
         self,
-        write: requests.Write,
-        standing: Mapping[str, Mapping[str, Any]],
+        write: RatchetWrite,
+        item: Mapping[str, Mapping[str, Any]],
         expected: Expected,
-        asked: _Asked,
-    ) -> Outcome:
-        found = standing.get(self._shape.stamp)
-        if found is None:
-            return asked.lost(LostRace(write.stamp, None))
-        if not comparable(write.stamp, found):
-            raise Misconfigured(
-                f"{asked.key} has the timestamp {found}, and {write.stamp!r} has no order with it: use one"
-                " type a table, and text of one length. Nothing was written"
-            )
-        stored: Stamp = plain_item({"stamp": found})["stamp"]
-        check_ahead(stored, self._transport.clock.now(), self._ahead, where=f"what stands at {asked.key}")
-        if isinstance(expected, Anything) or _is(expected, standing, self._shape):
-            return Stale(write.stamp, stored)
-        return asked.lost(LostRace(write.stamp, stored))
+        sent: _Sent,
+    ) -> Applied | Stale:
+        name = self._table.stamp
+        found = item.get(name)
+        stored: Stamp | None = None
+        if found is not None:
+            if not comparable(write.stamp, found):
+                raise Misconfigured(
+                    f"{sent.key} has the timestamp {found}, which cannot be compared with {write.stamp!r}: "
+                    f"use one type per table, and text of one length. Nothing was written"
+                )
+            stored = plain_item({name: found})[name]
+            check_ahead(stored, self._transport.clock.now(), self._ahead, where=f"the item {sent.key}")
+            if isinstance(expected, Anything) or _is(expected, item, self._table):
+                return Stale({name: stored})
+        if sent.was_written(write.stamp, stored):
+            return Applied({name: write.stamp})
+        raise Conflict(
+            f"{sent.key} is not as expected: read it, and decide again",
+            values={} if stored is None else {name: stored},
+        )
 
     # -- reading
 
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
-        """Return the item with its timestamp; None for none and for a deleted one."""
-        answer = self._transport.send("get_item", requests.get(self._shape, key, consistent=consistent))
+        """Return the item with its timestamp; None where there is none, or a tombstone."""
+        answer = self._transport.send("get_item", requests.get(self._table, key, consistent=consistent))
         return requests.live(answer.get("Item"))
 
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
     ) -> list[Values | None]:
-        """Return what `get` would for each of *keys*, of which there may be any number, in their order."""
-        wanted = [self._shape.just_key(key) for key in keys]
-        found = found_at(self._transport, self._shape, wanted, consistent=consistent)
+        """
+        Return the result of `get` for each of *keys*, any number, in their order.
+
+        Raises `StoreUnavailable` when six requests in a row read nothing.
+        """
+        wanted = [self._table.just_key(key) for key in keys]
+        items = batch_get(
+            self._transport.send,
+            self._table.name,
+            {tuple(key.values()): typed_item(key) for key in wanted}.values(),
+            self._transport.deadline,
+            TRIES,
+            ConsistentRead=consistent,
+        )
+        found = {tuple(self._table.key_of(plain_item(item)).values()): requests.live(item) for item in items}
         return [found.get(tuple(key.values())) for key in wanted]
 
     def query(
@@ -229,31 +225,43 @@ class Ratchet:
         consistent: bool = True,
     ) -> Page:
         """
-        Return *limit* items of *partition*, fewer only at its end, from behind *cursor* on.
+        Return *limit* items of *partition* after *cursor*; fewer only at its end.
 
-        *begins_with*: only those whose sort key does. Every page but the last is full, whatever was deleted
-        between; the last one may be empty. Each request reads at most *limit* rows, tombstones included.
+        *begins_with*: only items whose sort key begins with it. Every page but the last is full, however many
+        tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
+        included.
         """
-        if len(self._shape.key) == 1 or limit < 1:
+        if len(self._table.key) == 1 or limit < 1:
             raise Misconfigured(
-                f"limit {limit}, key {self._shape.key}: query needs a sort key, and 1 or more"
+                f"limit {limit}, key {self._table.key}: query needs a sort key, and 1 or more"
             )
-        self._shape.key_of(dict.fromkeys(self._shape.key, "-") | {self._shape.key[0]: partition})
-        start = None if cursor is None else self._shape.just_key(cursor)
+        self._table.key_of(dict.fromkeys(self._table.key, "-") | {self._table.key[0]: partition})
         request = requests.query(
-            self._shape, partition, begins_with=begins_with, descending=descending, consistent=consistent
+            self._table, partition, begins_with=begins_with, descending=descending, consistent=consistent
         )
-        return page_of(self._transport, self._shape, request, start, limit)
+        start = None if cursor is None else typed_item(self._table.just_key(cursor))
+        items: list[Item] = []
+        while len(items) < limit:  # DynamoDB counts rows before it leaves out tombstones
+            after = {} if start is None else {"ExclusiveStartKey": start}
+            answer = self._transport.send("query", {**request, **after, "Limit": limit})
+            items += answer["Items"]
+            start = answer.get("LastEvaluatedKey")
+            if start is None:
+                break
+        shown = [each for each in map(requests.live, items[:limit]) if each is not None]
+        if len(items) > limit:  # the last row that was read is beyond this page
+            return Page(shown, self._table.key_of(shown[-1]))
+        return Page(shown, None if start is None else plain_item(start))
 
 
-class Attempt:
+class Revision:
     """
-    One change under one timestamp, ``stamp``: from any thread, as often as need be, until its block ends.
+    One change under one timestamp, ``stamp``: written from any thread, any number of times, within its block.
 
-    ``id`` is random. By it a write that expects what was read knows itself again.
+    ``id`` is random; with ``expected=`` a write recognises itself by it.
 
-        with ratchet.attempt() as attempt:
-            attempt.put(item)                           # or ratchet.put(item, attempt)
+        with ratchet.revision() as revision:
+            revision.put(item)                          # or ratchet.put(item, revision)
     """
 
     def __init__(self, ratchet: Ratchet, stamp: Stamp) -> None:
@@ -261,32 +269,32 @@ class Attempt:
         self.id = os.urandom(12).hex()
         self._ratchet = ratchet
         self._lock = threading.Lock()
-        self._asked: dict[str, _Asked] | None = {}
+        self._sent: dict[str, _Sent] | None = {}
 
-    def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Outcome:
-        """Do as `Ratchet.put`, under the attempt's timestamp."""
+    def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
+        """Put as `Ratchet.put` does, under this timestamp."""
         return self._ratchet.put(item, self, expected=expected)
 
-    def delete(self, key: Mapping[str, object], *, expected: Expected = ANYTHING) -> Outcome:
-        """Do as `Ratchet.delete`, under the attempt's timestamp."""
+    def delete(self, key: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
+        """Delete as `Ratchet.delete` does, under this timestamp."""
         return self._ratchet.delete(key, self, expected=expected)
 
-    def note(self, key: str, rank: str | None, expected: Expected) -> _Asked:
+    def note(self, key: str, rank: str | None, expected: Expected) -> _Sent:
         """
-        Note that the attempt writes *key*, and return what is known of that. Called by `Ratchet`.
+        Note that *key* is written, and return what is known of its requests. Called by `Ratchet`.
 
-        Raises `Misconfigured` for another content under one timestamp, of which only one could stand, for one
-        write with and without *expected*, and for an attempt that is over.
+        Raises `Misconfigured` for other content under one timestamp, of which one would be lost; for one
+        write with and without *expected*; and after the block.
         """
         with self._lock:
-            if self._asked is None:
-                raise Misconfigured("this attempt is over: a new change needs an attempt of its own")
-            wish = (rank, isinstance(expected, Anything))
-            asked = self._asked.setdefault(key, _Asked(key, wish, self._lock))
-            if asked.wish != wish:
-                raise Misconfigured(f"{key}: this attempt has written something else there already")
-            asked.open += 1
-            return asked
+            if self._sent is None:
+                raise Misconfigured("this revision has ended: make a new one for a new change")
+            content = (rank, isinstance(expected, Anything))
+            sent = self._sent.setdefault(key, _Sent(key, content, self._lock))
+            if sent.content != content:
+                raise Misconfigured(f"{key}: this revision has already written other content there")
+            sent.open += 1
+            return sent
 
     def __enter__(self) -> Self:
         return self
@@ -295,55 +303,55 @@ class Attempt:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._asked = None
+            self._sent = None
 
 
-class _Asked:
+class _Sent:
     """
-    What is known of one write of an attempt: of all its requests, in flight, answered and not.
+    All requests of one write of a revision: in flight, answered and unanswered.
 
-    ``open``: requests of which it is not known whether they were done.
+    ``open``: how many may have taken effect, as far as is known.
     """
 
-    def __init__(self, key: str, wish: tuple[str | None, bool], lock: threading.Lock) -> None:
+    def __init__(self, key: str, content: tuple[str | None, bool], lock: threading.Lock) -> None:
         self.key = key
-        self.wish = wish
+        self.content = content
         self.open = 0
-        self._stood = False
+        self._written = False
         self._lock = lock
 
     def written(self) -> None:
-        """One request was done."""
+        """Note that one request took effect."""
         with self._lock:
-            self._stood = True
+            self._written = True
 
     def refused(self, *, unanswered: bool) -> None:
-        """One request was refused; *unanswered*: an earlier try of it may have been done."""
+        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
         with self._lock:
             self.open -= not unanswered
 
-    def lost(self, race: LostRace) -> Outcome:
+    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
         """
-        Return *race*, or `Written` where another request was done before somebody else's write.
+        Return whether another request of this write took effect before the item became *stored*.
 
-        Raises `StoreUnavailable` where one may have been: what stands now may stand on top of it. Whatever
-        replaced this write is not older; so where something older stands, this write never stood.
+        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
+        this write is not older; so where *stored* is older, this write never took effect.
         """
         with self._lock:
-            if self._stood:
-                return Written(race.stamp)
-            if self.open == 0 or (race.stored is not None and is_older(race.stored, race.stamp)):
-                return race
+            if self._written:
+                return True
+            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
+                return False
         raise StoreUnavailable(
-            f"{self.key}: a request got no answer, and now something newer stands, or nothing does: it may"
-            " have been written or not. Read it, and decide again"
+            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
+            f"written or not. Read it, and decide again"
         )
 
 
-def _is(expected: Mapping[str, object] | None, standing: Mapping[str, Any], shape: Shape) -> bool:
-    """Tell whether *standing* is what was expected, so that only the timestamp can be the reason."""
-    item = requests.live(standing)
+def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: RatchetTable) -> bool:
+    """Return whether *found* is what was expected, so that the timestamp is the only reason for a refusal."""
+    item = requests.live(found)
     if expected is None or item is None:
         return expected is None and item is None
-    same = requests.rank_of(shape.content(expected)) == requests.rank_of(shape.content(item))
-    return same and item[shape.stamp] == expected[shape.stamp]
+    same = requests.rank_of(table.content(expected)) == requests.rank_of(table.content(item))
+    return same and item[table.stamp] == expected[table.stamp]

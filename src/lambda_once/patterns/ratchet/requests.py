@@ -1,9 +1,9 @@
 """
-The requests of a ratchet as values, each condition beside the guarantee that it carries.
+The requests of a ratchet as values, each condition with the guarantee that it gives.
 
-Every write replaces the whole item (PutItem), and every condition asks only whether what stands is older. So
-the item is the greatest of all writes that arrived, by timestamp and then by *rank*: whatever the order in
-which they came and however often.
+Every write replaces the whole item (PutItem), and every condition asks only whether the item is older. So the
+item is the greatest of all writes that arrived, by timestamp and then by *rank*, in whatever order and
+however often they arrived.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lambda_once.patterns.items import Item, Values
-    from lambda_once.patterns.ratchet.stamps import Stamp
+    from lambda_once.patterns.ratchet.timestamps import Stamp
 
 DELETED: Final = "deleted"
 TTL: Final = "ttl"
 RANK: Final = "_rank"
-"""16 hex digits of the content's digest: which of two contents of one timestamp stands."""
+"""16 hex digits of the content's digest, which order two contents of one timestamp."""
 RANK_DIGITS: Final = 16
 WRITE: Final = "_write"
-"""The random id of the attempt that wrote the item, where it expected what stood there."""
+"""The random id of the revision that wrote the item, where it was written with ``expected=``."""
 
 
 class Anything(Enum):
-    """Stands for "whatever is there": None is "nothing is there"."""
+    """The default of ``expected=``: no expectation. None expects no item."""
 
     ANYTHING = "anything"
 
@@ -45,42 +45,42 @@ if TYPE_CHECKING:
     Expected = Mapping[str, object] | Anything | None
 
 IS_LIVE: Final = "NOT (#deleted = :deleted)"  # an adopted item may say deleted: false
-# What is older is replaced. Of two contents of one stamp the same stands in every order: that of the greater
-# rank. A tombstone outranks every content; an item that something else wrote has no rank, and is outranked.
+# What is older is replaced. Of two contents of one timestamp the one with the greater rank stays, in every
+# order. A tombstone outranks every content, and any rank outranks an item that others wrote, which has none.
 PUT_IS_NEWER: Final = (
     f"#ts < :ts OR (#ts = :ts AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank <= :rank))"
 )
-# A delete outranks every put of its timestamp, and repeats itself.
+# A delete outranks every put of its timestamp, and may be repeated.
 DELETE_IS_NEWER: Final = "#ts <= :ts"
-# Texts of two lengths have no order ("9" > "10"); stamps of two types compare as false by themselves.
+# Texts of two lengths have no order ("9" > "10"); a comparison of two types is false.
 OF_ONE_WIDTH: Final = "size(#ts) = :width"
-# What stands is what was read. An item that something else wrote has no rank: its stamp alone is compared.
+# The item is the one that was read. An item that others wrote has no rank: its timestamp alone is compared.
 AS_READ: Final = f"(#ts = :read AND {IS_LIVE} AND (attribute_not_exists(#rank) OR #rank = :readrank))"
 NOTHING_READ: Final = "(attribute_not_exists(#pk) OR #deleted = :deleted)"
-# What stands is this very write, whose answer was lost. Its content cannot tell: two writers that read the
-# same item may make the same of it, and only one of them has written.
+# The item is this very write, whose answer was lost. Its content is no proof: two writers that read the same
+# item may write the same content, and only one of them succeeds.
 OWN: Final = "(#write = :write)"
 
 _PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """How a table is keyed, and where its items keep their stamp."""
+class RatchetTable:
+    """A table, its key attributes, and the attribute of the timestamp."""
 
-    table: str
+    name: str
     key: tuple[str, ...]
     stamp: str
 
     def __post_init__(self) -> None:
         names = (*self.key, self.stamp, DELETED, TTL, RANK, WRITE)
-        if not self.table or len(self.key) not in (1, 2) or not all(names):
-            raise Misconfigured(f"table {self.table!r}, key {self.key!r}: give a table and one or two names")
+        if not self.name or len(self.key) not in (1, 2) or not all(names):
+            raise Misconfigured(f"table {self.name!r}, key {self.key!r}: give a table and one or two names")
         if len(set(names)) < len(names):
-            raise Misconfigured(f"key {self.key!r}, stamp {self.stamp!r}: names of a ratchet's own, or equal")
+            raise Misconfigured(f"key {self.key!r}, stamp {self.stamp!r}: a name is used twice, or reserved")
 
     def key_of(self, values: Mapping[str, object]) -> Values:
-        """Return the key's part of *values*. Raises `Misconfigured` where it is missing or no key."""
+        """Return the key attributes of *values*. Raises `Misconfigured` where one is missing or not a key."""
         for name in self.key:
             if name not in values:
                 raise Misconfigured(f"key attribute {name!r} is missing: the key is {', '.join(self.key)}")
@@ -89,16 +89,16 @@ class Shape:
         return {name: values[name] for name in self.key}
 
     def just_key(self, values: Mapping[str, object]) -> Values:
-        """Return *values* as a key. Raises `Misconfigured` also where there is more than a key."""
+        """Return *values* as a key. Raises `Misconfigured` also for other attributes."""
         if extra := sorted(values.keys() - set(self.key)):
-            raise Misconfigured(f"{', '.join(extra)}: no part of the key, which is {', '.join(self.key)}")
+            raise Misconfigured(f"{', '.join(extra)}: not in the key, which is {', '.join(self.key)}")
         return self.key_of(values)
 
     def content(self, item: Mapping[str, object]) -> Item:
         """
-        Return *item* typed, without stamp and rank. Raises `Misconfigured` for what cannot be stored.
+        Return *item* typed, without timestamp and rank. Raises `Misconfigured` for what cannot be stored.
 
-        ``deleted: False`` is content: adopted tables have it.
+        ``deleted: False`` is content: existing tables have it.
         """
         self.key_of(item)
         taken = item.keys() & {RANK, WRITE}
@@ -110,10 +110,10 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """One write of a whole item, before it is known what it shall replace."""
+class RatchetWrite:
+    """One write of a whole item."""
 
-    shape: Shape
+    table: RatchetTable
     stamp: Stamp
     item: Item
     rank: str | None
@@ -121,23 +121,23 @@ class Write:
 
     def request(self, expected: Expected = ANYTHING, write_id: str = "") -> dict[str, Any]:
         """
-        Return the arguments of PutItem: refused unless newer, and, given *expected*, unless that stands.
+        Return the arguments of PutItem: refused unless newer, and unless the item is *expected*.
 
-        *write_id* is kept in the item with *expected* alone, and is how a retry then knows its own write.
-        Raises `Misconfigured` for an *expected* that has no stamp.
+        *write_id* is kept in the item with *expected* alone: a retry recognises its own write by it. Raises
+        `Misconfigured` for an *expected* without a timestamp.
         """
         condition, item = self._newer(), self.item
         if not isinstance(expected, Anything):
             read = NOTHING_READ if expected is None else AS_READ
             condition = f"({condition}) AND ({read} OR {OWN})"
             item = item | {WRITE: typed(write_id)}
-        names = {"#ts": self.shape.stamp, "#pk": self.shape.key[0], "#deleted": DELETED}
+        names = {"#ts": self.table.stamp, "#pk": self.table.key[0], "#deleted": DELETED}
         names |= {"#rank": RANK, "#write": WRITE}
         values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
         values |= {":width": len(str(self.stamp)), **self._read(expected)}
         used = set(_PLACEHOLDER.findall(condition))
         return {
-            "TableName": self.shape.table,
+            "TableName": self.table.name,
             "Item": item,
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {name: each for name, each in names.items() if name in used},
@@ -154,22 +154,22 @@ class Write:
     def _read(self, expected: Expected) -> Values:
         if expected is None or isinstance(expected, Anything):
             return {}
-        if self.shape.stamp not in expected:
-            raise Misconfigured(f"expected has no {self.shape.stamp!r}: give what get gave, or None")
-        return {":read": expected[self.shape.stamp], ":readrank": rank_of(self.shape.content(expected))}
+        if self.table.stamp not in expected:
+            raise Misconfigured(f"expected has no {self.table.stamp!r}: give the result of get")
+        return {":read": expected[self.table.stamp], ":readrank": rank_of(self.table.content(expected))}
 
 
-def put(shape: Shape, item: Mapping[str, object], stamp: Stamp) -> Write:
+def put(table: RatchetTable, item: Mapping[str, object], stamp: Stamp) -> RatchetWrite:
     """Return the write of *item*. Raises `Misconfigured`."""
-    content = shape.content(item)
+    content = table.content(item)
     rank = rank_of(content)
-    return Write(shape, stamp, content | {shape.stamp: typed(stamp), RANK: typed(rank)}, rank)
+    return RatchetWrite(table, stamp, content | {table.stamp: typed(stamp), RANK: typed(rank)}, rank)
 
 
-def tombstone(shape: Shape, key: Mapping[str, object], stamp: Stamp, ttl: int) -> Write:
-    """Return the write that leaves key, stamp, mark and *ttl* (epoch seconds). Raises `Misconfigured`."""
-    grave = {**shape.just_key(key), shape.stamp: stamp, DELETED: True, TTL: ttl}
-    return Write(shape, stamp, typed_item(grave), None)
+def tombstone(table: RatchetTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
+    """Return the write of a tombstone: key, timestamp, mark and *ttl* (epoch seconds)."""
+    item = {**table.just_key(key), table.stamp: stamp, DELETED: True, TTL: ttl}
+    return RatchetWrite(table, stamp, typed_item(item), None)
 
 
 def _is_key(part: object) -> bool:
@@ -179,21 +179,21 @@ def _is_key(part: object) -> bool:
 
 
 def rank_of(content: Item) -> str:
-    """Return the rank of *content*: the same for what DynamoDB keeps as the same."""
+    """Return the rank of *content*: the same for equal values in DynamoDB."""
     return digest(plain_item(content))[:RANK_DIGITS]
 
 
-def get(shape: Shape, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
+def get(table: RatchetTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
     """Return the arguments of GetItem."""
     return {
-        "TableName": shape.table,
-        "Key": typed_item(shape.just_key(key)),
+        "TableName": table.name,
+        "Key": typed_item(table.just_key(key)),
         "ConsistentRead": consistent,
     }
 
 
 def query(
-    shape: Shape,
+    table: RatchetTable,
     partition: object,
     *,
     begins_with: str | None,
@@ -203,13 +203,13 @@ def query(
     """Return the arguments of Query but for Limit and ExclusiveStartKey."""
     condition, values = "#pk = :pk", {":pk": typed(partition)}
     values[":deleted"] = typed(True)  # noqa: FBT003  (DynamoDB's)
-    names = {"#pk": shape.key[0], "#deleted": DELETED}
+    names = {"#pk": table.key[0], "#deleted": DELETED}
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
-        names["#sk"] = shape.key[1]
+        names["#sk"] = table.key[1]
         values[":sk"] = typed(begins_with)
     return {
-        "TableName": shape.table,
+        "TableName": table.name,
         "KeyConditionExpression": condition,
         "FilterExpression": IS_LIVE,
         "ExpressionAttributeNames": names,
@@ -220,7 +220,7 @@ def query(
 
 
 def live(item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
-    """Return *item* in Python values, without what the ratchet keeps; None for none and for a tombstone."""
+    """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
     if item is None or item.get(DELETED) == {"BOOL": True}:
         return None
     return {name: each for name, each in plain_item(item).items() if name not in (RANK, WRITE)}

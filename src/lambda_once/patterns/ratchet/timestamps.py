@@ -1,9 +1,9 @@
 """
-Timestamps of writers, and other tokens that grow: what may be one, and that none lies far ahead.
+Timestamps of writers, and other tokens that grow: which are valid, and that none is far ahead.
 
-A *stamp* is what an item keeps: an int (milliseconds since 1970, or a number that somebody counts up) or a
-text of one fixed width (a ULID, a zero-padded version). Stamps of two kinds, or texts of two lengths, have no
-order: ``"9"`` sorts after ``"10"``.
+A *stamp* is the timestamp as an item has it: an int (milliseconds since 1970, or a version number) or text of
+one fixed width (a ULID, a zero-padded version). Two types, or texts of two lengths, have no order: ``"9"``
+sorts after ``"10"``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import epoch_milliseconds, stamp
-from lambda_once.errors import Misconfigured, RetryLater
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.results import TooFarAhead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,34 +25,18 @@ if TYPE_CHECKING:
 Stamp = int | str
 
 SECONDS_END: Final = 10**11
-"""Milliseconds below this are in 1973 or before: somebody gave seconds."""
+"""Milliseconds below this are in 1973 or before: they are probably seconds."""
 MOST_DIGITS: Final = 38
 """DynamoDB developer guide, "Number": up to 38 digits of precision."""
 MOST_CHARACTERS: Final = 128
 
 
-class TooFarAhead(RetryLater):
-    """
-    A timestamp lies further ahead of this clock than is allowed, and would block its item. Nothing written.
-
-    Either the one that was to be written or the one that stands there; one of two clocks is wrong.
-    ``stamp``: that timestamp in milliseconds. ``now``: what this clock said, aware.
-    """
-
-    def __init__(
-        self, message: str, *, stamp: int | None = None, now: datetime | None = None, **known: Any
-    ) -> None:
-        super().__init__(message, **known)
-        self.stamp = stamp
-        self.now = now
-
-
 def stamp_of(ts: object, *, times: bool) -> Stamp:
     """
-    Return the stamp that *ts* is: a datetime in milliseconds, a whole Decimal as an int, all else as it is.
+    Return *ts* as a stamp: a datetime in milliseconds, a whole Decimal as an int, anything else as it is.
 
-    *times*: only times are taken. Raises `Misconfigured` for a naive datetime, float, fraction, bool, empty
-    or other text than printable ASCII, and where times are wanted for text and for what can only be seconds.
+    *times*: only times are valid. Raises `Misconfigured` for a naive datetime, float, fraction, bool, empty
+    text and other text than printable ASCII; with *times* also for text and for what are probably seconds.
     """
     match ts:
         case datetime():
@@ -68,7 +53,7 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
             if 1 <= len(ts) <= MOST_CHARACTERS and ts.isascii() and ts.isprintable():
                 return ts
             raise Misconfigured(
-                f"token {ts!r}: give 1 to {MOST_CHARACTERS} printable ASCII characters, always as many"
+                f"token {ts!r}: give 1 to {MOST_CHARACTERS} printable ASCII characters, of one length"
             )
     wanted = "milliseconds (int) or an aware datetime" if times else "int, text of fixed width or a datetime"
     hint = "; for other tokens, give the Ratchet ahead=None" if times and isinstance(ts, str) else ""
@@ -78,8 +63,8 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
 def _checked_number(ts: int, *, times: bool) -> int:
     if times and ts < SECONDS_END:
         raise Misconfigured(
-            f"timestamp {ts} is {_told(ts)} in milliseconds: it looks like seconds. Give milliseconds or a"
-            " datetime; for a number that is no time, give the Ratchet ahead=None"
+            f"timestamp {ts} is {_shown(ts)} in milliseconds: it looks like seconds. Give milliseconds or a"
+            " datetime; for a number that is not a time, give the Ratchet ahead=None"
         )
     if abs(ts) >= 10**MOST_DIGITS:
         raise Misconfigured(f"token of {len(str(abs(ts)))} digits: DynamoDB keeps {MOST_DIGITS}")
@@ -87,21 +72,21 @@ def _checked_number(ts: int, *, times: bool) -> int:
 
 
 def check_ahead(found: Stamp, now: datetime, ahead: timedelta | None, *, where: str) -> None:
-    """Raise `TooFarAhead` where *found* is more than *ahead* after *now*. *where* says whose it is."""
+    """Raise `TooFarAhead` where *found*, the timestamp of *where*, is more than *ahead* after *now*."""
     if ahead is None or isinstance(found, str):
         return
     if found - epoch_milliseconds(now) <= ahead / timedelta(milliseconds=1):
         return
     raise TooFarAhead(
-        f"{where} has the timestamp {_told(found)}, this clock says {stamp(now)}: more than"
-        f" {ahead.total_seconds():g} s ahead. It would refuse every write until then, so nothing was written;"
-        " set right the clock that is wrong",
+        f"{where} has the timestamp {_shown(found)}, more than {ahead.total_seconds():g} s ahead of this"
+        f" clock ({stamp(now)}). It would make every write until then stale, so nothing was written; correct"
+        " the wrong clock",
         stamp=found,
         now=now,
     )
 
 
-def _told(milliseconds: int) -> str:
+def _shown(milliseconds: int) -> str:
     try:
         return stamp(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
     except OverflowError:
@@ -109,21 +94,21 @@ def _told(milliseconds: int) -> str:
 
 
 def comparable(mine: Stamp, stored: Mapping[str, Any]) -> bool:
-    """Tell whether the attribute *stored* has an order with *mine*: one kind, texts of one length."""
+    """Return whether the attribute *stored* can be compared with *mine*: one type, texts of one length."""
     if isinstance(mine, str):
         return isinstance(stored.get("S"), str) and len(stored["S"]) == len(mine)
     return "N" in stored
 
 
 def is_older(one: Stamp, other: Stamp) -> bool:
-    """Tell whether *one* is less than *other*, which has an order with it."""
+    """Return whether *one* is less than *other*, a comparable stamp."""
     if isinstance(one, str) or isinstance(other, str):
         return str(one) < str(other)
     return one < other
 
 
-class Growing:
-    """Times of *clock* in milliseconds, each later than the one before. Safe from several threads."""
+class Timestamps:
+    """Times of *clock* in milliseconds, strictly increasing. Safe from several threads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -131,7 +116,7 @@ class Growing:
         self._last: int | None = None
 
     def next(self, after: int | None = None) -> int:
-        """Return the time, or the first after all that this object gave, and after *after*."""
+        """Return the time, or the first one after every earlier result and after *after*."""
         now = epoch_milliseconds(self._clock.now())
         with self._lock:
             below = [each for each in (self._last, after) if each is not None]

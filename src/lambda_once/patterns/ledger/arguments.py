@@ -1,4 +1,4 @@
-"""What callers of a ledger wish for, checked before anything is sent."""
+"""Checks the arguments of a ledger's methods, before anything is sent. All of it raises `Misconfigured`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATH: Final = frozenset(".[]")
 
 
 def key_names(key: object) -> tuple[str, ...]:
-    """Return the names of the key attributes. Raises `Misconfigured`."""
+    """Return the names of the key attributes."""
     names = (key,) if isinstance(key, str) else key
     if not isinstance(names, tuple | list) or len(names) not in (1, 2) or len({*names}) != len(names):
         raise Misconfigured(f"key names one or two attributes, the partition key first, not {key!r}")
@@ -37,7 +37,7 @@ def key_names(key: object) -> tuple[str, ...]:
 
 
 def shard_count(shards: object) -> int:
-    """Return the number of shards. Raises `Misconfigured`."""
+    """Return *shards*, which is a number of shards."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
         raise Misconfigured(f"a ledger has 1 to {MOST_SHARDS:,} shards, not {shards!r}")
     return shards
@@ -45,10 +45,9 @@ def shard_count(shards: object) -> int:
 
 def homes(names: tuple[str, ...], key: object, digest: bytes, shards: int) -> list[Item]:
     """
-    Return the keys of the items that may remember an id of this digest, first the one it is written to.
+    Return the keys of the items that may have an id of this digest, first the one that is written to.
 
-    Shard 0 is the item without a number and that of number 0 together, for a key of one shard has the former.
-    Raises `Misconfigured`.
+    Shard 0 is two items, the one with number 0 and the one without: a ledger of one shard has the latter.
     """
     if shards == 1:
         return [key_item(names, key, None)]
@@ -57,16 +56,16 @@ def homes(names: tuple[str, ...], key: object, digest: bytes, shards: int) -> li
 
 
 def all_homes(names: tuple[str, ...], key: object, shards: int) -> list[Item]:
-    """Return the keys of all items of *key*; each holds a part of its sums. Raises `Misconfigured`."""
+    """Return the keys of all items of *key*; each has a part of its sums."""
     numbers: list[int | None] = [None] if shards == 1 else [None, *range(shards)]
     return [key_item(names, key, shard) for shard in numbers]
 
 
 def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
     """
-    Return the key of the item, of its shard where there are several. Raises `Misconfigured`.
+    Return the key of the item, or of one shard.
 
-    The shard stands behind the partition key, for each is to have a partition of its own.
+    The shard is appended to the partition key, so that each has a partition of its own.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(names):
@@ -79,12 +78,12 @@ def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
 
 
 def checked_amounts(amounts: object, apart: tuple[str, ...]) -> dict[str, Number]:
-    """Return what is to be added, by counter. Raises `Misconfigured`."""
+    """Return the amounts to add, by counter."""
     return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
 
 
 def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Number]:
-    """Return the floors. Raises `Misconfigured`, also for one of a counter that nothing is added to."""
+    """Return the floors, each of a counter that something is added to."""
     floors = {name: _number(name, each) for name, each in _named("floor", floor, ()).items()}
     if not floors.keys() <= amounts.keys():
         strange = sorted(floors.keys() - amounts.keys())
@@ -93,17 +92,17 @@ def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Num
 
 
 def checked_values(what: str, values: object, apart: tuple[str, ...]) -> dict[str, object]:
-    """Return attributes that are to be set. Raises `Misconfigured`."""
+    """Return the attributes to set."""
     found = _named(what, values, apart)
     typed_item(found)
     return found
 
 
 def checked_expected(expected: object, apart: tuple[str, ...]) -> dict[str, object]:
-    """Return what attributes must stand at. Raises `Misconfigured`."""
+    """Return the values that attributes must have."""
     found = _named("expected", expected, apart)
     if not found:
-        raise Misconfigured("expected names no attribute: name what was read, such as a version")
+        raise Misconfigured("expected names no attribute: give what was read, such as a version")
     for name, each in found.items():
         if not isinstance(each, str | bytes | bool | int | float | Decimal | None):
             raise Misconfigured(
@@ -125,10 +124,10 @@ def _check_name(name: object, apart: tuple[str, ...]) -> None:
     if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
         raise Misconfigured(f"an attribute's name is text of 1 to {_LONGEST_NAME} bytes, not {name!r}")
     if _PATH & {*name}:
-        raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, no paths into them")
+        raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, not paths into them")
     if is_its_own(name):
         raise Misconfigured(
-            f"attribute {name!r}: b and a number, bl, bt, bv and bw are the ledger's own: rename it"
+            f"attribute {name!r}: names such as b0, bl, bt, bv and bw are the ledger's own: rename it"
         )
     if name in apart:
         raise Misconfigured(f"attribute {name!r} is named twice, or belongs to the key")
@@ -141,7 +140,7 @@ def _number(name: str, amount: object) -> Number:
         kind = type(amount).__name__
         raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")
     if isinstance(amount, Decimal) and not amount.is_finite():
-        raise Misconfigured(f"attribute {name!r}: {amount} is no amount")
+        raise Misconfigured(f"attribute {name!r}: {amount} is not an amount")
     try:
         typed(amount)  # refuses what has more than 38 digits
     except Misconfigured as error:

@@ -1,0 +1,111 @@
+"""
+The results and errors of Ledger, Ratchet, Unique and Documents: one vocabulary.
+
+An ordinary outcome is returned:
+
+    Applied       the write took effect, once
+    Duplicate     it took effect before; nothing was written
+    Stale         the item is newer; nothing was written
+    Refused       a floor does not allow it; nothing was written
+
+A race, an unknown outcome, a limit or a mistake is raised:
+
+    OnceError
+    ├── RetryLater
+    │   ├── Conflict          the item is not as expected: read it, decide again
+    │   ├── StoreUnavailable  no answer: written or not, nobody knows (`lambda_once.errors`)
+    │   ├── Full              the item has no room for another id
+    │   ├── TooFarAhead       a timestamp is too far ahead of this clock
+    │   └── Unreadable        no version of the document is complete here yet
+    └── GiveUp
+        ├── VersionAhead      the version of the document is too far ahead of this clock
+        └── Misconfigured     an argument, the table or a permission is wrong (`lambda_once.errors`)
+
+Each result, and `Conflict`, has ``values``: attributes of the item as it is now, as far as they are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.errors import GiveUp, RetryLater
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from decimal import Decimal
+
+    from lambda_once.patterns.items import Values
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The write took effect, by this call; with a lost answer or a repetition of a ratchet: once."""
+
+    values: Values = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The write took effect before. Nothing was written."""
+
+    values: Values = field(default_factory=dict)
+    same: bool = True
+    """False (`Unique` only): the item with this key has other content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The item is newer. Nothing was written, and no retry ever will be."""
+
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A counter would fall below its floor. Nothing was written, and the id is not remembered."""
+
+    values: Values
+    floor: Mapping[str, int | Decimal]
+    """The floors of this write."""
+
+
+class Conflict(RetryLater):
+    """
+    The item is not as it was expected. Nothing was written.
+
+    ``values``: attributes of the item as it is now; empty where there is none.
+    """
+
+    def __init__(self, message: str, *, values: Values | None = None) -> None:
+        super().__init__(message)
+        self.values: Values = {} if values is None else values
+
+
+class Full(RetryLater):
+    """The ids of one window do not fit into one item of 400 KB. Nothing was written."""
+
+
+class TooFarAhead(RetryLater):
+    """
+    A timestamp is further ahead of this clock than is allowed, and would block its item. Nothing was written.
+
+    It is the timestamp of the write or that of the item; one of two clocks is wrong. ``stamp``: that
+    timestamp in milliseconds. ``now``: the time of this clock, aware.
+    """
+
+    def __init__(
+        self, message: str, *, stamp: int | None = None, now: datetime | None = None, **known: Any
+    ) -> None:
+        super().__init__(message, **known)
+        self.stamp = stamp
+        self.now = now
+
+
+class Unreadable(RetryLater):
+    """The document exists, but none of its versions is complete here: its parts are still on their way."""
+
+
+class VersionAhead(GiveUp):
+    """The version of the document is further ahead of this clock than is allowed. Nothing was written."""

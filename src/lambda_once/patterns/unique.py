@@ -1,0 +1,255 @@
+"""
+Put an item once by its key: a second put finds the first, and changes nothing.
+
+    receipts = Unique("receipts", key={"pk": "customer", "sk": ["orderId", "kind"]}, identity=["receiptId"])
+    match receipts.put(receipt):
+        case Applied():                   # this call wrote it
+        case Duplicate(same=True):        # it was there before: acknowledge
+        case Duplicate(values=values):    # the key was used for other content
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from lambda_once.core.canonical import NotCanonical, fingerprint, without
+from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport
+
+if TYPE_CHECKING:
+    from lambda_once.core.clock import Clock
+
+ABSENT: Final = "attribute_not_exists(#key)"
+"""
+No item has this key: the first put wins, whoever else writes at the same time.
+
+DynamoDB evaluates it on the item of the whole primary key, so the partition key suffices (developer guide,
+"Condition expressions", preventing overwrites).
+"""
+
+MARK: Final = "put"
+"""The attribute that holds the id and the content's fingerprint of the put that wrote an item."""
+
+SEPARATOR: Final = "#"
+NUMBER: Final = "="
+"""The first character of a whole number in a key. Like the separator it occurs in no encoded text."""
+
+KEY_LIMITS: Final = (2048, 1024)
+"""Bytes of a partition key and of a sort key (DynamoDB developer guide, "Quotas")."""
+
+KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+"""The key attributes, partition key first; or for each the fields that it is made of."""
+
+
+class Unique:
+    """
+    Items of one table that are put once. Safe from several threads; connects at first use.
+
+    *key* names the key attributes, partition key first, which every item has; or maps each to the fields that
+    it is made of (`key_of`). *identity* names further attributes that results have, such as an id that is new
+    for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key and
+    *identity* never count. *mark* names the attribute that keeps which put wrote the item. With None the item
+    gets no such attribute: a put whose answer was lost is then a duplicate of itself, and ``same`` compares
+    with the item as it is now.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        client: Any = None,
+        *,
+        key: KeySpec = ("pk", "sk"),
+        identity: str | Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        mark: str | None = MARK,
+        clock: Clock | None = None,
+    ) -> None:
+        self._table = table
+        self._key = key_parts(key)
+        self._identity = _names(identity)
+        self._ignore = _names(ignore)
+        self._mark = mark
+        self._transport = PatternTransport(client, clock)
+        names = {part.name for part in self._key}
+        if mark is not None and (mark == "" or mark in names.union(self._identity)):
+            raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")
+
+    def put(self, item: Mapping[str, object]) -> Applied | Duplicate:
+        """
+        Put *item* unless an item has its key. ``values`` are the key attributes and *identity*.
+
+        A put that is sent again because its answer was lost is recognised, and is `Applied`. Raises
+        `KeyMissing` and `Misconfigured` before anything is sent; `StoreUnavailable` without an answer: put it
+        again, and it is `Applied` or a `Duplicate` with the same content.
+        """
+        key = self._key_of(item)
+        content = self._content(item)
+        put_id = os.urandom(16).hex()
+        mark = {} if self._mark is None else {self._mark: {"id": put_id, "content": content}}
+        row = typed_item({**item, **key, **mark})
+        try:
+            self._transport.send("put_item", put_request(self._table, row, self._key[0].name))
+        except ConditionFailed as failed:
+            return self._duplicate(failed.item, put_id, content)
+        return Applied(self._known(plain_item(row)))
+
+    def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
+        """Put each of *items* in order, and return the result of each; an error is returned in its place."""
+        return tuple(self._result(item) for item in items)
+
+    def _result(self, item: Mapping[str, object]) -> Applied | Duplicate | OnceError:
+        try:
+            return self.put(item)
+        except OnceError as error:
+            return error
+
+    def _duplicate(
+        self, found: Mapping[str, Mapping[str, Any]] | None, put_id: str, content: str
+    ) -> Applied | Duplicate:
+        if found is None:
+            raise Misconfigured(
+                f"table {self._table!r} refused an item and did not return the existing one: use an endpoint "
+                f"that supports ReturnValuesOnConditionCheckFailure"
+            )
+        existing = plain_item(found)
+        values = self._known(existing)
+        mark = None if self._mark is None else existing.get(self._mark)
+        if not isinstance(mark, Mapping):
+            return Duplicate(values, same=self._content(existing) == content)
+        if mark.get("id") == put_id:
+            return Applied(values)
+        return Duplicate(values, same=mark.get("content") == content)
+
+    def _key_of(self, item: object) -> Values:
+        if not isinstance(item, Mapping):
+            raise Misconfigured(f"an item is a mapping of attributes, not a {type(item).__name__}")
+        if self._mark in item:
+            raise Misconfigured(f"the item already has an attribute {self._mark!r}: give mark= another name")
+        return key_of(self._key, item)
+
+    def _content(self, item: Mapping[str, object]) -> str:
+        apart = {*self._identity, *(part.name for part in self._key), self._mark}
+        content = {name: each for name, each in item.items() if name not in apart}
+        try:
+            return fingerprint(without(content, self._ignore))
+        except NotCanonical as error:
+            raise Misconfigured(f"the item cannot be stored: {error}") from None
+
+    def _known(self, item: Values) -> Values:
+        names = (*(part.name for part in self._key), *self._identity)
+        return {name: item[name] for name in names if name in item}
+
+
+def put_request(table: str, item: Item, partition: str) -> dict[str, Any]:
+    """Return the arguments of the PutItem that writes *item* once; *partition* names its partition key."""
+    return {
+        "TableName": table,
+        "Item": item,
+        "ConditionExpression": ABSENT,
+        "ExpressionAttributeNames": {"#key": partition},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+# -- keys made of fields
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """One attribute of the primary key."""
+
+    name: str
+    limit: int
+    """Bytes at most."""
+    fields: tuple[str, ...]
+    """What it is made of; empty where the item has the attribute itself."""
+
+
+def key_parts(key: KeySpec) -> tuple[KeyPart, ...]:
+    """Return the partition key and, if any, the sort key. Raises `Misconfigured`."""
+    pairs = (
+        [(name, _names(fields)) for name, fields in key.items()]
+        if isinstance(key, Mapping)
+        else [(name, ()) for name in _names(key)]
+    )
+    names = [name for name, _ in pairs]
+    if len(names) not in (1, 2) or len(set(names)) != len(names) or "" in names:
+        raise Misconfigured(f"key={key!r}: name the partition key and, if the table has one, the sort key")
+    for name, fields in pairs:
+        if isinstance(key, Mapping) and (not fields or "" in fields or name in fields):
+            raise Misconfigured(f"key={key!r}: name the other attributes that {name!r} is made of")
+    limits = zip(pairs, KEY_LIMITS, strict=False)
+    return tuple(KeyPart(name, limit, fields) for (name, fields), limit in limits)
+
+
+def key_of(parts: Sequence[KeyPart], item: Mapping[str, object]) -> Values:
+    """
+    Return the key attributes of *item*.
+
+    Fields are percent-encoded and joined by ``#``, so no two lists of fields have the same key: ("a#b", "c")
+    is ``a%23b#c``. A whole number is ``=5``, the text "5" is ``5``. Raises `KeyMissing` for a field that is
+    missing, None or empty; `Misconfigured` for another type, for a key that is too long, and for an item that
+    already has an attribute that is to be made.
+    """
+    return {part.name: _made(part, item) if part.fields else _given(part, item) for part in parts}
+
+
+def joined(fields: Mapping[str, object]) -> str:
+    """Return the text of a key that is made of *fields*, text and whole numbers."""
+    return SEPARATOR.join(_encoded(name, value) for name, value in fields.items())
+
+
+def _made(part: KeyPart, item: Mapping[str, object]) -> str:
+    if part.name in item:
+        raise Misconfigured(
+            f"{part.name!r} is made of {', '.join(part.fields)}: leave it out of the item, or name it in key="
+        )
+    text = joined({name: _present(name, item) for name in part.fields})
+    _check_length(part, text.encode())
+    return text
+
+
+def _given(part: KeyPart, item: Mapping[str, object]) -> object:
+    found = _present(part.name, item)
+    if isinstance(found, bool) or not isinstance(found, str | bytes | int | Decimal):
+        raise Misconfigured(
+            f"{part.name!r} is a {type(found).__name__}: a key attribute is text, a number or bytes"
+        )
+    if isinstance(found, str):
+        _check_length(part, found.encode("utf-8", "surrogatepass"))
+    elif isinstance(found, bytes):
+        _check_length(part, found)
+    return found
+
+
+def _present(name: str, item: Mapping[str, object]) -> object:
+    found = item.get(name)
+    if found is None or found in ("", b""):
+        raise KeyMissing(f"the key is missing: the item has no {name!r}; send it with every item")
+    return found
+
+
+def _encoded(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return quote(value, safe="", errors="surrogatepass")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{NUMBER}{value}"
+    raise Misconfigured(f"{name!r} is a {type(value).__name__}: a key is made of text and whole numbers")
+
+
+def _check_length(part: KeyPart, written: bytes) -> None:
+    if len(written) > part.limit:
+        raise Misconfigured(
+            f"{part.name!r} has {len(written)} bytes, and DynamoDB takes {part.limit}: use a digest as key"
+        )
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
