@@ -1,4 +1,4 @@
-"""Two units of work side by side: are they the same, and where do they differ."""
+"""Why two events are, or are not, the same unit of work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final
 
 from lambda_once.core.canonical import canonical
 
@@ -17,53 +17,50 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What the second of two units is to the first."""
+    """How the second of two units relates to the first."""
 
     SAME = "same"
     OTHER_CALLER = "same token, other credentials"
     REUSED = "same token, other payload"
     OTHER = "not the same"
     UNKNOWN = "not known"
-    """One of them has no token, or there is none beside it."""
+    """One of them has no token or does not exist."""
 
     @property
     def sentence(self) -> str:
-        match self:
-            case Verdict.SAME:
-                return "the same: one token, so the second is a duplicate of the first"
-            case Verdict.OTHER_CALLER:
-                return "the same token, other credentials: the second would be OtherCaller"
-            case Verdict.REUSED:
-                return "the same token, another payload: the second would be KeyReused"
-            case Verdict.OTHER:
-                return "not the same: two tokens, so both would run"
-            case Verdict.UNKNOWN:
-                return "not to be told: one of them has no token"
-            case _ as unreachable:
-                assert_never(unreachable)
+        return _SENTENCES[self]
+
+
+_SENTENCES: Final = {
+    Verdict.SAME: "the same: one token, so the second is a duplicate of the first",
+    Verdict.OTHER_CALLER: "the same token, other credentials: the second would be OtherCaller",
+    Verdict.REUSED: "the same token, another payload: the second would be KeyReused",
+    Verdict.OTHER: "not the same: two tokens, so both would run",
+    Verdict.UNKNOWN: "not known: one of them has no token",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Fields that differ: its name, and the canonical text of both; None if one has it not."""
+    """A part that differs: its name, and the canonical text of both; None if one lacks it."""
 
     name: str
     first: str | None
     second: str | None
     counts: bool
-    """Whether it alone makes another token or another fingerprint."""
+    """Whether it alone changes the token or the fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two units, and what is not the same in them."""
+    """Two units, and where they differ."""
 
     verdict: Verdict
     parts: tuple[Part, ...]
 
 
 def compared(first: Sequence[Explanation], second: Sequence[Explanation]) -> list[Comparison]:
-    """Compare two events, unit by unit in their order; where one has more of them, they have no other."""
+    """Compare two events, unit by unit in their order; those that one has more are UNKNOWN."""
     return [
         Comparison(Verdict.UNKNOWN, ())
         if one is None or other is None
@@ -77,17 +74,9 @@ def _verdict(one: Explanation, other: Explanation) -> Verdict:
         return Verdict.UNKNOWN
     if one.token != other.token:
         return Verdict.OTHER
-    if _other_credentials(one, other):
+    if one.identity.is_of_other_caller(other.identity):
         return Verdict.OTHER_CALLER
-    both = None not in (one.fingerprint, other.fingerprint)
-    return Verdict.REUSED if both and one.fingerprint != other.fingerprint else Verdict.SAME
-
-
-def _other_credentials(one: Explanation, other: Explanation) -> bool:
-    """Whether *other* presents another credential than the row of *one* would keep."""
-    if one.presented is None or one.presented.credential is None or other.presented is None:
-        return False
-    return one.presented != other.presented
+    return Verdict.REUSED if one.identity.clashes(other.identity) else Verdict.SAME
 
 
 def _parts(one: Explanation, other: Explanation) -> Iterator[Part]:
@@ -95,7 +84,7 @@ def _parts(one: Explanation, other: Explanation) -> Iterator[Part]:
         left, right = getattr(one, name), getattr(other, name)
         if (first := _text(left)) != (second := _text(right)):
             yield Part(name, first, second, counts=True)
-    # Under keys that differ the rest of the payload counts for nothing: two tokens it is.
+    # If the keys differ, so do the tokens: the rest of the payload does not matter.
     counts = one.key is None or one.key == other.key
     left, right = dict(_fields(one)), dict(_fields(other))
     for name in dict.fromkeys((*left, *right)):

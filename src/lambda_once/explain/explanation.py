@@ -1,8 +1,7 @@
 """
-What a handler would make of an event: key, scope, what is hashed, and the token.
+Which token an event gets: the `Identification` that a decorator runs from, described.
 
-Nothing runs and nothing is stored; no table is needed. It asks what the decorator itself works with, so what
-it says is what happens.
+Nothing runs and nothing is stored; no table is needed.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from lambda_once.core.record import Presented
     from lambda_once.sources.caller import Caller
 
+_UNIDENTIFIED: Final = Identification()
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
 
 
@@ -44,7 +44,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What one unit of work is, as far as could be told; None for what is not there."""
+    """How one unit of work is identified, as far as possible; None for what does not exist."""
 
     decorator: str
     source: str
@@ -61,26 +61,36 @@ class Explanation:
     caller_from: str | None = None
     """What named the caller of a request, and what of it joins the token; never a name or a credential."""
     caller_joins: str | None = None
-    presented: Presented | None = None
-    """What a duplicate must present, too; it shows nothing of itself. None: nothing is compared."""
     hashed: Printed | None = None
     """What the key or the fingerprint is the hash of."""
     hashed_for: str | None = None
     ignored: tuple[Ignored, ...] = ()
-    fingerprint: str | None = None
-    token: str | None = None
+    identity: Identification = _UNIDENTIFIED
     problem: str | None = None
     """What would be raised, and why."""
     unprotected: str | None = None
     """Why it would run without a token."""
 
+    @property
+    def token(self) -> str | None:
+        return self.identity.token or None if self.identity.error is None else None
+
+    @property
+    def fingerprint(self) -> str | None:
+        return self.identity.fingerprint
+
+    @property
+    def presented(self) -> Presented | None:
+        """The credential that a duplicate must present, too; None: nothing is compared."""
+        return self.identity.presented
+
 
 Protected = Records | HttpIdentifier | FunctionIdentifier | Identifier
-"""What a decorator hands over as ``__once__``, or a route has."""
+"""The ``__once__`` of a decorated function, or the identifier of a route."""
 
 
 def identifier_of(function: object) -> Protected | None:
-    """Return what protects *function* itself; None if no decorator does."""
+    """Return the identifier of *function* itself; None if it is not decorated."""
     found = getattr(function, "__once__", None)
     return found if isinstance(found, Protected) else None
 
@@ -89,8 +99,8 @@ def explain(protected: Protected, given: Any) -> list[Explanation]:
     """
     Explain each unit of *given*: an event, or a call of a function as ``{"args": [...], "kwargs": {...}}``.
 
-    A method is called without self. Raises `Misconfigured` for an event of another kind, and for a call that
-    is something else, or does not fit the function's parameters.
+    A method is called without self. Raises `Misconfigured` for an event of another source and for a
+    malformed call.
     """
     match protected:
         case Records():
@@ -121,7 +131,7 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
     try:
         found = identifier.read(given, kind, method, None)
     except OnceError as error:
-        return _bare(bare, decorator, source, body, problem=_told(error))
+        return _bare(bare, decorator, source, body, problem=_described(error))
     if found is None:
         reason = f'the request has no {NAME}, and without_key is "run"'
         return _bare(bare, decorator, source, body, unprotected=reason)
@@ -157,7 +167,7 @@ def explained(
     default: str,
     given: Arguments | None = None,
 ) -> Explanation:
-    """Explain *unit* as *identifier* identifies it; *default* is where the source's own key stands."""
+    """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
     settings = identifier.settings
     found = identifier.identify(unit, given)
     known: dict[str, Any] = {
@@ -167,19 +177,19 @@ def explained(
         "ignored": tuple(
             Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
         ),
-        "token": found.token if found.error is None else None,
-        "problem": None if found.error is None else _told(found.error),
+        "identity": found,
+        "problem": None if found.error is None else _described(found.error),
     }
     try:
         known |= _hashed(identifier, unit, found)
         known["scope"] = plain(found.scope)
     except Exception as error:  # noqa: BLE001  (arguments of any kind may be in the key and the scope)
-        known["problem"] = known["problem"] or _told(error)
+        known["problem"] = known["problem"] or _described(error)
     return _bare(identifier, decorator, source, payload, **known)
 
 
 def _hashed(identifier: Identifier, unit: Unit, found: Identification) -> dict[str, Any]:
-    """Return the key that was found, and what of the payload the key or the fingerprint is the hash of."""
+    """Return the key, and the text that the key or the fingerprint is the hash of."""
     if found.key is None:
         return {}
     if found.key_from is KeyFrom.HASH:
@@ -188,7 +198,6 @@ def _hashed(identifier: Identifier, unit: Unit, found: Identification) -> dict[s
         "key": plain(found.key),
         "hashed": found.hashed,
         "hashed_for": "the fingerprint",
-        "fingerprint": found.fingerprint,
     }
 
 
@@ -203,13 +212,13 @@ def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **k
     )
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, OnceError):
         return f"{type(error).__name__}: {error}"
     return f"{type(error).__name__}: its key, scope or model raised"
 
 
-# ---------------------------------------------------------------- words for what was found
+# ---------------------------------------------------------------- descriptions
 
 
 def _message(records: Records, message: Message) -> Explanation:
@@ -225,13 +234,13 @@ def _message(records: Records, message: Message) -> Explanation:
     try:
         unit = records.validated(unit)
     except OnceError as error:
-        known = {"delivery": unit.delivery, "problem": _told(error)}
+        known = {"delivery": unit.delivery, "problem": _described(error)}
         return _bare(records.identifier, decorator, source, payload, **known)
     return explained(records.identifier, decorator, source, unit, payload, default)
 
 
 def _layers(text: str, most: int = envelopes.MOST) -> str:
-    """Say which envelopes of *text*, a message, are opened, and what lies in them."""
+    """Describe the envelopes of *text*, a message, that are opened, and what is in them."""
     found = parse(text)
     if most > 0 and envelopes.is_notification(found):
         return f"an SNS notification, opened: its Message, {_layers(str(found['Message']), most - 1)}"
@@ -297,7 +306,7 @@ _NAMED_BY: Final = {
 
 
 def _caller(caller: Caller, selector: object) -> dict[str, Any]:
-    """Say which rule named *caller*, without a word of what it is."""
+    """Describe the rule that named *caller*, without showing the name."""
     if selector is False:
         return {"caller_from": "caller=False: it counts for nothing"}
     words = _NAMED_BY | ({} if selector is None else {Origin.OPTION: _selector("caller", selector)})
@@ -305,7 +314,6 @@ def _caller(caller: Caller, selector: object) -> dict[str, Any]:
     return {
         "caller_from": "; ".join(words[origin] for origin in caller.origins) or "nothing",
         "caller_joins": f"SHA-256 of {', and '.join(joins)}" if joins else None,
-        "presented": caller.presented,
     }
 
 
