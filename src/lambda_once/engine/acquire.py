@@ -1,8 +1,8 @@
 """
 How a call gets its token, or the outcome of the attempt that has it.
 
-One conditional write answers new and duplicate alike. What it refused is decided by
-`core.lifecycle.decide`; what every decision leads to stands in `Admissions._resolve`.
+One conditional write is the test for new and duplicate alike. If it is refused, `core.lifecycle.decide`
+decides, and `Acquirer._resolve` does what the decision says.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from lambda_once.core.lifecycle import Decision, OnLapse, decide
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.probe import Probing
+from lambda_once.engine.ownership import RESERVE, Ownership
+from lambda_once.engine.probe import completed_by_probe
 from lambda_once.engine.replay import Replayed
-from lambda_once.engine.retry import RESERVE
 from lambda_once.errors import (
     InProgress,
     KeyMissing,
@@ -35,16 +34,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from lambda_once.engine.call import Call
-    from lambda_once.engine.finish import Settlement
-    from lambda_once.engine.replay import Outcomes
-    from lambda_once.engine.story import Story
+    from lambda_once.engine.finish import Finisher
+    from lambda_once.engine.invocation import Call
+    from lambda_once.engine.replay import Replayer
     from lambda_once.engine.waiting import Waits
 
 MARGIN = timedelta(seconds=2)
 """
-What a lease has beyond the invocation's remaining time: clocks of two machines differ, and standard
-sandboxes were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
+A lease lasts longer than the invocation by this: clocks of two machines differ, and standard sandboxes
+were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
 """
 FIRST_POLL = 0.05
 LONGEST_POLL = 1.0
@@ -55,71 +53,67 @@ _OWN_STACK = (
     "give the inner work its own key or name"
 )
 
-Admitted = Ownership | Replayed
-Admission = Admitted | OnceError
+Acquisition = Ownership | Replayed | OnceError
 
 
-class Admissions:
-    """Gets tokens for calls. Holds nothing of any call."""
+class Acquirer:
+    """Acquires tokens for calls. Holds nothing of any call."""
 
-    def __init__(self, settlement: Settlement, outcomes: Outcomes, story: Story) -> None:
-        self._settlement = settlement
-        self._outcomes = outcomes
-        self._story = story
-        self._probing = Probing(settlement, outcomes, story)
-        self._store = settlement.store
-        self._clock = settlement.clock
+    def __init__(self, finisher: Finisher, replayer: Replayer) -> None:
+        self._finisher = finisher
+        self._replayer = replayer
+        self._store = finisher.store
+        self._clock = finisher.clock
 
-    def admit(self, call: Call, *, may_wait: bool) -> Waits[Admitted]:
-        """Get the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
-        (admission,) = yield from self.admit_all([call], may_wait=may_wait)
-        if isinstance(admission, OnceError):
-            raise admission
-        return admission
+    def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+        """Return the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
+        (acquisition,) = yield from self.acquire_all([call], may_wait=may_wait)
+        if isinstance(acquisition, OnceError):
+            raise acquisition
+        return acquisition
 
-    def admit_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
+    def acquire_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
         """
-        Admit each of *calls*, whose tokens differ; an error answers one of them and no other.
+        Acquire the token of each of *calls*, all different; an error is that of one call.
 
-        Where it raises, it has given back what it may have acquired.
+        Where it raises, it has released what it may have acquired.
         """
         remembered = [self._remembered(call) for call in calls]
-        asked = [call for call, known in zip(calls, remembered, strict=True) if known is None]
-        answered = iter((yield from self._asked(asked, may_wait=may_wait)) if asked else ())
-        return [next(answered) if known is None else known for known in remembered]
+        unknown = [call for call, known in zip(calls, remembered, strict=True) if known is None]
+        found = iter((yield from self._acquire(unknown, may_wait=may_wait)) if unknown else ())
+        return [next(found) if known is None else known for known in remembered]
 
-    def make_ready(self, attempt: Ownership, *, may_wait: bool) -> Waits[Admitted]:
+    def make_ready(self, attempt: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
-        Return what may be started now: *attempt* itself where its lease and the time suffice.
+        Return the attempt that may start now: *attempt* itself where its lease and the time suffice.
 
-        A lease that is nearly over is extended first; where that is refused, the call is a duplicate
-        of whoever has the token now, and what it acquires is looked at in the same way. Raises
-        `RetryLater`, the token released, where too little time remains to finish anything.
+        A lease that is nearly over is extended first; if that is refused, the call acquires again, as a
+        duplicate. Raises `RetryLater`, the token released, where too little time remains to finish anything.
         """
         call = attempt.call
         if self.may_start(attempt):
             return attempt
         if call.invocation.deadline.remaining() > RESERVE:
             try:
-                self._settlement.extend(attempt, self._lease(call, self._clock.now()))
+                self._finisher.extend(attempt, self._lease(call, self._clock.now()))
             except StoreUnavailable:
-                self._settlement.give_back([(call, attempt.id)], told=True)
+                self._finisher.release([(call, attempt.id)], counted=True)
                 raise
             except RetryLater:
-                self._story.of_attempt(Event.FENCED, attempt, reason="before it started")
-                admitted = yield from self.admit(call, may_wait=may_wait)
-                if not isinstance(admitted, Ownership):
-                    return admitted
-                # The answer to this acquisition, too, may have been slow.
-                return (yield from self.make_ready(admitted, may_wait=may_wait))
-            if self.may_start(attempt):  # the answer may have been slow
+                attempt.report(Event.FENCED, reason="before it started")
+                acquisition = yield from self.acquire(call, may_wait=may_wait)
+                if not isinstance(acquisition, Ownership):
+                    return acquisition
+                # The response to this acquisition, too, may have been slow.
+                return (yield from self.make_ready(acquisition, may_wait=may_wait))
+            if self.may_start(attempt):  # the response may have been slow
                 return attempt
-        self._settlement.give_back([(call, attempt.id)], told=True)
+        self._finisher.release([(call, attempt.id)], counted=True)
         message = f"token {call.token} was not started: too little time remains; retry later"
         raise RetryLater(message, token=call.token)
 
     def may_start(self, attempt: Ownership) -> bool:
-        """Tell whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
+        """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
         covered = attempt.lease >= now + MARGIN or attempt.unprotected
         return covered and attempt.call.invocation.deadline.remaining_at(now) > RESERVE
@@ -128,19 +122,19 @@ class Admissions:
 
     def _remembered(self, call: Call) -> Admission | None:
         now = self._clock.now()
-        record = self._outcomes.memory.get(call.token, now) if call.plan.cache else None
+        record = self._replayer.memory.get(call.token, now) if call.plan.cache else None
         if record is None:
             return None
         decision = decide(record, call.request(""), now)
         if decision is not Decision.REPLAY:
             return None
         try:
-            return self._outcomes.replay_or_raise(call, record, decision, remembered=True)
+            return self._replayer.replay_or_raise(call, record, decision, remembered=True)
         except OnceError as error:
             return self._refused(call, error)
 
-    def _asked(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Admission]]:
-        # A single redelivery goes straight to the write that meets rows, too: no trip more if it is settled,
+    def _acquire(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
+        # A single redelivery goes straight to the write that meets rows, too: no trip more if it is complete,
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
         now = self._clock.now()
@@ -149,37 +143,38 @@ class Admissions:
             for call in calls
         ]
         try:
-            return (yield from self._wished(calls, wishes, may_wait=may_wait))
-        except GeneratorExit:  # cancelled while it waited for somebody else's attempt
+            return (yield from self._send(calls, wishes, may_wait=may_wait))
+        except GeneratorExit:  # cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
             attempts = [(call, wish.attempt) for call, wish in zip(calls, wishes, strict=True)]
-            self._settlement.give_back(attempts, told=False)
+            self._finisher.release(attempts, counted=False)
             raise
 
-    def _wished(
+    def _send(
         self, calls: Sequence[Call], wishes: list[Acquire], *, may_wait: bool
-    ) -> Waits[list[Admission]]:
-        with self._story.segment("once.acquire") as segment:
-            answers = self._store.acquire(wishes, calls[0].invocation.deadline)
+    ) -> Waits[list[Acquisition]]:
+        invocation = calls[0].invocation
+        with invocation.reporter.segment("once.acquire") as segment:
+            answers = self._store.acquire(wishes, invocation.deadline)
             if len(calls) > 1:
                 self._acquire_known(calls, wishes, answers)
             segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
-        admissions: list[Admission] = []
+        acquisitions: list[Acquisition] = []
         for call, wish, answer in zip(calls, wishes, answers, strict=True):
             try:
-                admissions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
+                acquisitions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
             except OnceError as error:
-                admissions.append(self._refused(call, error))
+                acquisitions.append(self._refused(call, error))
         unanswered = [
             (call, wish.attempt)
-            for call, wish, admission in zip(calls, wishes, admissions, strict=True)
-            if isinstance(admission, StoreUnavailable)
+            for call, wish, acquisition in zip(calls, wishes, acquisitions, strict=True)
+            if isinstance(acquisition, StoreUnavailable)
         ]
         if unanswered:  # it may have been acquired all the same, and nothing started
-            self._settlement.give_back(unanswered, told=False)
-        self._story.flush(calls[0].invocation.tally)  # a killed invocation must still have said "started"
-        return admissions
+            self._finisher.release(unanswered, counted=False)
+        invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
+        return acquisitions
 
     def _acquire_known(
         self, calls: Sequence[Call], wishes: list[Acquire], answers: list[AcquireAnswer]
@@ -203,14 +198,10 @@ class Admissions:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
         reason = str(error) if isinstance(error, Misconfigured) else None
-        self._story.of_call(
-            refusal(error), call, error=type(error).__name__, differing=differing, reason=reason
-        )
+        call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
         return error
 
-    def _resolve(
-        self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool
-    ) -> Waits[Admitted]:
+    def _resolve(self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
         began = self._clock.now()
@@ -227,7 +218,7 @@ class Admissions:
                     wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([wish], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
-                raise self._outcomes.error(call, record, decision, _OWN_STACK)
+                raise self._replayer.error(call, record, decision, _OWN_STACK)
             elif (
                 decision is Decision.IN_PROGRESS
                 and may_wait
@@ -248,30 +239,28 @@ class Admissions:
 
     def _answer(self, call: Call, record: Record, decision: Decision) -> Replayed:
         if decision is Decision.HELD:
-            self._settlement.pin(call, record)
-        return self._outcomes.replay_or_raise(call, record, decision)
+            self._finisher.pin(call, record)
+        return self._replayer.replay_or_raise(call, record, decision)
 
     def _won(self, call: Call, wish: Acquire, won: Won) -> Ownership:
         lease = wish.lease if won.lease is None else won.lease
         attempt = Ownership(call, wish.attempt, won.fence, wish.now, lease)
-        self._story.of_attempt(Event.ACQUIRED, attempt)
+        attempt.report(Event.ACQUIRED)
         if won.took_over:
-            self._story.of_attempt(Event.TAKEN_OVER, attempt)
+            attempt.report(Event.TAKEN_OVER)
         return attempt
 
     def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Ownership:
         """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
         if call.plan.runs_in_outage and not refused:
-            self._story.of_call(
-                Event.STORE_UNAVAILABLE, call, reason="running unprotected, per on_store_outage"
-            )
-            return Ownership(call, wish.attempt, None, wish.now, wish.lease, wish=wish)
+            call.report(Event.STORE_UNAVAILABLE, reason="running unprotected, per on_store_outage")
+            return Ownership(call, wish.attempt, None, wish.now, wish.lease, unanswered=wish)
         message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
         raise StoreUnavailable(message, token=call.token)
 
     def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
-        """Have the probe asked, and acquire exactly the attempt and lease that it was asked about."""
-        if self._probing.settles(call, record):
+        """Ask the probe, and acquire exactly the attempt and lease that it was asked about."""
+        if completed_by_probe(call, record, self._finisher, self._replayer):
             return wish, Refused(self._store.read(call.token, call.invocation.deadline))
         take = AsSeen(record.attempt, record.expected_completion)
         wish = self._wish(call, wish.attempt, take, self._clock.now())
@@ -299,8 +288,7 @@ class Admissions:
         known: bool = True,
     ) -> Acquire:
         lease = self._lease(call, now)
-        # Guarantee 6: what may have to wait for a person never expires.
-        mortal = call.plan.on_lapse is OnLapse.TAKE_OVER
+        expires = call.plan.on_lapse is OnLapse.TAKE_OVER  # guarantee 6
         return Acquire(
             token=call.token,
             attempt=attempt,
@@ -308,7 +296,7 @@ class Admissions:
             now=now,
             lease=lease,
             take=take,
-            ttl=epoch_seconds(lease + call.plan.keep) if mortal else None,
+            ttl=epoch_seconds(lease + call.plan.keep) if expires else None,
             fingerprint=call.identity.fingerprint,
             delivery=call.delivery,
             known=known,
@@ -332,17 +320,17 @@ class Admissions:
 
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:
-            return self._outcomes.error(call, record, Decision.IN_PROGRESS)
+            return self._replayer.error(call, record, Decision.IN_PROGRESS)
         return InProgress(f"token {call.token} is contended; retry later", token=call.token)
 
 
 def is_retry_of_own(call: Call, record: Record) -> bool:
     """
-    Tell whether *call* is Lambda's own retry of the attempt in *record*, which was killed.
+    Whether *call* is Lambda's own retry of the attempt in *record*, which was killed.
 
-    An asynchronous invocation is tried again under the same request id, twice, and the event is gone then
-    (Lambda developer guide, asynchronous invocation); so it waits for the lease. A row that was created in
-    this very invocation is a sibling's. Under hold there is nothing to wait for.
+    An asynchronous invocation is retried twice under the same request id, then the event is gone (Lambda
+    developer guide, asynchronous invocation); so it waits for the lease. A row that was created in this
+    very invocation is a sibling's. Under hold there is nothing to wait for.
     """
     invocation = call.invocation
     return (
@@ -355,7 +343,7 @@ def is_retry_of_own(call: Call, record: Record) -> bool:
 
 
 def refusal(error: OnceError) -> Event:
-    """Return what happened to a call that is not worked because of *error*."""
+    """Return the event of a call that does not run because of *error*."""
     match error:
         case Misconfigured():
             return Event.MISCONFIGURED

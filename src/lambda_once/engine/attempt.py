@@ -14,7 +14,7 @@ from lambda_once.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lambda_once.engine.finish import Settlement
+    from lambda_once.engine.finish import Finisher
     from lambda_once.engine.ownership import Ownership
     from lambda_once.engine.waiting import Waits
 
@@ -30,9 +30,9 @@ class Attempt:
     replayed = False
     result: Any = None
 
-    def __init__(self, ownership: Ownership, settlement: Settlement) -> None:
+    def __init__(self, ownership: Ownership, finisher: Finisher) -> None:
         self._ownership = ownership
-        self._settlement = settlement
+        self._finisher = finisher
 
     @property
     def token(self) -> str:
@@ -48,7 +48,7 @@ class Attempt:
 
     @property
     def lease(self) -> datetime:
-        """The time until which the attempt is believed alive."""
+        """The time until which the attempt is assumed to be alive."""
         return self._ownership.lease
 
     @property
@@ -76,18 +76,17 @@ class Attempt:
 
     def extend(self, seconds: float) -> None:
         """
-        Renew the lease: the attempt may be believed alive for *seconds* from now.
+        Extend the lease to *seconds* from now; it never becomes shorter.
 
-        It only ever lengthens the lease. Raises `Fenced` where another attempt has the token by now
-        (stop then: the work is no longer ours), `StoreUnavailable` without an answer, and
-        `Misconfigured` for seconds that are not positive. An attempt that runs unprotected has no lease in
-        the table: its own is lengthened, and that is logged.
+        Raises `Fenced` where another attempt has the token (stop then), `StoreUnavailable` without an
+        answer, and `Misconfigured` for seconds that are not positive. An attempt that runs unprotected has
+        no lease in the table: its own is extended, and that is logged.
         """
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
             raise Misconfigured(message, token=self.token)
-        lease = to_milliseconds(self._settlement.clock.now() + timedelta(seconds=seconds))
-        self._settlement.extend(self._ownership, lease)
+        lease = to_milliseconds(self._finisher.clock.now() + timedelta(seconds=seconds))
+        self._finisher.extend(self._ownership, lease)
 
     async def aextend(self, seconds: float) -> None:
         """Do what `extend` does, off the event loop."""
@@ -100,22 +99,22 @@ class Attempt:
         Complete the token with *result* now, and return it as every duplicate will get it.
 
         The token is final then, whatever happens in the rest of the work. Raises `Fenced` where another
-        attempt has the token and is still at work; where that one is done, its outcome is returned. It
+        attempt has the token and is in progress; where that one is complete, its outcome is returned. It
         waits for a transaction that is being sent; where that was written, its result is returned.
         """
-        return through(self._completing(result), self._settlement.clock)
+        return through(self._completing(result), self._finisher.clock)
 
     def _completing(self, result: Any) -> Waits[Any]:
-        ownership, settlement = self._ownership, self._settlement
-        if ownership.settled is None:
-            settlement.make_ready(ownership)
-        if ownership.settled is None:
-            ownership.settled = ((yield from settlement.settle(settlement.of_return(ownership, result))),)
-        return ownership.settled[0]
+        ownership, finisher = self._ownership, self._finisher
+        if ownership.completed is None:
+            finisher.make_ready(ownership)
+        if ownership.completed is None:
+            ownership.completed = ((yield from finisher.finish(finisher.prepare_return(ownership, result))),)
+        return ownership.completed[0]
 
     async def acomplete(self, result: Any = None) -> Any:
         """Do what `complete` does, off the event loop; a cancellation waits for its end."""
-        return await uncancelled(self._settlement.off_loop(self._ownership, self._completing(result)))
+        return await uncancelled(self._finisher.off_loop(self._ownership, self._completing(result)))
 
     def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> Any:
         """
@@ -132,7 +131,7 @@ class Attempt:
         """
         sending = self._ownership.begin_transaction()
         try:
-            return self._settlement.transact(self._ownership, items, result)
+            return self._finisher.transact(self._ownership, items, result)
         finally:
             sending.end()
 

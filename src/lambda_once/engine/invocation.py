@@ -1,4 +1,4 @@
-"""What one Lambda invocation gives to all that runs inside it."""
+"""One invocation and one protected call as values: what every step of an execution needs, made once."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline
-from lambda_once.observability.reporter import Tally
+from lambda_once.core.identification import Identification
+from lambda_once.core.lifecycle import Request
+from lambda_once.observability.reporter import Details, Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from lambda_once.core.clock import Clock
+    from lambda_once.core.codec import Codec
+    from lambda_once.core.lifecycle import OnLapse
+    from lambda_once.core.record import Record
+    from lambda_once.observability.events import Event
+    from lambda_once.observability.reporter import Reporter
+    from lambda_once.policies import OnError, Probe
 
 LONGEST = timedelta(seconds=900)
-"""What is assumed to remain where no context says: Lambda's longest time limit on a standard function."""
+"""Assumed to remain without a Lambda context: the longest time limit of a standard function."""
 NO_REQUEST_ID = "-"
-"""What stands for the request id where there is none."""
+"""The request id where there is none."""
 
 
 class Invocation(NamedTuple):
-    """Who is at work, until when, and what is to be counted of it."""
+    """One invocation of Lambda: its deadline, and where what happens in it is reported."""
 
     locked_by: str
     """``function/request id``"""
@@ -30,8 +39,8 @@ class Invocation(NamedTuple):
     """Lambda's own; None where there is none."""
     began: datetime
     deadline: Deadline
-    owner: object
-    """Whose counts *tally* holds: two `Once` in one process report by themselves."""
+    reporter: Reporter
+    """Of one `Once`: two of them in one process report by themselves."""
     tally: Tally
     known: bool = True
     """Whether the context has the remaining time."""
@@ -42,12 +51,12 @@ class Invocation(NamedTuple):
 
     @property
     def has_request_id(self) -> bool:
-        """Whether the request id is Lambda's: without one every row of the function bears the same."""
+        """Whether the request id is Lambda's: without one every row of the function has the same."""
         return isinstance(self.request_id, str) and self.request_id not in ("", NO_REQUEST_ID)
 
-    def of(self, owner: object) -> Invocation:
-        """Return the same invocation with counts of *owner*'s."""
-        return self._replace(owner=owner, tally=Tally())
+    def reported_by(self, reporter: Reporter) -> Invocation:
+        """Return the same invocation with counts of its own, reported by *reporter*."""
+        return self._replace(reporter=reporter, tally=Tally())
 
 
 _current: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)
@@ -64,12 +73,8 @@ def set_invocation(invocation: Invocation | None) -> Invocation | None:
     return before
 
 
-def invocation_of(context: object, clock: Clock, owner: object) -> Invocation:
-    """
-    Read Lambda's context.
-
-    Without a remaining time, 900 s are assumed.
-    """
+def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:
+    """Read Lambda's context. Without a remaining time, 900 s are assumed."""
     function = (
         getattr(context, "function_name", None) or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
     )
@@ -81,16 +86,90 @@ def invocation_of(context: object, clock: Clock, owner: object) -> Invocation:
         context=context,
         began=now,
         deadline=Deadline(clock, now + (LONGEST if left is None else left)),
-        owner=owner,
+        reporter=reporter,
         tally=Tally(),
         known=left is not None,
     )
 
 
 def _remaining(context: object) -> timedelta | None:
-    """Return the time that *context* says is left; None where it has none to say."""
+    """Return the remaining time by *context*; None where it has none."""
     ask: Any = getattr(context, "get_remaining_time_in_millis", None)
     milliseconds = ask() if callable(ask) else None
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
         return timedelta(milliseconds=milliseconds)
     return None
+
+
+def never_an_error(_value: object) -> BaseException | None:
+    return None
+
+
+class Plan(NamedTuple):
+    """The policies of one decorator, resolved."""
+
+    keep: timedelta
+    lease: timedelta | None
+    """None: the invocation's remaining time, and a margin."""
+    on_error: OnError
+    on_lapse: OnLapse
+    probe: Probe | None
+    waits: bool
+    """Poll for the other attempt's result (``on_in_progress="wait"``)."""
+    wait_for: timedelta
+    """How long it waits at most."""
+    runs_in_outage: bool
+    """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
+    cache: int
+    codec: Codec
+    error_in: Callable[[Any], BaseException | None] = never_an_error
+    """The error that a returned value means (a response of API Gateway), or None."""
+
+
+class Call(NamedTuple):
+    """A unit of work with its token: everything about it but the work."""
+
+    name: str
+    token: str
+    plan: Plan
+    invocation: Invocation
+    identity: Identification = Identification()
+    """How the unit was identified, by which a row of the same token is compared with it."""
+    delivery: str | None = None
+    arguments: tuple[object, ...] = ()
+    """What a probe gets after the lapsed attempt."""
+    redelivered: bool = False
+    """Whether the source says that it delivered this before: a row is likely."""
+    waits_for_own: bool = False
+    """
+    An asynchronous source: a token held under this very request id is Lambda's own retry after a
+    crash, and waits for the lease; after two retries the event is gone (Lambda developer guide,
+    asynchronous invocation).
+    """
+
+    def request(self, attempt: str) -> Request:
+        """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""
+        return Request(attempt, self.identity.fingerprint, self.plan.on_lapse, self.identity.presented)
+
+    def mark(self, attempt: str) -> str | None:
+        """Return the ``caller`` of the row of *attempt*."""
+        presented = self.identity.presented
+        return None if presented is None else presented.mark(attempt)
+
+    def report(
+        self,
+        event: Event,
+        record: Record | None = None,
+        *,
+        error: str | None = None,
+        reason: str | None = None,
+        differing: str | None = None,
+    ) -> None:
+        """Report *event*, which *record*, the row of another attempt, has caused if there is one."""
+        details = Details(event, self.token)
+        if record is not None:
+            details = Details.of_row(event, record, other_delivery=record.delivery)
+        details = details._replace(
+            name=self.name, delivery=self.delivery, error=error, reason=reason, differing=differing
+        )
+        self.invocation.reporter.report(details, self.invocation.tally)

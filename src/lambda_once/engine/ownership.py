@@ -1,7 +1,7 @@
 """
-The fact that an attempt holds a token, and what it is about to write as its end.
+The fact that an attempt holds a token, and the writes that it makes.
 
-The engine works with these. What the user's code has of them is `engine.attempt.Attempt`.
+The engine works with these. The user's code has the handle above it, `engine.attempt.Attempt`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,29 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
+from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record, State
-from lambda_once.engine.keeping import ttl_after
+from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, new_write_id
+from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
-    from lambda_once.core.writes import Acquire, Finish
-    from lambda_once.engine.call import Call
-    from lambda_once.observability.events import Event
+    from lambda_once.core.writes import Acquire, Change
+    from lambda_once.engine.invocation import Call
+    from lambda_once.stores.contract import Unanswered
+
+RESERVE = 0.3
+"""Seconds kept for finishing: nothing starts, waits or is retried at an invocation's end."""
+LONGEST = timedelta(seconds=30)
+"""How long after its first try a finish is sent again."""
 
 
 class Sending:
@@ -29,7 +39,7 @@ class Sending:
 
     def __init__(self) -> None:
         self._over = False
-        """Whether it was answered, or given up by whoever waited for it."""
+        """Whether it was answered, or a waiting finish gave it up."""
         self._changed = threading.Condition()
         self._listeners: list[Callable[[], object]] = []
 
@@ -38,7 +48,7 @@ class Sending:
         return self._over
 
     def end(self) -> None:
-        """Let everybody go on who waits."""
+        """Wake all that wait."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -68,14 +78,14 @@ class Sending:
 
 
 _one_at_a_time = threading.Lock()
-"""Of a transaction and a finish of one attempt, that begin at the same moment, one is the first."""
+"""Of a transaction and a finish of one attempt that begin at the same moment, one is the first."""
 
 
 class Ownership:
     """
-    One acquisition of a token: by which call, under which id and fence, until when, and what came of it.
+    One acquisition of a token: by which call, under which id and fence, until when, and how it finished.
 
-    It changes while the work runs: its lease grows, a transaction is sent, the attempt ends.
+    It changes while the work runs: its lease grows, a transaction is sent, the attempt finishes.
     """
 
     def __init__(
@@ -86,7 +96,7 @@ class Ownership:
         created: datetime,
         lease: datetime,
         *,
-        wish: Acquire | None = None,
+        unanswered: Acquire | None = None,
     ) -> None:
         self.call = call
         self.id = attempt
@@ -94,12 +104,12 @@ class Ownership:
         """None while it is not known whether the token was acquired."""
         self.lease = lease
         self.created = created
-        self.wish = wish
+        self.unanswered = unanswered
         """The acquisition that was not answered, where it runs all the same; else None."""
-        self.settled: tuple[object] | None = None
+        self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
-        self.happened: Event | None = None
-        """How it has ended; None before, and where its end could not be written."""
+        self.finished: Event | None = None
+        """How it finished; None before, and where its finish could not be written."""
         self._sending: Sending | None = None
         self._finishing = False
         """Whether a finish was prepared: from then on no transaction is sent."""
@@ -111,14 +121,14 @@ class Ownership:
     @property
     def unprotected(self) -> bool:
         """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
-        return self.wish is not None
+        return self.unanswered is not None
 
     def acquired(self, fence: int, lease: datetime) -> None:
-        """Take it that the table has answered after all: the attempt is protected from here on."""
-        self.wish, self.fence, self.lease = None, fence, lease
+        """The table has answered after all: the attempt is protected from here on."""
+        self.unanswered, self.fence, self.lease = None, fence, lease
 
     def begin_transaction(self) -> Sending:
-        """Note that the transaction of this attempt is sent now. Raises `Misconfigured` if it is too late."""
+        """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, and after a finish."""
         with _one_at_a_time:
             if self._finishing:
                 message = (
@@ -133,7 +143,7 @@ class Ownership:
             return self._sending
 
     def close(self) -> Sending | None:
-        """Let no transaction be sent from now on; return the one that is being sent, None where none is."""
+        """Refuse transactions from now on; return the one that is being sent, None where none is."""
         with _one_at_a_time:
             self._finishing = True
             return None if self._sending is None or self._sending.over else self._sending
@@ -154,22 +164,121 @@ class Ownership:
             caller=self.call.mark(self.id),
         )
 
+    def report(
+        self,
+        event: Event,
+        *,
+        seconds: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Report *event* of this attempt."""
+        call, invocation = self.call, self.call.invocation
+        if not invocation.reporter.shows(event):
+            invocation.reporter.count(event, invocation.tally)
+            return
+        details = Details(
+            event,
+            self.token,
+            name=call.name,
+            attempt=self.id,
+            fence=self.fence,
+            locked_by=invocation.locked_by,
+            created=self.created,
+            expected_completion=self.lease,
+            delivery=call.delivery,
+            seconds=seconds,
+            error=error,
+            reason=reason,
+        )
+        invocation.reporter.report(details, invocation.tally)
 
-class Ending(NamedTuple):
-    """What an attempt is about to write, and what its caller gets once it is written."""
+    def report_exception(self, error: BaseException) -> None:
+        """Log the traceback of *error*, which a batch does not raise."""
+        kind = type(error).__name__
+        details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.id, error=kind)
+        self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
+
+    def write(self, change: Change, now: datetime) -> Finish:
+        """Return *change* as a write of this attempt at *now*."""
+        return written_by(self.call, self.id, change, now)
+
+
+def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
+    """Return *change* as a write of *attempt*, with a write id if it ends the attempt."""
+    ttl = ttl_after(change, call, now)
+    return Finish(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
+
+
+def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
+    """
+    Return the row's ttl after *change*: none for a token that is held or may have to be (guarantee 6).
+
+    An unfinished row lives for its lease and keep: deleted near its lease it would let the fence fall.
+    """
+    match change:
+        case Complete() | Release():
+            return epoch_seconds(now + call.plan.keep)
+        case Extend(lease):
+            return epoch_seconds(lease + call.plan.keep) if call.plan.on_lapse is OnLapse.TAKE_OVER else None
+        case Hold() | Pin():
+            return None
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+class PreparedFinish(NamedTuple):
+    """
+    The finish of an attempt: its write, what its caller gets, and how often it was sent.
+
+    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition of
+    a few seconds must not cost that, so it is sent for up to half a minute; so is a release where a lapsed
+    token is not simply taken over. The invocation must outlive the last try, whose response may never come:
+    tries end `RESERVE` before the deadline, the wait for a response included (`Deadline.one_try`).
+    """
 
     attempt: Ownership
     write: Finish
-    happening: Event
-    """What has happened once it is written."""
     value: Any = None
     error: BaseException | None = None
+    sent: int = 0
+    parts: int = 0
+    """How many parts of a large result are written."""
 
-    def write_at(self, now: datetime, parts: int = 0) -> Finish:
-        """Return the write as it is sent at *now*, from which its ttl counts; *parts* of it are written."""
+    @property
+    def event(self) -> Event:
+        """What has happened once it is written."""
+        match self.write.change:
+            case Complete(error=None):
+                return Event.COMPLETED
+            case Complete():
+                return Event.STORED
+            case Hold():
+                return Event.HELD
+            case _:
+                return Event.RELEASED
+
+    def write_at(self, now: datetime) -> Finish:
+        """Return the write as it is sent at *now*, from which its ttl counts."""
         ttl = ttl_after(self.write.change, self.attempt.call, now)
-        return (
-            self.write
-            if ttl == self.write.ttl and not parts
-            else replace(self.write, ttl=ttl, parts_written=parts)
-        )
+        if ttl == self.write.ttl and not self.parts:
+            return self.write
+        return replace(self.write, ttl=ttl, parts_written=self.parts)
+
+    def limit(self, deadline: Deadline) -> Deadline:
+        """Return until when a try may last; the first is made even after that."""
+        at = min(self.write.now + LONGEST, deadline.earlier(RESERVE).at)
+        return Deadline(deadline.clock, at, one_try=True)
+
+    def after(self, answer: Unanswered) -> PreparedFinish:
+        """Return the finish after a try that got *answer*."""
+        return self._replace(sent=self.sent + 1, parts=max(self.parts, answer.parts))
+
+    def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
+        """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
+        on_lapse = self.attempt.call.plan.on_lapse
+        is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
+        if is_minor and self.sent >= TRIES:
+            return None
+        pause = timedelta(seconds=jitter(self.sent))
+        return pause if now + pause < self.limit(deadline).at else None

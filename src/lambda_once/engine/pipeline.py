@@ -1,10 +1,10 @@
 """
-Completions of a batch, written together while the next records are at work.
+Completions of a batch, written together while the next records run.
 
-Group commit: whatever ended while the last write was on its way goes out in the next one. A crash can so
-leave lapsed tokens of work that is done, but of no more than one round trip: no record starts while a
-completion is older than a second, or is being tried again. What the table did not take joins a later write,
-at a time of its own (`engine.retry`): it holds up no other completion.
+Group commit: all that finished during one write goes out in the next one. A crash can leave lapsed tokens of
+work that is done, but of no more than one round trip: no record starts while a completion is older than a
+second, or is being retried. What the table did not take joins a later write, at a time of its own
+(`PreparedFinish.pause`): it delays no other completion.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline
-from lambda_once.engine.retry import Tries
 from lambda_once.stores.contract import FinishAnswer, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lambda_once.engine.finish import Settlement
-    from lambda_once.engine.ownership import Ending
+    from lambda_once.engine.finish import Finisher
+    from lambda_once.engine.ownership import PreparedFinish
 
-    Concluded = Callable[[BaseException | None], object]
+    Done = Callable[[BaseException | None], object]
 
 MOST = 25
 """Completions of one write: what one BatchExecuteStatement takes."""
@@ -40,33 +39,26 @@ POLL = 0.05
 
 
 class Queued(NamedTuple):
-    """An ending that is not concluded yet."""
+    """A finish that is not answered yet."""
 
-    ending: Ending
-    concluded: Concluded
-    tries: Tries
-    parts: int = 0
-    """How many parts of a large result are written."""
+    finish: PreparedFinish
+    done: Done
     at: datetime | None = None
     """When it may be tried again; None: at once."""
-
-    @property
-    def due(self) -> datetime:
-        return self.ending.write.now
 
 
 class Pipeline:
     """
-    Writes endings in the background, in their order, *expected* of them at most.
+    Writes finishes in the background, in their order, *expected* of them at most.
 
-    Whoever submits is told what came of it (`Settlement.conclude`): None, or the exception that its caller
-    would get. Everything is written, or given up, when `close` returns: also where a hook raises SystemExit,
-    the store breaks, or no thread can be started.
+    Each one's callback gets None, or the exception that its caller would get (`Finisher.after`). Everything is
+    written, or given up, when `close` returns: also where a hook raises SystemExit, the store breaks, or no
+    thread can be started.
     """
 
-    def __init__(self, settlement: Settlement, deadline: Deadline, expected: int) -> None:
-        self._settlement = settlement
-        self._clock = settlement.clock
+    def __init__(self, finisher: Finisher, deadline: Deadline, expected: int) -> None:
+        self._finisher = finisher
+        self._clock = finisher.clock
         self._deadline = deadline
         self._expected = expected
         self._waiting: deque[Queued] = deque()
@@ -78,11 +70,11 @@ class Pipeline:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def submit(self, ending: Ending, concluded: Concluded) -> None:
-        """Have *ending* written soon; *concluded* is called from another thread."""
+    def submit(self, finish: PreparedFinish, done: Done) -> None:
+        """Write *finish* soon; *done* is called from another thread."""
         with self._changed:
             self._expected -= 1
-            self._waiting.append(Queued(ending, concluded, Tries(self._clock.now())))
+            self._waiting.append(Queued(finish, done))
             self._start_writer()
             if self._idle or not self._expected:  # else the writer looks by itself: to wake it costs a switch
                 self._changed.notify_all()
@@ -95,18 +87,18 @@ class Pipeline:
 
     def wait_until_ready(self) -> bool:
         """
-        Return True once another record may start: no completion is overdue, none is being tried again.
+        Return True once another record may start: no completion is late or being retried.
 
-        False after `STALLED` seconds, and from then on: what has not started should go back.
+        False after `STALLED` seconds, and from then on: what has not started should not start.
         """
         return self._wait_until(self._may_start)
 
     def wait_until_written(self) -> bool:
-        """Return True once all that was submitted so far is concluded; False as `wait_until_ready`."""
+        """Return True once all that was submitted so far is written or given up; False as `wait_until_ready`."""
         return self._wait_until(lambda: not self._waiting and not self._on_its_way)
 
     def close(self) -> None:
-        """Write what is left, and return when all of it is concluded."""
+        """Write what is left, and return when all of it is written or given up."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -138,15 +130,15 @@ class Pipeline:
 
     def _may_start(self) -> bool:
         unwritten = [*self._on_its_way, *self._waiting]
-        if any(queued.tries.sent for queued in unwritten):
+        if any(queued.finish.sent for queued in unwritten):
             return False
         now = self._clock.now()
-        return all((now - queued.due).total_seconds() <= OLDEST for queued in unwritten)
+        return all((now - queued.finish.write.now).total_seconds() <= OLDEST for queued in unwritten)
 
     # ---------------------------------------------------------------- the writer
 
     def _start_writer(self) -> None:
-        """Start the thread. Where there can be none, whoever waits for the pipeline does the writing."""
+        """Start the thread. Where there can be none, the threads that wait for the pipeline write."""
         if self._thread is not None:
             return
         # Its own copy of the context: log keys and the like are the invocation's there, too.
@@ -186,7 +178,7 @@ class Pipeline:
                         self._waiting.remove(queued)
                     return self._on_its_way
                 soonest = min(queued.at for queued in self._waiting if queued.at is not None)
-            # In short steps, for another ending may come meanwhile.
+            # In short steps, for another finish may come meanwhile.
             self._clock.sleep(min((soonest - now).total_seconds(), POLL))
 
     def _send(self, group: list[Queued]) -> None:
@@ -196,7 +188,7 @@ class Pipeline:
         for queued, answer in zip(group, answers, strict=True):
             later = self._later(queued, answer) if again and isinstance(answer, Unanswered) else None
             if later is None:
-                self._conclude(queued, answer)
+                self._done(queued, answer)
             else:
                 late.append(later)
         # What was unanswered together is sent again together, in one call.
@@ -208,34 +200,32 @@ class Pipeline:
     def _answers(self, group: list[Queued]) -> tuple[list[FinishAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""
         now = self._clock.now()
-        writes = [queued.ending.write_at(now, queued.parts) for queued in group]
-        limit = max((queued.tries.limit(self._deadline) for queued in group), key=lambda limit: limit.at)
+        writes = [queued.finish.write_at(now) for queued in group]
+        limit = max((queued.finish.limit(self._deadline) for queued in group), key=lambda limit: limit.at)
         try:
-            return self._settlement.store.finish(writes, limit), True
+            return self._finisher.store.finish(writes, limit), True
         except Exception as broken:  # noqa: BLE001  (a store that raises has not answered)
             return [Unanswered(type(broken).__name__)] * len(group), False
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             self._interrupted(interruption, group[0])
-            first = not any(queued.tries.sent for queued in group)
+            first = not any(queued.finish.sent for queued in group)
             return [Unanswered(type(interruption).__name__)] * len(group), first
 
     def _later(self, queued: Queued, answer: Unanswered) -> Queued | None:
         """Return *queued* as it is tried again; None where it is given up."""
-        tries, now = queued.tries.one_more(), self._clock.now()
-        pause = tries.pause(queued.ending, self._deadline, now)
-        if pause is None:
-            return None
-        return queued._replace(tries=tries, at=now + pause, parts=max(queued.parts, answer.parts))
+        finish, now = queued.finish.after(answer), self._clock.now()
+        pause = finish.pause(self._deadline, now)
+        return None if pause is None else queued._replace(finish=finish, at=now + pause)
 
-    def _conclude(self, queued: Queued, answer: FinishAnswer) -> None:
+    def _done(self, queued: Queued, answer: FinishAnswer) -> None:
         error: BaseException | None = None
         try:
-            self._settlement.conclude(queued.ending, answer)
-        except Exception as found:  # noqa: BLE001  (what its caller gets: the others are concluded too)
+            self._finisher.after(queued.finish, answer)
+        except Exception as found:  # noqa: BLE001  (what its caller gets: the others go on)
             error = found
         except BaseException as interruption:  # noqa: BLE001  (as above)
             self._interrupted(interruption, queued)
-        queued.concluded(error)
+        queued.done(error)
 
     def _interrupted(self, interruption: BaseException, queued: Queued) -> None:
-        queued.ending.attempt.call.invocation.tally.interrupt(interruption)
+        queued.finish.attempt.call.invocation.tally.interrupt(interruption)

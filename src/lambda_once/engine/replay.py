@@ -1,4 +1,4 @@
-"""What a duplicate gets: the stored outcome, or the error that says why there is none."""
+"""What a duplicate gets: the stored outcome, or the error that takes its place."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Clock
-    from lambda_once.engine.call import Call
-    from lambda_once.engine.story import Story
+    from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Store
 
 REMEMBERED = timedelta(minutes=5)
-"""How long an environment answers from memory: so long may it outlive an operator's decision."""
+"""How long an environment replays from memory; an entry may outlive an operator's decision by that long."""
 SOON = 5.0
-"""Seconds after which a caller may ask again at the latest: a lease is the worst case, not the usual one."""
+"""The longest ``retry_after`` in seconds: a lease is the worst case, not the usual one."""
 
 _NEW_KEY = "use a new key, or list what may differ in ignore="
 _OTHER_CALLER = (
@@ -46,7 +45,7 @@ _OTHER_CALLER = (
 
 
 class Replayed(NamedTuple):
-    """What a duplicate gets: the stored result, and the row that keeps it."""
+    """What a duplicate gets: the stored result, and its row."""
 
     result: Any
     record: Record
@@ -60,7 +59,7 @@ class Replayed(NamedTuple):
         return self.record.token
 
     def complete(self, result: Any = None) -> NoReturn:
-        """Raise `Misconfigured`: work that was done before must not be done, let alone completed, again."""
+        """Raise `Misconfigured`: the work is done, and its token complete."""
         del result
         message = f"token {self.token} is already complete: check .replayed, and return .result"
         raise Misconfigured(message, token=self.token)
@@ -72,10 +71,9 @@ class Replayed(NamedTuple):
 
 class Memory:
     """
-    The outcomes of finished work that one environment remembers, the latest used last.
+    The outcomes that one environment remembers, the latest used last, each for `REMEMBERED` at most.
 
-    Each for `REMEMBERED` at most: an operator may have decided otherwise meanwhile. By the wall clock, for
-    a monotonic one stands still while the environment is frozen.
+    By the wall clock, for a monotonic one stops while the environment is frozen.
     """
 
     def __init__(self) -> None:
@@ -105,14 +103,13 @@ class Memory:
                 self._records.popitem(last=False)
 
 
-class Outcomes:
-    """Turns rows into what callers get."""
+class Replayer:
+    """Turns rows into stored results and errors."""
 
-    def __init__(self, store: Store, clock: Clock, story: Story) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.memory = Memory()
         self._store = store
         self._clock = clock
-        self._story = story
 
     def replay_or_raise(
         self, call: Call, record: Record, decision: Decision, *, remembered: bool = False
@@ -120,14 +117,14 @@ class Outcomes:
         """
         Return the stored result for REPLAY; raise what every other *decision* means.
 
-        *remembered*: the record is out of `memory`, where it does not become younger by that.
+        *remembered*: the record is from `memory`, and keeps its age there.
         """
         if decision is Decision.REPLAY:
             return self._replay(call, record, remembered=remembered)
         raise self.error(call, record, decision)
 
     def error(self, call: Call, record: Record, decision: Decision, because: str | None = None) -> OnceError:
-        """Return what the caller of a refused *call* is told; *because* says why it is in progress."""
+        """Return the error for *decision*; *because* is another reason why it is in progress."""
         now = self._clock.now()
         at = f"token {call.token}"
         by = f"attempt {record.attempt} ({record.locked_by})"
@@ -172,14 +169,10 @@ class Outcomes:
         result = self._result(call, record)
         if not remembered:
             self.memory.put(record, call.plan.cache, self._clock.now())
-        self._story.of_record(Event.REPLAYED, call, record)
+        call.report(Event.REPLAYED, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
-            self._story.of_record(
-                Event.SAME_CONTENT,
-                call,
-                record,
-                reason="two deliveries have the same content; they may be separate work",
-            )
+            reason = "two deliveries have the same content; they may be separate work"
+            call.report(Event.SAME_CONTENT, record, reason=reason)
         return Replayed(result, record)
 
     def _result(self, call: Call, record: Record) -> Any:
@@ -192,7 +185,7 @@ class Outcomes:
             raise self.error(call, record, Decision.RESULT_UNAVAILABLE) from unreadable
 
     def _text(self, call: Call, record: Record) -> str | None:
-        """Return the JSON of *record*'s result; None where it cannot be had."""
+        """Return the JSON of *record*'s result; None if it is unavailable."""
         try:
             if isinstance(record.stored, Parts):
                 parts = self._store.chunks(record, call.invocation.deadline)
@@ -202,7 +195,7 @@ class Outcomes:
             return None
 
     def _text_of_newer(self, call: Call, record: Record) -> str | None:
-        """Read the row once more where a part is missing: a successor's result may stand there by now."""
+        """Read the row once more where a part is missing: it may have a successor's result by now."""
         newer = self._store.read(call.token, call.invocation.deadline)
         if newer is None or newer.state is not State.COMPLETE or newer.attempt == record.attempt:
             return None
@@ -213,5 +206,5 @@ class Outcomes:
 
 
 def retry_after(record: Record, now: datetime) -> float:
-    """Return in how many seconds it makes sense to ask again: when the lease ends, or soon."""
+    """Return the seconds after which a retry makes sense: when the lease expires, or soon."""
     return min(max((record.expected_completion - now).total_seconds(), 1.0), SOON)

@@ -1,9 +1,9 @@
 """
-Waiting, on a thread or on the event loop.
+Waiting, on a thread or on the event loop, and event loops under handlers that Lambda calls plainly.
 
-What may have to wait is written once, as a generator that yields the seconds. A thread sleeps through them;
-for async work each step runs in a thread and the pauses pass on the event loop, so that those who wait take
-no thread from whoever they wait for.
+Whatever may have to wait is written once, as a generator that yields the seconds. A thread sleeps for them;
+for async work each step runs in a thread and the pauses pass on the event loop, so that a waiting call takes
+no thread from the one it waits for.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lambda_once.core.clock import sleep_on_loop
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import Future, Runner
+    from collections.abc import Coroutine
 
     from lambda_once.core.clock import Clock
 
 T = TypeVar("T")
 Waits = Generator[float, None, T]
 """Work that yields the seconds for which it has to wait, and returns its result."""
+_loops = threading.local()
 
 
 class Pause(NamedTuple):
@@ -94,7 +97,7 @@ async def uncancelled(work: Awaitable[T]) -> T:
 
 
 def has_running_loop() -> bool:
-    """Tell whether this thread is that of a running event loop, which must not sleep."""
+    """Whether this thread is that of a running event loop, which must not sleep."""
     if "asyncio" not in sys.modules:
         return False
     import asyncio
@@ -104,6 +107,40 @@ def has_running_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+class _ThreadsLoop:
+    """The event loop of a thread, closed when the thread ends: a test's worker thread must leave none open."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._loop = runner.get_loop()
+
+    def __del__(self) -> None:
+        self._loop.close()
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """
+    Run *coroutine* to its end on this thread's event loop.
+
+    The loop lives as long as the environment, so that clients that belong to a loop can be kept. It
+    cannot run inside another loop: raises `Misconfigured` there (in an async test, call the handler by
+    ``await asyncio.to_thread(handler, event, context)``).
+    """
+    import asyncio
+    from contextvars import copy_context
+
+    if has_running_loop():
+        coroutine.close()
+        raise Misconfigured(
+            "the handler was called from a running event loop; call it outside one, "
+            "in an async test with `await asyncio.to_thread(handler, event, context)`"
+        )
+    if getattr(_loops, "own", None) is None:
+        _loops.own = _ThreadsLoop(asyncio.Runner())
+    own: _ThreadsLoop = _loops.own
+    return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
 
 
 def _step(work: Waits[Any]) -> Pause | Result:

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.finish import Settlement
+from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import Won, Written
 from lambda_once.testing.staging import staged
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.record import Record, State
     from lambda_once.core.writes import Acquire, Finish
-    from lambda_once.engine.ownership import Ending, Ownership
-    from lambda_once.observability.reporter import Reporter
+    from lambda_once.engine.ownership import Ownership, PreparedFinish
     from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished
 
 Step = Literal["acquire", "work", "complete"]
@@ -109,8 +108,8 @@ def _crash_at(step: Step) -> Iterator[Killed]:
         )
 
 
-def _mortal(killed: Killed, store: Store, clock: Clock, reporter: Reporter) -> Engine:
-    return Engine(MortalStore(store, killed), clock, reporter, partial(MortalSettlement, killed))
+def _mortal(killed: Killed, store: Store, clock: Clock) -> Engine:
+    return Engine(MortalStore(store, killed), clock, partial(MortalFinisher, killed))
 
 
 class MortalStore:
@@ -160,29 +159,29 @@ class MortalStore:
         return self.real.unfinished(state, deadline, before)
 
 
-class MortalSettlement(Settlement):
+class MortalFinisher(Finisher):
     """
-    Settles attempts in an environment that may be killed.
+    Finishes attempts in an environment that may be killed.
 
-    It dies in the thread of the work, before a batch's background writer hears of the outcome: which record
-    is at the step, and which never begin, is the same each time.
+    It dies in the thread of the work, before a batch's background writer gets the finish: which record is at
+    the step, and which never begin, is the same each time.
     """
 
     def __init__(self, killed: Killed, *parts: Any) -> None:
         super().__init__(*parts)
         self._killed = killed
 
-    def of_return(self, attempt: Ownership, value: Any) -> Ending:
-        return self._or_die(super().of_return(attempt, value))
+    def prepare_return(self, attempt: Ownership, value: Any) -> PreparedFinish:
+        return self._or_die(super().prepare_return(attempt, value))
 
-    def of_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> Ending:
-        return self._or_die(super().of_error(attempt, error, value))
+    def prepare_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
+        return self._or_die(super().prepare_error(attempt, error, value))
 
-    def _or_die(self, ending: Ending) -> Ending:
-        token = ending.attempt.token
+    def _or_die(self, finish: PreparedFinish) -> PreparedFinish:
+        token = finish.attempt.token
         self._killed.come_to("work", token)
         if self._killed.step == "complete":
-            (answer,) = self.store.finish([ending.write], ending.attempt.call.invocation.deadline)
+            (answer,) = self.store.finish([finish.write], finish.attempt.call.invocation.deadline)
             if isinstance(answer, Written):
                 self._killed.come_to("complete", token)
-        return ending
+        return finish
