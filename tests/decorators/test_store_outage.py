@@ -13,7 +13,7 @@ from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire
-from lambda_once.engine.finish import Settlement
+from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import AcquireAnswer, Unanswered
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import FrailStore, Rig, in_memory
@@ -218,6 +218,6 @@ def test_the_async_forms(rig: Rig) -> None:
 
 def test_twin_that_never_acquires(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work is done a second time, though the table had come back before its end."""
-    monkeypatch.setattr(Settlement, "_secure", lambda *_: None)
+    monkeypatch.setattr(Finisher, "_secure", lambda *_: None)
     with pytest.raises(AssertionError):
         test_work_whose_table_comes_back_is_completed(rig)

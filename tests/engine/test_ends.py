@@ -12,8 +12,8 @@ from lambda_once import RetryLater, StoreUnavailable
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
 from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Unclaimed, new_write_id
-from lambda_once.engine import finish as settlement
-from lambda_once.engine.acquire import Admissions
+from lambda_once.engine import finish as finishing
+from lambda_once.engine.acquire import Acquirer
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Unanswered, Won, Written
 from lambda_once.testing import FakeClock
@@ -53,7 +53,7 @@ def test_an_unheard_transaction_fences_nobody() -> None:
 
 def test_twin_that_takes_its_own_row_for_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a look at whose row it is, the operator is told of a fenced attempt."""
-    monkeypatch.setattr(settlement, "_ENDS", {})
+    monkeypatch.setattr(finishing, "_FINISHED", {})
     with pytest.raises(AssertionError):
         _a_transaction_nobody_hears_of(Rig())
 
@@ -114,7 +114,7 @@ def test_twin_that_starts_on_any_extension(monkeypatch: pytest.MonkeyPatch) -> N
     rig = Rig()
     slow(rig).extension_takes = 29
     looks = iter((False, True))
-    monkeypatch.setattr(Admissions, "may_start", lambda *_: next(looks))
+    monkeypatch.setattr(Acquirer, "may_start", lambda *_: next(looks))
     with pytest.raises(AssertionError):
         _begins_too_late(rig, RetryLater)
 

@@ -13,10 +13,10 @@ from lambda_once import NOT_DONE, Held, InProgress
 from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.core.record import Record, State
-from lambda_once.engine import acquire as admission
+from lambda_once.engine import acquire as acquiring
 from lambda_once.engine.acquire import is_retry_of_own
-from lambda_once.engine.call import Call, Plan
-from lambda_once.engine.invocation import NO_REQUEST_ID, invocation_of
+from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Plan, invocation_of
+from lambda_once.observability.reporter import Reporter
 from lambda_once.testing import FakeClock
 from lambda_once.testing.clock import START
 from tests.decorators.counted import records
@@ -42,7 +42,7 @@ def _is_retry(
     on_lapse: OnLapse = OnLapse.TAKE_OVER,
 ) -> bool:
     context = SimpleNamespace(function_name="orders", aws_request_id=request)
-    invocation = invocation_of(context, FakeClock(), None)
+    invocation = invocation_of(context, FakeClock(), Reporter())
     call = Call("charge", "shop/charge/k", _plan(on_lapse), invocation, waits_for_own=asynchronous)
     locked_by = f"orders/{holder or request or NO_REQUEST_ID}"
     record = Record("shop/charge/k", State.IN_PROGRESS, "a1", 1, locked_by, created, START)
@@ -112,7 +112,7 @@ def test_under_hold_it_is_told_at_once() -> None:
 
 def test_twin_that_waits_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule the retry spends its time, and is refused then."""
-    monkeypatch.setattr(admission, "is_retry_of_own", lambda call, _record: call.waits_for_own)
+    monkeypatch.setattr(acquiring, "is_retry_of_own", lambda call, _record: call.waits_for_own)
     with pytest.raises(Held):
         _is_told_at_once_under_hold(Rig())
 

@@ -61,9 +61,9 @@ class Line:
         assert isinstance(self.rig.store, Gated)
         self.store = self.rig.store
         self.told: dict[str, BaseException | None] = {}
-        self.settlement = self.rig.once._runtime.engine.settlement
+        self.finisher = self.rig.once._runtime.engine.finisher
         deadline = Deadline(self.rig.clock, self.rig.clock.now() + timedelta(seconds=60))
-        self.pipeline = Pipeline(self.settlement, deadline, expected)
+        self.pipeline = Pipeline(self.finisher, deadline, expected)
 
     def begin(self, key: str) -> Ownership:
         """Start work under *key*."""
@@ -78,8 +78,8 @@ class Line:
             self.submit(key, self.begin(key))
 
     def submit(self, key: str, attempt: Ownership) -> None:
-        ending = self.settlement.of_return(attempt, key)
-        self.pipeline.submit(ending, lambda error: self.told.update({key: error}))
+        finish = self.finisher.prepare_return(attempt, key)
+        self.pipeline.submit(finish, lambda error: self.told.update({key: error}))
 
     def on_its_way(self) -> list[str]:
         """The keys of the write that is on its way; waits for one."""

@@ -18,7 +18,7 @@ from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import State
 from lambda_once.core.writes import Finish, Release
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
-from lambda_once.engine import pipeline, retry, waiting
+from lambda_once.engine import ownership, pipeline, waiting
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
 from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
@@ -94,7 +94,7 @@ def test_a_completion_outlasts_a_throttled_table(rig: Rig) -> None:
 
 def test_twin_that_gives_up_after_a_second(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the patience of one request the charge is made twice."""
-    monkeypatch.setattr(retry, "LONGEST", timedelta(seconds=1))
+    monkeypatch.setattr(ownership, "LONGEST", timedelta(seconds=1))
     with pytest.raises(AssertionError):
         _charges_once_through_a_throttle(rig)
 
@@ -429,5 +429,5 @@ def test_too_late_to_begin(rig: Rig) -> None:
         raise AssertionError
 
     with pytest.raises(RetryLater, match="too little time"):
-        charge({"order": 5}, rig.context(seconds=retry.RESERVE))
+        charge({"order": 5}, rig.context(seconds=ownership.RESERVE))
     assert rig.row().state is State.RELEASED

@@ -17,7 +17,7 @@ from lambda_once.core.record import State
 from lambda_once.core.results import Chunks, Unavailable
 from lambda_once.core.writes import Acquire, Extend, Finish, Release
 from lambda_once.dynamodb import paging
-from lambda_once.engine import keeping
+from lambda_once.engine import finish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store
@@ -118,7 +118,7 @@ def test_the_parts_of_a_result_are_sent_once(
 ) -> None:
     """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
     monkeypatch.setattr(paging, "MOST_WRITES", 1)
-    monkeypatch.setattr(keeping, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
+    monkeypatch.setattr(finish, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
     ground, parts = Ground(), list[str]()
     rig = Rig(ground)
 

@@ -15,7 +15,7 @@ from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Acquire, Finish, Holder, Release
-from lambda_once.engine import acquire as admission
+from lambda_once.engine import acquire as acquiring
 from lambda_once.stores import requests
 from lambda_once.stores.contract import AcquireAnswer, Store, Won
 from lambda_once.stores.store import DynamoDBStore
@@ -138,7 +138,7 @@ def test_clocks_may_differ_by_a_moment() -> None:
 
 def test_twin_without_the_margin_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no fault anywhere but clocks a second apart."""
-    monkeypatch.setattr(admission, "MARGIN", timedelta(0))
+    monkeypatch.setattr(acquiring, "MARGIN", timedelta(0))
     breaks(_clocks_a_moment_apart)
 
 
@@ -221,7 +221,7 @@ def test_twin_with_a_ttl_within_the_lease_two_are_at_work(monkeypatch: pytest.Mo
     """The row is deleted under the attempt that is alive."""
     acquire = writes.Acquire
     short = {"ttl": int(FakeClock().now().timestamp()) + 1}
-    monkeypatch.setattr(admission, "Acquire", lambda **acquisition: acquire(**{**acquisition, **short}))
+    monkeypatch.setattr(acquiring, "Acquire", lambda **acquisition: acquire(**{**acquisition, **short}))
     breaks(_swept_while_alive)
 
 
@@ -246,10 +246,10 @@ def test_a_row_outlives_its_renewed_lease() -> None:
 
 def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is deleted within the lease that was renewed."""
-    from lambda_once.engine import finish as settlement
+    from lambda_once.engine import ownership
 
     left_behind = int(FakeClock().now().timestamp()) + 31
-    monkeypatch.setattr(settlement, "ttl_after", lambda *_: left_behind)
+    monkeypatch.setattr(ownership, "ttl_after", lambda *_: left_behind)
     breaks(_swept_after_extend)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once import Done, OnceError, StoreUnavailable
 from lambda_once.core.writes import Complete, Hold, Resolver, new_write_id
-from lambda_once.engine import acquire as admission
+from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import attempt
 from lambda_once.stores import batches, requests, store
 from lambda_once.stores.contract import Refused, Written
@@ -218,7 +218,7 @@ def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pyte
     """Recognised by id and state, the woken attempt takes the resolution for its own write."""
     from lambda_once.engine import probe as probing
 
-    for module in (admission, probing):
+    for module in (acquiring, probing):
         if hasattr(module, "Resolver"):
             monkeypatch.setattr(module, "Resolver", lambda seen, lease, _: Resolver(seen, lease, seen))
     for module in RECOGNISING:

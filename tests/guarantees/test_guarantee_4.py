@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import STORE, StoredError, StoreUnavailable
-from lambda_once.engine import finish as settlement
-from lambda_once.engine import keeping
+from lambda_once.engine import finish as finishing
 from lambda_once.stores import batches, store
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
@@ -47,21 +46,23 @@ def test_the_first_caller_gets_what_later_ones_get(value: Any) -> None:
 
 def test_twin_that_returns_the_value_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first caller's tuple is a list to all others."""
-    kept = keeping.kept
-    monkeypatch.setattr(settlement, "kept", lambda codec, value: kept(codec, value)._replace(value=value))
+    kept = finishing.stored_result
+    monkeypatch.setattr(
+        finishing, "stored_result", lambda codec, value: kept(codec, value)._replace(value=value)
+    )
     breaks(_same_for_all((1, 2)))
 
 
 @pytest.mark.parametrize("value", [0, {}, [], "", False], ids=repr)
 def test_twin_that_asks_for_truth(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
     """A store of `value or None` turns every falsy result into None."""
-    kept = keeping.kept
+    kept = finishing.stored_result
 
     def truthy(codec: Any, value: Any) -> Any:
         result = kept(codec, value)
         return result if value else result._replace(stored=None)
 
-    monkeypatch.setattr(settlement, "kept", truthy)
+    monkeypatch.setattr(finishing, "stored_result", truthy)
     breaks(_same_for_all(value))
 
 

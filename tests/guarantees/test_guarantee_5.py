@@ -13,8 +13,7 @@ import pytest
 from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
-from lambda_once.engine import finish as settlement
-from lambda_once.engine import keeping
+from lambda_once.engine import finish as finishing
 from lambda_once.observability.reporter import Reporter
 from lambda_once.stores.rows import part_key
 from lambda_once.testing import lambda_context, using
@@ -38,7 +37,7 @@ def test_a_result_of_five_megabytes_is_replayed() -> None:
 
 def test_twin_that_keeps_large_results_in_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """DynamoDB refuses the row, the token lapses, and the work is done again."""
-    monkeypatch.setattr(keeping, "pack", Inline)
+    monkeypatch.setattr(finishing, "pack", Inline)
     breaks(_large)
 
 
@@ -65,7 +64,7 @@ def test_twin_that_lets_the_serialiser_fail(monkeypatch: pytest.MonkeyPatch) -> 
     def fails(*_: Any) -> None:
         raise NotSerialisable("a result of type object cannot be serialised")
 
-    monkeypatch.setattr(settlement, "kept", fails)
+    monkeypatch.setattr(finishing, "stored_result", fails)
     breaks(_unwritable)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from lambda_once import HOLD, UNKNOWN, Held
 from lambda_once.core import writes
-from lambda_once.engine import acquire as admission
-from lambda_once.engine import finish as settlement
+from lambda_once.engine import acquire as acquiring
+from lambda_once.engine import finish as finishing
 from lambda_once.engine import ownership
 from lambda_once.stores import requests
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
@@ -103,7 +103,7 @@ def test_twin_with_a_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     def mortal(**acquisition: Any) -> writes.Acquire:
         return acquire(**{**acquisition, "ttl": _a_day_later(acquisition["now"])})
 
-    monkeypatch.setattr(admission, "Acquire", mortal)
+    monkeypatch.setattr(acquiring, "Acquire", mortal)
     breaks(_crashed_under_hold)
 
 
@@ -125,7 +125,7 @@ def test_twin_that_leaves_the_old_ttl_at_an_acquisition(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("scenario", [_crashed_before_the_deploy, _nobody_knows])
 def test_twin_that_does_not_pin_what_it_calls_held(monkeypatch: pytest.MonkeyPatch, scenario: Any) -> None:
     """The policy was changed, the row's ttl was not: it is deleted while a person looks for it."""
-    monkeypatch.setattr(settlement.Settlement, "pin", lambda *_: None)
+    monkeypatch.setattr(finishing.Finisher, "pin", lambda *_: None)
     breaks(scenario)
 
 
@@ -143,5 +143,5 @@ def test_a_retry_under_hold_is_another_attempt() -> None:
 
 def test_twin_with_the_request_id_for_an_attempt_id(monkeypatch: pytest.MonkeyPatch) -> None:
     """The retry takes the row for its own, and runs again what a person should look at."""
-    monkeypatch.setattr(admission, "new_attempt_id", lambda: "request-1")
+    monkeypatch.setattr(acquiring, "new_attempt_id", lambda: "request-1")
     breaks(_retried_with_the_same_request_id)

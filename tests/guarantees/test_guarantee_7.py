@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
-from lambda_once.engine.acquire import Admissions
+from lambda_once.engine.acquire import Acquirer
 from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, holds, tried
 
@@ -69,12 +69,12 @@ def test_a_refusal_is_no_outage() -> None:
 
 def test_twin_that_takes_a_refusal_for_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs, beside whoever has the token."""
-    outage = Admissions._outage
+    outage = Acquirer._outage
 
-    def forgetful(self: Admissions, call: Any, acquisition: Any, reason: str, **_: bool) -> Any:
+    def forgetful(self: Acquirer, call: Any, acquisition: Any, reason: str, **_: bool) -> Any:
         return outage(self, call, acquisition, reason, refused=False)
 
-    monkeypatch.setattr(Admissions, "_outage", forgetful)
+    monkeypatch.setattr(Acquirer, "_outage", forgetful)
     breaks(_refused_and_not_read)
 
 

@@ -12,12 +12,11 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Record, State
 from lambda_once.core.writes import Complete, End, Hold, Release, Resolver, made_by, stored_form
-from lambda_once.engine import acquire as admission
-from lambda_once.engine import finish as settlement
+from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import ownership
 from lambda_once.engine import probe as probing
-from lambda_once.engine.acquire import Admissions
-from lambda_once.engine.finish import Settlement
+from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.finish import Finisher
 from lambda_once.engine.invocation import current_invocation
 from lambda_once.engine.ownership import Ownership
 from lambda_once.stores import batches, requests, store
@@ -96,18 +95,18 @@ def whenever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Return what the work returned, though another write of its attempt stands."""
-    right = Settlement._outcome_of
+    right = Finisher._outcome_of
 
-    def own(self: Settlement, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
+    def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
         return ending.value if successor.attempt == attempt.id else right(self, attempt, successor)
 
-    conclude = Settlement.conclude
+    after = Finisher.after
 
-    def concluded(self: Settlement, ending: Any, answer: Any) -> Any:
-        monkeypatch.setattr(Settlement, "_outcome_of", partialmethod(own, ending=ending))
-        return conclude(self, ending, answer)
+    def concluded(self: Finisher, ending: Any, answer: Any) -> Any:
+        monkeypatch.setattr(Finisher, "_outcome_of", partialmethod(own, ending=ending))
+        return after(self, ending, answer)
 
-    monkeypatch.setattr(Settlement, "conclude", concluded)
+    monkeypatch.setattr(Finisher, "after", concluded)
 
 
 def never(*_: Any, **__: Any) -> bool:
@@ -129,36 +128,36 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    acquisition = Admissions._wish
+    acquisition = Acquirer._wish
 
-    def mortal(admissions: Admissions, *args: Any, **options: Any) -> Any:
-        made = acquisition(admissions, *args, **options)
+    def mortal(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
+        made = acquisition(acquirer, *args, **options)
         return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
-    monkeypatch.setattr(Admissions, "_wish", mortal)
+    monkeypatch.setattr(Acquirer, "_wish", mortal)
 
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    acquisition = Admissions._wish
+    acquisition = Acquirer._wish
 
-    def short(admissions: Admissions, *args: Any, **options: Any) -> Any:
-        made = acquisition(admissions, *args, **options)
+    def short(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
+        made = acquisition(acquirer, *args, **options)
         return made._replace(ttl=epoch_seconds(made.now) + 1)
 
-    monkeypatch.setattr(Admissions, "_wish", short)
+    monkeypatch.setattr(Acquirer, "_wish", short)
 
 
 def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Patch:
     """Let `ttl_after` say *ttl* for a change of this *kind*."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        right = vars(settlement)["ttl_after"]
+        right = vars(ownership)["ttl_after"]
 
         def wrong(change: Any, call: Any, now: Any) -> int | None:
             return ttl(change, call, now) if isinstance(change, kind) else right(change, call, now)
 
-        for module in (settlement, ownership, probing):
+        for module in (ownership, probing):
             monkeypatch.setattr(module, "ttl_after", wrong)
 
     return patch
@@ -230,18 +229,18 @@ def runs_all_the_same(self: Any, call: Any, acquisition: Any, _reason: str, **_:
 
 def once_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start what was acquired in place of a lost attempt as it is, whatever has become of its lease."""
-    right = Admissions.make_ready
+    right = Acquirer.make_ready
 
     def as_it_is(attempt: Ownership, **_: bool) -> Generator[float, None, Ownership]:
         yield from ()
         return attempt
 
-    def make_ready(self: Admissions, attempt: Ownership, *, may_wait: bool) -> Any:
+    def make_ready(self: Acquirer, attempt: Ownership, *, may_wait: bool) -> Any:
         within = copy(self)
         monkeypatch.setattr(within, "make_ready", as_it_is)
         return (yield from right(within, attempt, may_wait=may_wait))
 
-    monkeypatch.setattr(Admissions, "make_ready", make_ready)
+    monkeypatch.setattr(Acquirer, "make_ready", make_ready)
 
 
 def recognising(how: Callable[..., bool]) -> Patch:
@@ -256,7 +255,7 @@ def recognising(how: Callable[..., bool]) -> Patch:
 
 def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tries of a request be one attempt."""
-    for module in (admission, probing):
+    for module in (acquiring, probing):
         monkeypatch.setattr(module, "new_attempt_id", request_id)
 
 

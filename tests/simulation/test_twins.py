@@ -10,9 +10,9 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Extend, Hold
-from lambda_once.engine import acquire as admission
-from lambda_once.engine.acquire import Admissions
-from lambda_once.engine.finish import Settlement
+from lambda_once.engine import acquire as acquiring
+from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.finish import Finisher
 from lambda_once.operations import settling
 from lambda_once.stores import requests
 from tests.kit.strict import engine
@@ -245,11 +245,11 @@ TWINS = {
     ),
     # time
     "a lease has no margin": Twin(
-        placing(admission, "MARGIN", timedelta(0)),
+        placing(acquiring, "MARGIN", timedelta(0)),
         TWO_HOLD,
         lambda found: take_over(found) and found.lease is None,
     ),
-    "work starts under any lease": Twin(placing(Admissions, "may_start", lambda *_: True), "all but over"),
+    "work starts under any lease": Twin(placing(Acquirer, "may_start", lambda *_: True), "all but over"),
     # what expires
     "a row expires within its lease": Twin(with_ttl_within_the_lease, "before its lease", take_over),
     "a ttl stays behind its lease": Twin(
@@ -263,7 +263,7 @@ TWINS = {
     ),
     "an acquisition keeps the old ttl": Twin(keeping_the_old_ttl, "would expire", hold),
     "what is called held expires": Twin(
-        placing(Settlement, "pin", lambda *_: None), "the row will expire", a_deploy
+        placing(Finisher, "pin", lambda *_: None), "the row will expire", a_deploy
     ),
     "fences begin at nothing": Twin(
         placing(requests, "epoch_milliseconds", lambda _at: 0),
@@ -289,7 +289,7 @@ TWINS = {
     ),
     # nothing runs unprotected
     "an outage is no reason not to run": Twin(
-        placing(Admissions, "_outage", runs_all_the_same),
+        placing(Acquirer, "_outage", runs_all_the_same),
         "without a token",
         lambda found: found.outage and found.remaining == 15_000,
     ),

@@ -10,8 +10,8 @@ from lambda_once.core.codec import codec_for
 from lambda_once.decorators.handlers import handler_like, with_context
 from lambda_once.decorators.identify import Identifier, name_of
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine import loops
 from lambda_once.engine.batch import Batch, Job, Left
+from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Call
-    from lambda_once.engine.invocation import Invocation
+    from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.sources.unit import Unit
 
 
@@ -65,11 +64,11 @@ class Records:
             batch = Batch(self.runtime.engine, self._function, context)
             if inspect.iscoroutinefunction(self._function):
                 try:
-                    loops.run(batch.work_async(jobs, self._settings.concurrency))
+                    run_coroutine(batch.run_async(jobs, self._settings.concurrency))
                 except Left as left:
                     raise left.error from None
             else:
-                batch.work(jobs)
+                batch.run(jobs)
         return jobs
 
     def validated(self, unit: Unit) -> Unit:
@@ -108,7 +107,7 @@ class Records:
         for message in messages:
             job = Job(message.id, message.group)
             try:
-                job.call, job.subject = self._call(message.unit, invocation)
+                job.call, job.argument = self._call(message.unit, invocation)
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
                 job.error = error
             else:

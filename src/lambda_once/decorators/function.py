@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Call
+    from lambda_once.engine.invocation import Call
 
 
 class FunctionIdentifier(NamedTuple):
@@ -141,7 +141,7 @@ class Begun:
         with self._stack:
             if self._ownership is not None:
                 engine, attempt = self._runtime.engine, self._ownership
-                await uncancelled(engine.settlement.off_loop(attempt, engine.left(attempt, error)))
+                await uncancelled(engine.finisher.off_loop(attempt, engine.left(attempt, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
 

@@ -10,8 +10,8 @@ from lambda_once.core.codec import codec_for
 from lambda_once.core.signatures import title
 from lambda_once.decorators.identify import Identifier, name_of, result_type
 from lambda_once.decorators.validation import check_of_one, takes_context
-from lambda_once.engine import loops
 from lambda_once.engine.replay import Replayed
+from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import InProgress, Misconfigured
 from lambda_once.sources import event as source
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Call
+    from lambda_once.engine.invocation import Call
 
 _SIGNATURE = inspect.Signature(
     [
@@ -77,14 +77,14 @@ def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, 
         async def awaiting() -> Any:
             return await runtime.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
 
-        return loops.run(awaiting())
+        return run_coroutine(awaiting())
     return runtime.engine.execute(call, lambda: work(*args), may_wait=may_wait)
 
 
 def unprotected(work: Callable[..., Any], *args: Any) -> Any:
     """Call *work* without a token; return the result even of a coroutine function."""
     result = work(*args)
-    return loops.run(_awaited(result)) if inspect.iscoroutinefunction(work) else result
+    return run_coroutine(_awaited(result)) if inspect.iscoroutinefunction(work) else result
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:

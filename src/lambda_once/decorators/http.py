@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from lambda_once.core.keys import Selector
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Call
-    from lambda_once.engine.invocation import Invocation
+    from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.sources.api_gateway import Kind, Request
     from lambda_once.sources.caller import Caller
     from lambda_once.sources.responses import Problem

@@ -12,7 +12,7 @@ from lambda_once.core.keys import is_nothing, labels_of, select, select_from, to
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.core.writes import new_attempt_id
 from lambda_once.engine.acquire import refusal
-from lambda_once.engine.call import Call
+from lambda_once.engine.invocation import Call
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.unit import NOTHING, itself
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Plan
-    from lambda_once.engine.invocation import Invocation
+    from lambda_once.engine.invocation import Invocation, Plan
     from lambda_once.sources.unit import Unit
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from lambda_once.core.keys import compile_expression
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.engine.acquire import MARGIN
-from lambda_once.engine.call import Plan, never_an_error
+from lambda_once.engine.invocation import Plan, never_an_error
 from lambda_once.errors import Misconfigured
 from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_rule
 

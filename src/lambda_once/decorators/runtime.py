@@ -33,7 +33,7 @@ class Overrides(NamedTuple):
 
     store: Store | None = None
     clock: Clock | None = None
-    engine: Callable[[Store, Clock, Reporter], Engine] = Engine
+    engine: Callable[[Store, Clock], Engine] = Engine
 
 
 class Environment(NamedTuple):
@@ -122,12 +122,13 @@ class Runtime:
         """
         outer = current_invocation()
         inside = outer is not None and (context is None or context is outer.context)
-        if outer is not None and inside and outer.owner is self:
+        if outer is not None and inside and outer.reporter is self.reporter:
             yield outer
             return
-        invocation = (
-            outer.of(self) if outer is not None and inside else invocation_of(context, self.clock, self)
-        )
+        if outer is not None and inside:
+            invocation = outer.reported_by(self.reporter)
+        else:
+            invocation = invocation_of(context, self.clock, self.reporter)
         if not invocation.known:
             self.warn_once(
                 Event.NO_LAMBDA_CONTEXT,
@@ -172,10 +173,10 @@ class Runtime:
                     Event.NO_SERVICE,
                     f"tokens begin with {NO_SERVICE}: set {SERVICE_VARIABLE}, or pass service=",
                 )
-            return make(self._real_store(), self.clock, self.reporter)
+            return make(self._real_store(), self.clock)
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
         self.reporter.log(Details(Event.DISABLED, reason=reason))
-        return make(ForgetfulStore(self._real_store), self.clock, self.reporter)
+        return make(ForgetfulStore(self._real_store), self.clock)
 
     def _real_store(self) -> Store:
         if self._store is not None:

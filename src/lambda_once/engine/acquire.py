@@ -120,7 +120,7 @@ class Acquirer:
 
     # ---------------------------------------------------------------- asking the table
 
-    def _remembered(self, call: Call) -> Admission | None:
+    def _remembered(self, call: Call) -> Acquisition | None:
         now = self._clock.now()
         record = self._replayer.memory.get(call.token, now) if call.plan.cache else None
         if record is None:
@@ -201,7 +201,9 @@ class Acquirer:
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
         return error
 
-    def _resolve(self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+    def _resolve(
+        self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool
+    ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
         began = self._clock.now()

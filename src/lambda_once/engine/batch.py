@@ -200,9 +200,12 @@ class Batch:
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Ownership | None:
         attempt = job.acquisition
-        if isinstance(attempt, Ownership) and attempt.call.invocation.tally.interrupted is None:
-            if self._engine.acquirer.may_start(attempt):
-                return attempt
+        if (
+            isinstance(attempt, Ownership)
+            and attempt.call.invocation.tally.interrupted is None
+            and self._engine.acquirer.may_start(attempt)
+        ):
+            return attempt
         # Cancelled meanwhile, the token is in `job.acquisition`, and released when the batch is closed.
         try:
             return await through_async(self._starting(job, may_wait=may_wait), self._clock)
@@ -322,7 +325,7 @@ class Batch:
                 call = next(job.call for job in self._jobs if job.call is not None)
                 with call.invocation.reporter.segment("once.complete"):
                     self._pipeline.close()
-                for lane in lanes(self._jobs):  # a completion may have been refused after the next one had begun
+                for lane in lanes(self._jobs):  # a completion may be refused after the next one has begun
                     for job in lane:
                         self._is_skipped(job, lane)
         finally:

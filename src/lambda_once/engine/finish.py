@@ -161,7 +161,7 @@ class Finisher:
                 self._remember(finish)
                 attempt.report(finish.event, error=error)
             case Refused(Record() as ours) if ours.attempt == attempt.id and ours.state in _FINISHED:
-                # An earlier write of our own whose response was lost: a transaction's, after which work raised.
+                # Our own earlier write, whose response was lost: a transaction's, after which work raised.
                 attempt.finished = _FINISHED[ours.state]
                 attempt.report(attempt.finished, reason="written earlier; only the response was lost")
                 if error is None:

@@ -124,11 +124,11 @@ class Ownership:
         return self.unanswered is not None
 
     def acquired(self, fence: int, lease: datetime) -> None:
-        """The table has answered after all: the attempt is protected from here on."""
+        """Take the token: the table has answered after all, and the attempt is protected from here on."""
         self.unanswered, self.fence, self.lease = None, fence, lease
 
     def begin_transaction(self) -> Sending:
-        """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, and after a finish."""
+        """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, or if finished."""
         with _one_at_a_time:
             if self._finishing:
                 message = (
@@ -231,10 +231,10 @@ class PreparedFinish(NamedTuple):
     """
     The finish of an attempt: its write, what its caller gets, and how often it was sent.
 
-    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition of
-    a few seconds must not cost that, so it is sent for up to half a minute; so is a release where a lapsed
-    token is not simply taken over. The invocation must outlive the last try, whose response may never come:
-    tries end `RESERVE` before the deadline, the wait for a response included (`Deadline.one_try`).
+    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition
+    must not cost that, so it is sent for up to half a minute; so is a release where a lapsed token is not
+    simply taken over. The invocation must outlive the last try, whose response may never come: tries end
+    `RESERVE` before the deadline, the wait for a response included (`Deadline.one_try`).
     """
 
     attempt: Ownership

@@ -51,9 +51,9 @@ class Pipeline:
     """
     Writes finishes in the background, in their order, *expected* of them at most.
 
-    Each one's callback gets None, or the exception that its caller would get (`Finisher.after`). Everything is
-    written, or given up, when `close` returns: also where a hook raises SystemExit, the store breaks, or no
-    thread can be started.
+    Each one's callback gets None, or the exception that its caller would get (`Finisher.after`). Everything
+    is written, or given up, when `close` returns: also where a hook raises SystemExit, the store breaks, or
+    no thread can be started.
     """
 
     def __init__(self, finisher: Finisher, deadline: Deadline, expected: int) -> None:
@@ -94,7 +94,7 @@ class Pipeline:
         return self._wait_until(self._may_start)
 
     def wait_until_written(self) -> bool:
-        """Return True once all that was submitted so far is written or given up; False as `wait_until_ready`."""
+        """Return True once all that was submitted is written or given up; False as `wait_until_ready`."""
         return self._wait_until(lambda: not self._waiting and not self._on_its_way)
 
     def close(self) -> None:

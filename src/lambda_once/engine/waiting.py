@@ -110,7 +110,7 @@ def has_running_loop() -> bool:
 
 
 class _ThreadsLoop:
-    """The event loop of a thread, closed when the thread ends: a test's worker thread must leave none open."""
+    """The event loop of a thread, closed with the thread: a test's worker thread must leave none open."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.call import Call
-    from lambda_once.engine.invocation import Invocation
+    from lambda_once.engine.invocation import Call, Invocation
 
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 
