@@ -100,7 +100,7 @@ def test_boto3_has_its_places(module: Path) -> None:
 def test_all_ways_of_importing_are_seen() -> None:
     """Relative imports, imports in functions and imports for type checkers count like any other."""
     source = (
-        "def f():\n    from ..stores import memory\nif TYPE_CHECKING:\n    import lambda_once.engine.call\n"
+        "def f():\n    from ..stores import memory\nif TYPE_CHECKING:\n    import lambda_once.engine.batch\n"
     )
     names = _imports(ast.parse(source), ("lambda_once", "core"))
     assert _parts_of(names) == {"stores", "engine"}
