@@ -20,7 +20,7 @@ from lambda_once.cli import output
 from lambda_once.cli.app import app
 from lambda_once.core.record import Failure
 from lambda_once.core.writes import Hold, Release
-from tests.cli.shop import Shop, on_moto
+from tests.cli.shop import Shop, on_strict
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "img"
@@ -109,7 +109,7 @@ def drawn(picture: Picture) -> str:
         )
         patch.setattr(output, "console", lambda: console)
         patch.setattr(output.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
-        with on_moto(patch) as shop:
+        with on_strict(patch) as shop:
             picture.prepare(shop)
             console.print(Text(f"$ lambda-once {picture.command}\n", style="bold"))
             app(picture.command.split(), standalone_mode=False)

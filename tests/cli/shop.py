@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from moto import mock_aws
 
 from lambda_once.cli import access
 from lambda_once.cli.app import app
@@ -33,6 +32,7 @@ from lambda_once.stores.contract import Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 KEEP = timedelta(days=14)
 TIMED_OUT = Failure("PaymentTimeout", "the bank did not answer")
@@ -143,9 +143,9 @@ def complaint(ran: Result) -> str:
 
 
 @contextmanager
-def on_moto(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop]:
-    """Open a shop on moto; commands read its clock."""
-    with mock_aws():
+def on_strict(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop]:
+    """Open a shop on the strict engine; commands read its clock."""
+    with mounted():
         client = tables.client()
         create_table(client, "tokens")
         shop = Shop(client, "tokens", shards=shards)
@@ -164,11 +164,11 @@ def on_engine(monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1) -
     client.close()
 
 
-@pytest.fixture(name="shop", params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(name="shop", params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def open_shop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """A shop on each engine in turn."""
-    if request.param == "moto":
-        with on_moto(monkeypatch) as shop:
+    if request.param == "strict":
+        with on_strict(monkeypatch) as shop:
             yield shop
     else:
         with on_engine(monkeypatch, request.getfixturevalue("dynamodb_local")) as shop:

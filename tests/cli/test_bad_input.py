@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from lambda_once.cli.app import app
 from lambda_once.dynamodb.retry import TRIES
-from tests.cli.shop import Shop, complaint, on_engine, on_moto
+from tests.cli.shop import Shop, complaint, on_engine, on_strict
 from tests.kit import strangers
 from tests.kit.ports import free_port
 
@@ -21,8 +21,8 @@ BY_COMMAND = pytest.mark.parametrize("command", READERS, ids=lambda command: com
 
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A shop on moto."""
-    with on_moto(monkeypatch) as found:
+    """A shop on the strict engine."""
+    with on_strict(monkeypatch) as found:
         yield found
 
 
@@ -223,10 +223,10 @@ def test_who_reads_only_the_first_line_breaks_nothing(shop: Shop) -> None:
 PROGRAM = """
 import sys
 from lambda_once.cli.app import app
-from moto import mock_aws
 from lambda_once.testing import create_table
 from tests.kit import tables
-with mock_aws():
+from tests.kit.strict.mounted import mounted
+with mounted():
     client = tables.client()
     create_table(client, "tokens")
     at = {"S": "2026-11-20T10:12:00.000Z"}

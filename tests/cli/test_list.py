@@ -14,7 +14,7 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.stores.index import partitions
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
-from tests.cli.shop import Shop, lines, on_moto, open_shop
+from tests.cli.shop import Shop, lines, on_strict, open_shop
 from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, Crowd, overdue_token
 
 __all__ = ["open_shop"]
@@ -221,7 +221,7 @@ def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest
 
 def test_shards_beyond_the_configured_are_listed_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """A warning where somebody told how many there are, a hint where nobody did, none where all is right."""
-    with on_moto(monkeypatch, shards=10) as shop:
+    with on_strict(monkeypatch, shards=10) as shop:
         for n in range(20):
             shop.hold(f"orders/charge/{n}")
         ran = shop.run("list", "--output", "jsonl", LAMBDA_ONCE_STATUS_SHARDS="2")

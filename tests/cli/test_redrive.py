@@ -20,7 +20,7 @@ SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of moto's."""
+    """A desk at a table of the strict engine."""
     with desk(monkeypatch, None) as found:
         yield found
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lambda_once.cli import watch_command
 from lambda_once.stores.transport import TokenTransport
-from tests.cli.shop import Shop, lines, on_moto, open_shop
+from tests.cli.shop import Shop, lines, on_strict, open_shop
 
 __all__ = ["open_shop"]
 
@@ -68,7 +68,7 @@ def test_ctrl_c_is_the_way_to_end(shop: Shop) -> None:
 
 def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said, and the next one counts."""
-    with on_moto(monkeypatch) as shop:
+    with on_strict(monkeypatch) as shop:
         call = TokenTransport.call
 
         def out(self: TokenTransport, *args: object) -> object:
@@ -85,7 +85,7 @@ def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_shards_beyond_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the number is told."""
-    with on_moto(monkeypatch, shards=10) as shop:
+    with on_strict(monkeypatch, shards=10) as shop:
         for n in range(12):
             shop.begin(f"orders/charge/{n}")
         ran = shop.run("watch", "--count", "1", "--shards", "1")
@@ -96,7 +96,7 @@ def test_shards_beyond_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_terminal_shows_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn again in its place."""
-    with on_moto(monkeypatch) as shop:
+    with on_strict(monkeypatch) as shop:
         shop.hold("orders/charge/1")
         terminal = Console(force_terminal=True, width=100, record=True)
         monkeypatch.setattr(watch_command, "console", lambda: terminal)

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from lambda_once.engine import pipeline
 from lambda_once.testing import create_table
 from tests.decorators.counted import Counted
 from tests.decorators.grounds import Memory, Table
-from tests.decorators.rig import ENGINE, MEMORY, MOTO, Rig
+from tests.decorators.rig import ENGINE, MEMORY, STRICT, Rig
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.stores.wire import Wire
 
 
 @pytest.fixture(scope="session")
-def motos_client() -> Any:
-    """A client that moto answers wherever it is on."""
+def strict_client() -> Any:
+    """A client that the strict engine answers wherever it is mounted."""
     return tables.client()
 
 
@@ -39,11 +39,11 @@ def on_memory() -> Rig:
 
 
 @pytest.fixture
-def on_moto(motos_client: Any) -> Iterator[Rig]:
-    """An empty table of moto's, for single writes."""
-    with mock_aws():
-        create_table(motos_client, "tokens")
-        yield Rig(Table(motos_client, "tokens"))
+def on_strict(strict_client: Any) -> Iterator[Rig]:
+    """An empty table of the strict engine."""
+    with mounted():
+        create_table(strict_client, "tokens")
+        yield Rig(Table(strict_client, "tokens"))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def on_engine(engines_table: Table, partiql: None) -> Iterator[Rig]:
     engines_table.clear()
 
 
-@pytest.fixture(params=[MEMORY, MOTO, pytest.param(ENGINE, marks=pytest.mark.engine)])
+@pytest.fixture(params=[MEMORY, STRICT, pytest.param(ENGINE, marks=pytest.mark.engine)])
 def rig(request: pytest.FixtureRequest) -> Rig:
     """An empty table and a clock that stands, on each store in turn."""
     found: Rig = request.getfixturevalue(request.param)

@@ -24,7 +24,7 @@ from tests.decorators.grounds import Ground, Memory
 
 T = TypeVar("T")
 
-MEMORY, MOTO, ENGINE = "on_memory", "on_moto", "on_engine"
+MEMORY, STRICT, ENGINE = "on_memory", "on_strict", "on_engine"
 """The fixtures that `rig` goes through."""
 
 in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from lambda_once import Held, Once
 from lambda_once.core.record import State
@@ -15,6 +14,7 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT, blocks
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 TOKEN = "orders/charge/12345"
 LINE = {
@@ -65,9 +65,9 @@ class Restored(NamedTuple):
 
 
 @pytest.fixture
-def on_moto() -> Iterator[Restored]:
-    """A table of moto's."""
-    with mock_aws():
+def on_strict() -> Iterator[Restored]:
+    """A table of the strict engine."""
+    with mounted():
         client = tables.client()
         create_table(client, "restored")
         yield Restored(client, "restored", [])
@@ -82,7 +82,7 @@ def on_engine(dynamodb_local: str) -> Iterator[Restored]:
     client.close()
 
 
-@pytest.fixture(params=["on_moto", pytest.param("on_engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["on_strict", pytest.param("on_engine", marks=pytest.mark.engine)])
 def restored(request: pytest.FixtureRequest) -> Restored:
     """Either."""
     found: Restored = request.getfixturevalue(request.param)

@@ -1,4 +1,4 @@
-"""Two layers side by side on moto: ours and Powertools' own utility, each on its table."""
+"""Two layers side by side on the strict engine: ours and Powertools' own utility, each on its table."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from lambda_once import Once
 from lambda_once.testing import FakeClock, create_table, lambda_context
 from tests.kit import tables
+from tests.kit.strict.mounted import over_http
 
 
 @dataclass
@@ -58,8 +59,8 @@ class Layers:
 
 
 def made() -> Layers:
-    """Make both tables; moto must be on."""
-    client: Any = tables.client()
+    """Make both tables; the strict engine must be mounted."""
+    client: Any = over_http(tables.client())
     create_table(client, "tokens")
     client.create_table(
         TableName="powertools",

@@ -10,12 +10,12 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from botocore.awsrequest import AWSResponse
 from botocore.config import Config
-from moto import mock_aws
 
 from lambda_once import Misconfigured, Once, OnceError, RetryLater, StoreUnavailable
 from lambda_once.dynamodb.client import new_client
 from lambda_once.observability.reporter import Details
 from tests.faults.tables import Layers
+from tests.kit.strict.mounted import mounted, over_http
 from tests.sources.samples import batch, http, sqs_record
 
 
@@ -51,7 +51,7 @@ def test_no_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_table() -> Any:
     """An account without the table."""
-    with mock_aws():
+    with mounted():
         yield Layers(new_client())
 
 
@@ -190,8 +190,8 @@ def test_a_request_without_permission() -> None:
 def test_a_completion_that_is_refused_does_not_fail_the_caller() -> None:
     """A permission taken away during the work leaves the caller its result, and is told loudly."""
     told: list[str] = []
-    with mock_aws():
-        layers = Layers(new_client())
+    with mounted():
+        layers = Layers(over_http(new_client()))
         layers.client.create_table(
             TableName="tokens",
             BillingMode="PAY_PER_REQUEST",

@@ -21,11 +21,11 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyPersistenceLayerError,
 )
 from botocore.exceptions import ReadTimeoutError
-from moto.core.models import botocore_stubber
 
 from lambda_once import ResultUnavailable
 from lambda_once.testing import lambda_context
 from tests.faults.tables import Layers
+from tests.kit.strict.mounted import http
 from tests.sources.samples import batch, sqs_record
 
 EVENT = {"order": 5}
@@ -176,7 +176,7 @@ def test_a_lost_answer_of_the_acquisition(layers: Layers) -> None:
         operation = event_name.rpartition(".")[2]
         if operation not in lost:
             lost.append(operation)
-            botocore_stubber(event_name, request)
+            http(request)
             raise ReadTimeoutError(endpoint_url=request.url)
 
     for operation in ("PutItem", "UpdateItem"):

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
-from moto import mock_aws
 
 from lambda_once import Misconfigured, Once
 from lambda_once.core.clock import Deadline
@@ -15,6 +14,7 @@ from lambda_once.core.record import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.sources.samples import batch, sqs_record
 
 STRINGS = {"lockToken": "S"}
@@ -80,9 +80,9 @@ class Wrong:
 
 
 @pytest.fixture
-def on_moto() -> Iterator[Wrong]:
-    """An account in moto."""
-    with mock_aws():
+def on_strict() -> Iterator[Wrong]:
+    """An account in the strict engine."""
+    with mounted():
         yield Wrong(tables.client())
 
 
@@ -94,7 +94,7 @@ def on_engine(dynamodb_local: str, partiql: None) -> Iterator[Wrong]:
     client.close()
 
 
-@pytest.fixture(params=["on_moto", pytest.param("on_engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["on_strict", pytest.param("on_engine", marks=pytest.mark.engine)])
 def wrong(request: pytest.FixtureRequest) -> Wrong:
     """Each engine in turn."""
     found: Wrong = request.getfixturevalue(request.param)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from moto import mock_aws
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
@@ -31,6 +30,8 @@ from lambda_once.core.writes import (
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
+from tests.kit.strict.engine import StrictEngine
+from tests.kit.strict.mounted import mounted, over_http
 
 TABLE = "tokens"
 LEASE = timedelta(seconds=30)
@@ -45,6 +46,7 @@ class Cluster:
 
     client: Any
     stack: ExitStack
+    engine: StrictEngine
     clock: FakeClock = field(default_factory=FakeClock)
     ran: list[str] = field(default_factory=list)
     """Who ran, in order."""
@@ -133,7 +135,7 @@ class Cluster:
                 self.client.delete_item(TableName=TABLE, Key={"lockToken": item["lockToken"]})
 
     def lose_answers(self, many: int = 1) -> None:
-        """Let the next *many* writes be done, and their answers be lost on the wire."""
+        """Let the next *many* writes be done, and their answers be lost for ten minutes."""
         self._losing = many
 
     def _noted(self, params: dict[str, Any], **_: Any) -> None:
@@ -142,6 +144,7 @@ class Cluster:
     def _lost(self, request: Any, **_: Any) -> None:
         if self._losing and request.headers["X-Amz-Target"].endswith((b"UpdateItem", b"TransactWriteItems")):
             self._losing -= 1
+            self.engine.forget_transactions()
             raise ReadTimeoutError(endpoint_url="the token table")
 
 
@@ -161,13 +164,13 @@ def tried(handler: Handler, request_id: str | None = None) -> Any:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A table of moto's with nobody at it."""
-    with mock_aws(), ExitStack() as stack:
-        client = tables.client(parameter_validation=False)
+    """A table of the strict engine with nobody at it."""
+    with mounted() as engine, ExitStack() as stack:
+        client = over_http(tables.client(parameter_validation=False))
         create_table(client, TABLE)
-        found = Cluster(client, stack)
+        found = Cluster(client, stack, engine)
         client.meta.events.register("provide-client-params.dynamodb.UpdateItem", found._noted)
-        # moto answers in this event, too, and before: what is lost is the answer, never the write.
+        # The engine answers in this event, too, and before: what is lost is the answer, never the write.
         client.meta.events.register_last("before-send", found._lost)
         yield found
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from moto import mock_aws
 
 from lambda_once.testing import create_table
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.operations.watch import Post
 
 
 @pytest.fixture
-def moto() -> Iterator[Post]:
-    """A table of moto's; create_table has given it TTL."""
-    with mock_aws():
+def strict() -> Iterator[Post]:
+    """A table of the strict engine; create_table has given it TTL."""
+    with mounted():
         client = tables.client()
         create_table(client, "tokens")
         yield Post(client, "tokens")

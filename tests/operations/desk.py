@@ -12,7 +12,6 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from moto import mock_aws
 
 from lambda_once import HOLD, STORE, Once
 from lambda_once.cli import access
@@ -22,6 +21,7 @@ from lambda_once.operations.table import TokenTable
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 LEASE = 30
 """Seconds."""
@@ -124,10 +124,10 @@ def times_out(_payment: str) -> Any:
 
 @contextmanager
 def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk]:
-    """Open a desk at a table of moto's, or of the engine at *endpoint*."""
+    """Open a desk at a table of the strict engine, or of the one at *endpoint*."""
     with ExitStack() as stack:
         if endpoint is None:
-            stack.enter_context(mock_aws())
+            stack.enter_context(mounted())
         client = tables.client(endpoint)
         if endpoint is None:
             create_table(client, "tokens")

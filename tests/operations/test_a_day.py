@@ -18,9 +18,9 @@ from tests.operations.desk import Desk, Timeout, desk, said, times_out
 RECEIPT = {"chargeId": "ch_5", "amount": 0}
 
 
-@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of moto's, and at one of a real engine."""
+    """A desk at a table of the strict engine, and at one of a real engine."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "Watchdog")
     endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
     with desk(monkeypatch, endpoint) as found:

@@ -8,7 +8,6 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from lambda_once.cli import access
 from lambda_once.core.clock import Deadline
@@ -16,8 +15,9 @@ from lambda_once.operations import clock as clocks
 from lambda_once.operations.clock import CorrectedClock, date_of
 from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.testing import FakeClock, create_table
-from tests.cli.shop import Shop, on_moto
+from tests.cli.shop import Shop, on_strict
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.operations.watch import Post
 
 TOKEN = "orders/charge/12345"
@@ -101,7 +101,7 @@ def test_an_answer_without_a_date_changes_nothing(answer: Any) -> None:
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """A shop whose operator's clock is ten minutes fast, at a table that has the right time."""
-    with on_moto(monkeypatch) as found:
+    with on_strict(monkeypatch) as found:
         fast = FakeClock(found.clock.now() + FAST)
         answers_by(found.client, found.clock)
         monkeypatch.setattr(access, "clock", lambda: CorrectedClock(fast))
@@ -138,7 +138,7 @@ def test_twin_with_the_machines_own_clock_living_work_is_settled(
     assert shop.run("resolve", TOKEN, "--not-done", "--because", "x", "--yes").exit_code == 0
 
 
-@mock_aws
+@mounted()
 def test_the_watchdog_judges_by_dynamodbs_time() -> None:
     """A fast one releases nothing that lives, and says in its log how wrong it is."""
     client = tables.client()
@@ -163,7 +163,7 @@ def _watchdog(post: Post, clock: CorrectedClock) -> dict[str, Any]:
     return handler({}, None)
 
 
-@mock_aws
+@mounted()
 def test_a_correction_shortens_no_deadline() -> None:
     """What bounds a request is the machine's own clock, which does not jump."""
     client, right = tables.client(), FakeClock()

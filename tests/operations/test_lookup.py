@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Parts
@@ -16,6 +15,7 @@ from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 
 def complete(clock: FakeClock) -> Record:
@@ -34,7 +34,7 @@ def complete(clock: FakeClock) -> Record:
     )
 
 
-@mock_aws
+@mounted()
 def test_the_parts_that_are_there_are_counted() -> None:
     """Two of three."""
     client, clock = tables.client(), FakeClock()
@@ -45,7 +45,7 @@ def test_the_parts_that_are_there_are_counted() -> None:
     assert parts_there(TokenTable("tokens", client, clock), record) == 2
 
 
-@mock_aws
+@mounted()
 def test_a_table_that_processes_no_key_is_given_up() -> None:
     """Throttled to the end of its patience, the question ends as an outage."""
     client, clock = tables.client(), FakeClock()

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
@@ -24,6 +23,7 @@ from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
 GROWTH = (1, 10, MOST_SHARDS)
 TOKENS = 12
@@ -95,9 +95,9 @@ class Live:
 
 
 @pytest.fixture
-def moto() -> Iterator[Live]:
-    """A table of moto's."""
-    with mock_aws():
+def strict() -> Iterator[Live]:
+    """A table of the strict engine."""
+    with mounted():
         client = tables.client()
         create_table(client, "tokens")
         yield Live(client, "tokens")
@@ -112,7 +112,7 @@ def engine(dynamodb_local: str, partiql: None) -> Iterator[Live]:
     client.close()
 
 
-@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def live(request: pytest.FixtureRequest) -> Live:
     """Each kind of table in turn."""
     found: Live = request.getfixturevalue(request.param)
@@ -129,12 +129,12 @@ def test_everybody_is_listed_and_counted(live: Live, reader: int) -> None:
 
 
 def test_a_reader_of_its_own_shards_alone_would_lose_some(
-    moto: Live, monkeypatch: pytest.MonkeyPatch
+    strict: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asking for fewer suffixes than there may be passes rows over: the test above can fail."""
-    tokens = moto.grown()
+    tokens = strict.grown()
     monkeypatch.setattr(index, "MOST_SHARDS", 10)
-    assert 0 < moto.counted(State.IN_PROGRESS, 10) < len(tokens)
+    assert 0 < strict.counted(State.IN_PROGRESS, 10) < len(tokens)
 
 
 def test_what_is_overdue_is_found_in_every_shard(live: Live) -> None:
@@ -245,13 +245,13 @@ def test_the_store_in_memory_has_no_shards() -> None:
     assert [entry.shard for entry in seen] == [None]
 
 
-def test_growing_between_deployments(moto: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held under one shard, refused under ten, resolved, and replayed under a hundred."""
     runs: list[str] = []
 
     def deployed(shards: int) -> Any:
         monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(shards))
-        once = Once(table=moto.name, client=moto.client, service="orders", on_error=HOLD)
+        once = Once(table=strict.name, client=strict.client, service="orders", on_error=HOLD)
 
         @once.event(key="id", name="charge")
         def charge(event: dict[str, str]) -> str:
@@ -264,7 +264,7 @@ def test_growing_between_deployments(moto: Live, monkeypatch: pytest.MonkeyPatch
         deployed(1)({"id": "5"}, lambda_context())
     with pytest.raises(Held):
         deployed(10)({"id": "5"}, lambda_context())
-    table = TokenTable(moto.name, moto.client)
+    table = TokenTable(strict.name, strict.client)
     (entry,) = table.store.unfinished(State.HELD, table.deadline())
     record = table.read(entry.token)
     assert record is not None

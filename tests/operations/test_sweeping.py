@@ -18,7 +18,7 @@ from tests.operations.watch import CHARGE, Post
 HOUR = 3600
 
 
-@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def post(request: pytest.FixtureRequest) -> Post:
     """Each in turn."""
     found: Post = request.getfixturevalue(request.param)
@@ -94,12 +94,12 @@ def test_a_bounded_sweep_goes_on_where_the_last_one_stopped(
     assert post.sent["Scan"] <= 8
 
 
-def test_a_table_with_ttl_is_left_to_dynamodb(moto: Post) -> None:
+def test_a_table_with_ttl_is_left_to_dynamodb(strict: Post) -> None:
     """It is asked once an environment."""
-    put(moto, CHARGE.format("over"), 2 * HOUR)
-    handler = moto.watchdog(sweep=None)
+    put(strict, CHARGE.format("over"), 2 * HOUR)
+    handler = strict.watchdog(sweep=None)
     assert [handler({}, None)["swept"] for _ in range(3)] == [0, 0, 0]
-    assert (moto.sent["DescribeTimeToLive"], moto.sent["Scan"]) == (1, 0)
+    assert (strict.sent["DescribeTimeToLive"], strict.sent["Scan"]) == (1, 0)
 
 
 @pytest.mark.engine
@@ -111,30 +111,30 @@ def test_a_table_without_ttl_is_swept(engine: Post) -> None:
     assert engine.sent["DescribeTimeToLive"] == 1
 
 
-def test_no_time_no_sweep(moto: Post) -> None:
+def test_no_time_no_sweep(strict: Post) -> None:
     """The last five seconds are kept free of it."""
-    put(moto, CHARGE.format("over"), 2 * HOUR)
-    assert moto.run(lambda_context(remaining_ms=5_000), sweep=True)["swept"] == 0
-    assert moto.sent["Scan"] == 0
+    put(strict, CHARGE.format("over"), 2 * HOUR)
+    assert strict.run(lambda_context(remaining_ms=5_000), sweep=True)["swept"] == 0
+    assert strict.sent["Scan"] == 0
 
 
 @pytest.mark.parametrize("operation", ["DescribeTimeToLive", "Scan", "DeleteItem"])
-def test_a_missing_permission_is_named(moto: Post, operation: str) -> None:
+def test_a_missing_permission_is_named(strict: Post, operation: str) -> None:
     """What was found overdue was counted and settled by then."""
-    put(moto, CHARGE.format("over"), 2 * HOUR)
+    put(strict, CHARGE.format("over"), 2 * HOUR)
     error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, operation)
     sweep = None if operation == "DescribeTimeToLive" else True
-    with moto.failing(operation, error), pytest.raises(Misconfigured, match=operation):
-        moto.run(sweep=sweep)
+    with strict.failing(operation, error), pytest.raises(Misconfigured, match=operation):
+        strict.run(sweep=sweep)
 
 
-def test_a_delete_without_an_answer_is_tried_again_by_the_next_run(moto: Post) -> None:
+def test_a_delete_without_an_answer_is_tried_again_by_the_next_run(strict: Post) -> None:
     """The run fails; what it had deleted is gone, and no page is skipped."""
     for n in range(3):
-        put(moto, CHARGE.format(n), 2 * HOUR)
+        put(strict, CHARGE.format(n), 2 * HOUR)
     with (
-        moto.failing("DeleteItem", ReadTimeoutError(endpoint_url="x")),
+        strict.failing("DeleteItem", ReadTimeoutError(endpoint_url="x")),
         pytest.raises(StoreUnavailable, match="the next one goes on"),
     ):
-        moto.run(sweep=True)
-    assert moto.run(sweep=True)["swept"] == 3
+        strict.run(sweep=True)
+    assert strict.run(sweep=True)["swept"] == 3

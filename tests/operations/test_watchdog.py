@@ -1,4 +1,4 @@
-"""The watchdog on moto and on a real engine: what it counts, says and settles."""
+"""The watchdog on the strict engine and on a real engine: what it counts, says and settles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHARDS = 8
 RELEASE: dict[str, Action] = {"charge": "release"}
 
 
-@pytest.fixture(params=["moto", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
 def post(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Post:
     """Each in turn, asked for a few shards: a run then takes a tenth of the time."""
     monkeypatch.setattr(index, "MOST_SHARDS", SHARDS)
@@ -471,19 +471,19 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
 
 
 def test_the_ready_made_handler_takes_its_options_from_the_environment(
-    moto: Post, environment: pytest.MonkeyPatch
+    strict: Post, environment: pytest.MonkeyPatch
 ) -> None:
     """The table, what to release, how often, and how many rows; its client is its own."""
-    moto.lapse("a", "b", "c")
-    moto.lapse("d", token="orders/ship/{}")
-    environment.setenv("LAMBDA_ONCE_TABLE", moto.name)
+    strict.lapse("a", "b", "c")
+    strict.lapse("d", token="orders/ship/{}")
+    environment.setenv("LAMBDA_ONCE_TABLE", strict.name)
     environment.setenv("LAMBDA_ONCE_WATCHDOG_RELEASE", "orders/ch*, , nobody")
     environment.setenv("LAMBDA_ONCE_WATCHDOG_ROWS", "3")
     environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "false")
-    environment.setattr("lambda_once.operations.table.SystemClock", lambda: moto.clock)
+    environment.setattr("lambda_once.operations.table.SystemClock", lambda: strict.clock)
     found = module.handler(json.loads((EVENTS / "watchdog.json").read_text()), lambda_context())
     assert (found["overdue"], found["released"], found["truncated"]) == (4, 3, True)
-    assert moto.states("a", "b", "c") == [State.RELEASED] * 3
+    assert strict.states("a", "b", "c") == [State.RELEASED] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The engines that patterns are judged by: moto, where it is right, and a real one."""
+"""The engines that patterns are judged by: the strict one, and a real one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 
-ENGINES = ["moto", pytest.param("engine", marks=pytest.mark.engine)]
+ENGINES = ["strict", pytest.param("engine", marks=pytest.mark.engine)]
 
 
 @dataclass
@@ -47,9 +47,9 @@ class Ground:
 
 
 @pytest.fixture
-def moto() -> Iterator[Ground]:
-    """Tables of moto's."""
-    with mock_aws(), ExitStack() as stack:
+def strict() -> Iterator[Ground]:
+    """Tables of the strict engine."""
+    with mounted(), ExitStack() as stack:
         yield Ground(tables.client(), stack)
 
 

@@ -92,12 +92,12 @@ def test_no_optimistic_write_is_lost(shelf: Shelf, seed: int) -> None:
     assert len(shelf.parts()) == 4, f"only what stood is left, after {refused} refusals"
 
 
-def test_without_the_condition_writes_are_lost(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_condition_writes_are_lost(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: with the head's condition dropped, some order of requests loses an addition."""
     monkeypatch.setattr(document_requests, "AS_SEEN", ANYTHING)
     left = []
     for seed in SEEDS:
-        found = shelf(moto)
+        found = shelf(strict)
         found.documents.write(ID, 0)
         Turns(found.client, seed).run([partial(count_up, found)] * 3)
         left.append(value(found.documents.read(ID, consistent=True)))
@@ -193,10 +193,10 @@ def test_a_write_of_which_nothing_can_be_known_says_so(shelf: Shelf) -> None:
 
 
 def test_without_recognition_a_write_takes_itself_for_its_enemy(
-    moto: Ground, monkeypatch: pytest.MonkeyPatch
+    strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: did the head not say what stood, a lost answer would be a conflict."""
-    found = shelf(moto)
+    found = shelf(strict)
     first = found.documents.write(ID, ["first"])
     monkeypatch.setattr(Head, "committed", lambda *_: False)
     with pytest.raises(VersionConflict):
@@ -278,9 +278,9 @@ def test_a_document_on_a_bad_line_is_what_was_last_written(shelf: Shelf, seed: i
     assert value(shelf.documents.read(ID, consistent=True)) in story.possible
 
 
-def test_without_the_condition_late_copies_win(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_condition_late_copies_win(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: with the head's condition dropped, a copy that arrives late brings an old document back."""
     monkeypatch.setattr(document_requests, "AS_SEEN", ANYTHING)
-    story = Story(shelf(moto), 0)
+    story = Story(shelf(strict), 0)
     with pytest.raises((AssertionError, Unreadable)):  # an old document, or parts that are gone
         story.play(1_000)

@@ -71,16 +71,16 @@ def prefixes(before: list[Item], after: list[Item]) -> Iterator[list[object]]:
         yield [Held([*before, *order[:length]]).read() for length in range(len(order) + 1)]
 
 
-def test_every_order_of_four_parts_is_old_or_new(moto: Ground) -> None:
+def test_every_order_of_four_parts_is_old_or_new(strict: Ground) -> None:
     """All 120 orders of four parts and the head, after each item: old until the last one, then new."""
-    read = list(prefixes(*replicated(shelf(moto))))
+    read = list(prefixes(*replicated(shelf(strict))))
     assert len(read) == 120
     assert all(values == [OLD] * 5 + [NEW] for values in read)
 
 
-def test_every_order_of_a_first_version_is_nothing_or_new(moto: Ground) -> None:
+def test_every_order_of_a_first_version_is_nothing_or_new(strict: Ground) -> None:
     """Where there was no document, nothing half is read: none, or not readable yet, then the new one."""
-    read = list(prefixes(*replicated(shelf(moto), None)))
+    read = list(prefixes(*replicated(shelf(strict), None)))
     assert len(read) == 120
     assert {values[-1] for values in read} == {NEW}
     assert {value for values in read for value in values[:-1]} == {None, Unreadable}
@@ -124,19 +124,19 @@ def test_what_was_deleted_does_not_come_back(home: Shelf, replica: Shelf) -> Non
     assert seen(replica, ID) == NEW
 
 
-def test_without_the_count_a_torn_document_is_read(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_count_a_torn_document_is_read(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: took a reader every version for whole, some orders would show a piece of one."""
-    before, after = replicated(shelf(moto))
+    before, after = replicated(shelf(strict))
     monkeypatch.setattr(Standing, "whole", property(lambda _: True))
     values = {value for read in prefixes(before, after) for value in read}
     assert values - {OLD, NEW}
 
 
 def test_without_the_head_a_write_that_never_was_is_read(
-    moto: Ground, monkeypatch: pytest.MonkeyPatch
+    strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: parts that no head ever named are a whole version, and nobody's document."""
-    before, after = replicated(shelf(moto))
+    before, after = replicated(shelf(strict))
     headless = Held([*before, *[item for item in after if item["sk"]["S"] != "head"]])
     assert headless.read() == OLD
     monkeypatch.setattr(Head, "stood", lambda *_: True)

@@ -198,10 +198,10 @@ def test_a_version_in_progress_keeps_its_parts(shelf: Shelf) -> None:
 
 
 def test_without_the_rule_a_version_in_progress_is_lost(
-    moto: Ground, monkeypatch: pytest.MonkeyPatch
+    strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin: did the newest whole version not stay, whatever is told last removes the document."""
-    found = shelf(moto)
+    found = shelf(strict)
     found.documents.write(ID, text("a"))
     found.documents.write(ID, text("b"))
     monkeypatch.setattr(document_parts.Head, "stood", lambda *_: False)
@@ -284,10 +284,10 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_the_handler_is_made_by_the_environment(moto: Ground, environment: pytest.MonkeyPatch) -> None:
+def test_the_handler_is_made_by_the_environment(strict: Ground, environment: pytest.MonkeyPatch) -> None:
     """Table, keys and grace come from variables."""
-    table = moto.table("id", "part")
-    documents = Documents(table, moto.client, key="id", sort="part")
+    table = strict.table("id", "part")
+    documents = Documents(table, strict.client, key="id", sort="part")
     documents.write(ID, b"a")
     version = documents.write(ID, b"b")
     for name, value in (("TABLE", table), ("KEY", "id"), ("SORT", "part"), ("GRACE", "0")):
@@ -295,7 +295,7 @@ def test_the_handler_is_made_by_the_environment(moto: Ground, environment: pytes
     told = event(record("head"))
     told["Records"][0]["dynamodb"]["Keys"] = {"id": {"S": ID}, "part": {"S": "head"}}
     assert document_stream.handler(told) == NOTHING_FAILED
-    left = moto.client.scan(TableName=table)["Items"]
+    left = strict.client.scan(TableName=table)["Items"]
     assert {item["part"]["S"] for item in left} == {"head", f"{version}#0001"}
 
 

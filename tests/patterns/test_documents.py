@@ -1,4 +1,4 @@
-"""What a document's writers and readers get, on moto and on a real engine."""
+"""What a document's writers and readers get, on the strict engine and on a real one."""
 
 from __future__ import annotations
 

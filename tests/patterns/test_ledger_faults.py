@@ -57,7 +57,7 @@ def hurried(ground: Ground, threads: int, updates: int, shards: int) -> tuple[in
 
 
 def endpoint_of(ground: Ground) -> str | None:
-    """Return where the engine is; None for moto."""
+    """Return where the engine is; None for the strict one."""
     endpoint: str = ground.client.meta.endpoint_url
     return None if "amazonaws" in endpoint else endpoint
 
@@ -227,9 +227,9 @@ def test_idle_items_keep_ids_for_the_window(engine: Ground, buckets: int) -> Non
     assert schedule.applied > len(schedule.counted)
 
 
-def test_ids_are_kept_for_the_window_on_moto(moto: Ground) -> None:
+def test_ids_are_kept_for_the_window_in_short(strict: Ground) -> None:
     """A short run of the same, where no engine is at hand."""
-    assert Schedule(moto, seed=1, buckets=3, idle=True).run(60).wrong == []
+    assert Schedule(strict, seed=1, buckets=3, idle=True).run(60).wrong == []
 
 
 @pytest.mark.engine

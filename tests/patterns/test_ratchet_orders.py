@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moto import mock_aws
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet, Revision
@@ -24,6 +23,7 @@ from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.results import Applied, Stale
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.patterns.conftest import Ground
 from tests.patterns.faulty import FaultyClient, by_seed
 
@@ -102,13 +102,13 @@ def test_every_permutation_ends_in_the_same_item(
     assert all(end == ends[0] for end in ends)
 
 
-def test_every_three_events_end_in_the_same_item_in_every_order(moto: Ground) -> None:
+def test_every_three_events_end_in_the_same_item_in_every_order(strict: Ground) -> None:
     """All triples of two timestamps and three contents, a delete among them, in all six orders."""
-    table = moto.table()
-    ratchet = Ratchet(table, moto.client, clock=FakeClock())
+    table = strict.table()
+    ratchet = Ratchet(table, strict.client, clock=FakeClock())
     kinds = [Event(ts, content) for ts, content in product((1, 2), (None, 1, 2))]
     for events in combinations_with_replacement(kinds, 3):
-        ends = [end_of(moto, table, ratchet, order) for order in permutations(events)]
+        ends = [end_of(strict, table, ratchet, order) for order in permutations(events)]
         assert standing(ends[0]) in must_stand(events)
         assert all(end == ends[0] for end in ends), events
 
@@ -116,23 +116,23 @@ def test_every_three_events_end_in_the_same_item_in_every_order(moto: Ground) ->
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_events_in_any_order_with_repetitions_end_in_the_same_item(
-    shared_moto: Ground, data: st.DataObject
+    shared_strict: Ground, data: st.DataObject
 ) -> None:
     """Up to eight events, each delivered once or more, in two orders."""
     kinds = st.builds(Event, st.integers(0, 3), st.none() | st.integers(0, 3))
     events = data.draw(st.lists(kinds, min_size=1, max_size=8))
     repeated = events + data.draw(st.lists(st.sampled_from(events), max_size=6))
-    table = shared_moto.table()
-    ratchet = Ratchet(table, shared_moto.client, clock=FakeClock())
-    end = end_of(shared_moto, table, ratchet, events)
+    table = shared_strict.table()
+    ratchet = Ratchet(table, shared_strict.client, clock=FakeClock())
+    end = end_of(shared_strict, table, ratchet, events)
     assert standing(end) in must_stand(events)
-    assert end_of(shared_moto, table, ratchet, data.draw(st.permutations(repeated))) == end
+    assert end_of(shared_strict, table, ratchet, data.draw(st.permutations(repeated))) == end
 
 
 @pytest.fixture(scope="module")
-def shared_moto() -> Iterator[Ground]:
-    """Tables of moto's for all examples."""
-    with mock_aws(), ExitStack() as stack:
+def shared_strict() -> Iterator[Ground]:
+    """Tables of the strict engine for all examples."""
+    with mounted(), ExitStack() as stack:
         yield Ground(tables.client(), stack)
 
 
@@ -247,9 +247,9 @@ STEPS = 60
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_faults_and_skewed_clocks_end_in_the_newest_write(moto: Ground, seed: int) -> None:
+def test_faults_and_skewed_clocks_end_in_the_newest_write(strict: Ground, seed: int) -> None:
     """Answers and requests lost, copies late, four clocks minutes apart: the largest timestamp stands."""
-    world = World(moto, seed)
+    world = World(strict, seed)
     for n in range(STEPS):
         world.step(n)
     assert world.unlike() == []
@@ -265,11 +265,11 @@ def test_the_same_on_a_real_engine(engine: Ground, seed: int) -> None:
     assert world.unlike() == []
 
 
-def test_without_the_condition_a_late_copy_stands(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_condition_a_late_copy_stands(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the last to arrive wins, and most worlds end in something else."""
     monkeypatch.setattr(ratchet_requests, "PUT_IS_NEWER", ANY_PUT)
     monkeypatch.setattr(ratchet_requests, "DELETE_IS_NEWER", ANY_DELETE)
-    worlds = [World(moto, seed) for seed in range(5)]
+    worlds = [World(strict, seed) for seed in range(5)]
     for world in worlds:
         for n in range(STEPS):
             world.step(n)

@@ -62,9 +62,9 @@ def pages(ratchet: Ratchet, limit: int, **how: Any) -> Iterator[list[dict[str, A
     ],
     ids=["all", "none", "even", "odd", "the last", "the first", "every tenth"],
 )
-def test_every_page_but_the_last_is_full(moto: Ground, limit: int, lives: Callable[[int], bool]) -> None:
+def test_every_page_but_the_last_is_full(strict: Ground, limit: int, lives: Callable[[int], bool]) -> None:
     """Whatever lies between, each item comes once, in its order."""
-    ratchet = Ratchet(moto.table("pk", "sk"), moto.client, key=("pk", "sk"), clock=FakeClock())
+    ratchet = Ratchet(strict.table("pk", "sk"), strict.client, key=("pk", "sk"), clock=FakeClock())
     left = fill(ratchet, [lives(n) for n in range(ROWS)])
     seen = list(pages(ratchet, limit))
     assert [item for page in seen for item in page] == left

@@ -265,10 +265,12 @@ def test_over_a_bad_line_the_first_content_stays(ground: Ground, seed: int) -> N
     _judge(deeds, standing)
 
 
-def test_twin_without_the_condition_the_bad_line_shows(moto: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_without_the_condition_the_bad_line_shows(
+    strict: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The judgement above can fail: without the condition it does, at the first seed."""
     monkeypatch.setattr(module, "ABSENT", ANYTHING)
-    deeds, standing = _play(moto, 0, steps=200)
+    deeds, standing = _play(strict, 0, steps=200)
     with pytest.raises(AssertionError):
         _judge(deeds, standing)
 
@@ -276,10 +278,10 @@ def test_twin_without_the_condition_the_bad_line_shows(moto: Ground, monkeypatch
 # -- several
 
 
-def test_one_failure_ends_no_other(moto: Ground) -> None:
+def test_one_failure_ends_no_other(strict: Ground) -> None:
     """A duplicate, an item without key, one that cannot be stored and one without answer each fail alone."""
     fates = iter([Fate.SOUND, Fate.SOUND, *[Fate.REQUEST_LOST] * 6, Fate.SOUND])
-    unique = receipts(moto, FaultyClient(moto.client, fates.__next__))
+    unique = receipts(strict, FaultyClient(strict.client, fates.__next__))
     first, second, bare, odd, silent, last = unique.put_all(
         [
             RECEIPT,
@@ -296,11 +298,11 @@ def test_one_failure_ends_no_other(moto: Ground) -> None:
 
 
 @pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "ThrottlingException"])
-def test_throttled_items_are_tried_again(moto: Ground, code: str) -> None:
+def test_throttled_items_are_tried_again(strict: Ground, code: str) -> None:
     """Twice refused for the moment, a put waits, and succeeds at its third try."""
     clock = FakeClock()
     refusals = iter([code, code])
-    unique = receipts(moto, Refusing(moto.client, lambda: next(refusals, None)), clock=clock)
+    unique = receipts(strict, Refusing(strict.client, lambda: next(refusals, None)), clock=clock)
     assert isinstance(unique.put(RECEIPT), Applied)
     assert len(clock.slept) == 2
 
@@ -374,18 +376,18 @@ def test_a_missing_table_is_no_duplicate(ground: Ground) -> None:
         receipts(ground, table="no-such-table").put(RECEIPT)
 
 
-def test_an_endpoint_that_does_not_say_what_stands_there_is_refused(moto: Ground) -> None:
+def test_an_endpoint_that_does_not_say_what_stands_there_is_refused(strict: Ground) -> None:
     """A cache or a proxy that drops the item would make every retry a duplicate."""
     with pytest.raises(Misconfigured, match="ReturnValuesOnConditionCheckFailure"):
-        receipts(moto, Refusing(moto.client, lambda: "ConditionalCheckFailedException")).put(RECEIPT)
+        receipts(strict, Refusing(strict.client, lambda: "ConditionalCheckFailedException")).put(RECEIPT)
 
 
-def test_the_mark_says_who_put_what(moto: Ground) -> None:
+def test_the_mark_says_who_put_what(strict: Ground) -> None:
     """A random id a put, and the fingerprint of what was put, without what only identifies it."""
-    table = moto.table("pk", "sk")
-    unique = receipts(moto, table=table, identity="receiptId", mark="written")
+    table = strict.table("pk", "sk")
+    unique = receipts(strict, table=table, identity="receiptId", mark="written")
     unique.put_all([{**RECEIPT, "receiptId": "r-1"}, {**RECEIPT, "order": 6, "receiptId": "r-2"}])
-    first, second = (row["written"] for row in rows(moto, table))
+    first, second = (row["written"] for row in rows(strict, table))
     assert first["content"] == fingerprint(RECEIPT)
     assert first["id"] != second["id"]
     assert len(first["id"]) == 32

@@ -66,9 +66,9 @@ def test_the_page_says_what_is_charged(engine: Ground) -> None:
     assert [int(each.replace(",", "")) for each in re.findall(r"([\d,]+) bytes", table)] == [*SIZES]
 
 
-def test_the_page_says_what_the_mark_costs(moto: Ground) -> None:
+def test_the_page_says_what_the_mark_costs(strict: Ground) -> None:
     """Bytes that a put adds to its item beside the key."""
-    table = moto.table("pk", "sk")
-    Unique(table, moto.client, clock=FakeClock()).put({"pk": "a", "sk": "b", "x": 1})
-    mark = stored(moto, table)["put"]
+    table = strict.table("pk", "sk")
+    Unique(table, strict.client, clock=FakeClock()).put({"pk": "a", "sk": "b", "x": 1})
+    mark = stored(strict, table)["put"]
     assert f"the attribute `put` ({size_of({'put': mark})} bytes;" in PAGE.read_text(encoding="utf-8")

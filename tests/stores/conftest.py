@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from moto import mock_aws
 
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.stores.company import InCompany
 from tests.stores.line import Line
 from tests.stores.wire import Wire
@@ -26,9 +26,9 @@ def memory() -> World:
 
 
 @pytest.fixture
-def moto() -> Iterator[World]:
-    """A table of moto's."""
-    with mock_aws():
+def strict() -> Iterator[World]:
+    """A table of the strict engine."""
+    with mounted():
         client = tables.client()
         create_table(client, "tokens")
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
@@ -65,14 +65,14 @@ def line(dynamodb_local: str, partiql: None) -> Iterator[Line]:
     client.close()
 
 
-@pytest.fixture(params=["memory", "moto", *ON_ENGINE])
+@pytest.fixture(params=["memory", "strict", *ON_ENGINE])
 def world(request: pytest.FixtureRequest) -> World:
     """Each store in turn."""
     found: World = request.getfixturevalue(request.param)
     return found
 
 
-@pytest.fixture(params=["moto", *ON_ENGINE])
+@pytest.fixture(params=["strict", *ON_ENGINE])
 def dynamodb(request: pytest.FixtureRequest) -> World:
     """Each store that keeps items in a table."""
     found: World = request.getfixturevalue(request.param)

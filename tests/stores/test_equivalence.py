@@ -170,9 +170,9 @@ def _play(left: World, right: World, sequence: list[Step]) -> None:
 
 @given(sequence=sequences)
 @settings(relaxed, max_examples=60)
-def test_memory_and_moto_agree(memory: World, moto: World, sequence: list[Step]) -> None:
+def test_memory_and_moto_agree(memory: World, strict: World, sequence: list[Step]) -> None:
     """Answer by answer, row by row."""
-    _play(memory, moto, sequence)
+    _play(memory, strict, sequence)
 
 
 @pytest.mark.engine

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
+from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
+from tests.kit.strict.mounted import mounted
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
@@ -39,8 +40,8 @@ TRANSIENT = {
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    """A wire to a new table of moto's."""
-    with mock_aws():
+    """A wire to a new table of the strict engine."""
+    with mounted():
         create_table(tables.client(), "tokens")
         yield Wire()
 
@@ -273,8 +274,11 @@ def test_parts_that_are_not_taken_leave_the_row_in_progress(wired: World, wire: 
     assert wired.row() == before
 
 
-def test_one_that_fails_takes_no_other_with_it(wired: World, wire: Wire) -> None:
-    """Of ten acquisitions one is denied, and nine are won."""
+def test_one_that_fails_takes_no_other_with_it(
+    wired: World, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten acquisitions, each written alone, one is denied, and nine are won."""
+    monkeypatch.setattr(batches, "partiql_is_reliable", lambda: False)
     wire.fates = [refused("AccessDeniedException")]
     acquisitions = [wired.acquisition(token=f"{wired.token}-{n}") for n in range(10)]
     answers = wired.store.acquire(acquisitions, wired.deadline)

@@ -73,13 +73,13 @@ def test_a_row_without_one_of_our_attributes_is_not_acquired(
     _rejected(dynamodb, _put(dynamodb, item), rule)
 
 
-def test_twin_that_acquires_whatever_has_no_status(moto: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_acquires_whatever_has_no_status(strict: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A balance is gone, and it was no token."""
     shapeless = (
         "(attribute_exists(lockToken) OR attribute_type(attempt, :text) OR attribute_type(fence, :number))"
     )
     monkeypatch.setattr(requests, "OF_THIS_PACKAGE", shapeless)
-    item = _put(moto, FOREIGN["a balance that expires"])
+    item = _put(strict, FOREIGN["a balance that expires"])
     with pytest.raises((AssertionError, KeyError)):
-        _rejected(moto, item, OnLapse.TAKE_OVER)
-    assert moto.item() != item
+        _rejected(strict, item, OnLapse.TAKE_OVER)
+    assert strict.item() != item

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import pytest
+from moto import mock_aws
 
 from lambda_once.stores.batches import Batches
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
+from lambda_once.testing import create_table
+from tests.kit import tables
 from tests.stores.line import SINGLE
 from tests.stores.world import PAID, DynamoDBRows, World
+
+
+@pytest.fixture
+def moto() -> Iterator[World]:
+    """A table of moto's."""
+    with mock_aws():
+        client = tables.client()
+        create_table(client, "tokens")
+        yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
 
 
 def test_moto_is_never_sent_partiql(moto: World) -> None:

@@ -231,7 +231,7 @@ TWINS = [
 @pytest.mark.parametrize("dropped", [False, True], ids=["whole", "dropped"])
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.condition} {twin.part}")
 def test_twins_of_every_part_of_a_verdicts_condition(
-    moto: World, monkeypatch: pytest.MonkeyPatch, twin: Twin, dropped: bool
+    strict: World, monkeypatch: pytest.MonkeyPatch, twin: Twin, dropped: bool
 ) -> None:
     """A verdict on what is not as it was seen is refused; with that part dropped it is written."""
     condition = getattr(requests, twin.condition)
@@ -239,10 +239,10 @@ def test_twins_of_every_part_of_a_verdicts_condition(
     if dropped:
         always = f"({twin.part} OR attribute_exists(lockToken))"
         monkeypatch.setattr(requests, twin.condition, condition.replace(twin.part, always))
-    before = _made(moto, twin.row)
-    write = _verdict(moto, before, Verdict.HOLD)
+    before = _made(strict, twin.row)
+    write = _verdict(strict, before, Verdict.HOLD)
     assert isinstance(write.by, Resolver)
     by = write.by._replace(state=twin.seen)
     by = by if twin.other is None else OTHERS[twin.other](by)
-    answer = _send(moto, replace(write, by=by))
+    answer = _send(strict, replace(write, by=by))
     assert answer == (Written() if dropped else Refused(before))

@@ -8,10 +8,9 @@ from typing import Any
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
-from moto.core.botocore_stubber import MockRawResponse
-from moto.core.models import botocore_stubber
 
 from tests.kit import tables
+from tests.kit.strict import mounted
 
 Forward = Callable[[], AWSResponse]
 Fate = Callable[[AWSPreparedRequest, Forward], AWSResponse]
@@ -39,7 +38,7 @@ def refused(code: str, status: int = 400, message: str = "as the test wants it")
     body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message})
 
     def fate(request: AWSPreparedRequest, _forward: Forward) -> AWSResponse:
-        return AWSResponse(request.url, status, {}, MockRawResponse(body))
+        return mounted.response(request.url, status, body.encode())
 
     return fate
 
@@ -107,15 +106,14 @@ def _forwarded(arguments: dict[str, Any], request: AWSPreparedRequest, forward: 
 
 
 def _answering(request: AWSPreparedRequest, body: dict[str, Any]) -> AWSResponse:
-    headers = {"Content-Type": "application/x-amz-json-1.0"}
-    return AWSResponse(request.url, 200, headers, MockRawResponse(json.dumps(body)))
+    return mounted.response(request.url, 200, json.dumps(body).encode())
 
 
 class Wire:
     """
     Lets the requests of its client meet their fates, in order; those beyond arrive.
 
-    They arrive at *endpoint*, else at moto.
+    They arrive at *endpoint*, else at the strict engine that is mounted.
     """
 
     def __init__(self, endpoint: str | None = None) -> None:
@@ -125,18 +123,12 @@ class Wire:
         """What they said, in the same order."""
         self.fates: list[Fate] = []
         self.client = tables.client(endpoint, parameter_validation=False)
-        self.client.meta.events.unregister("before-send", botocore_stubber)
+        self.client.meta.events.unregister("before-call.dynamodb", mounted.answered)
         self.client.meta.events.register("before-send", self._send)
-        self._answered = _by_moto if endpoint is None else self.client._endpoint.http_session.send
+        self._answered = mounted.http if endpoint is None else self.client._endpoint.http_session.send
 
     def _send(self, event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         self.sent.append(event_name.rpartition(".")[2])
         self.bodies.append(json.loads(request.body))
         fate = self.fates.pop(0) if self.fates else arrives
         return fate(request, lambda: self._answered(request))
-
-
-def _by_moto(request: AWSPreparedRequest) -> AWSResponse:
-    answer = botocore_stubber("before-send", request)
-    assert answer is not None
-    return answer

@@ -1,17 +1,17 @@
-"""Tables on moto, new for every test."""
+"""Tables on the strict engine, new for every test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from moto import mock_aws
 
 from tests.faults.tables import Layers, made
+from tests.kit.strict.mounted import mounted
 
 
 @pytest.fixture
 def layers() -> Iterator[Layers]:
     """Both tables, empty."""
-    with mock_aws():
+    with mounted():
         yield made()

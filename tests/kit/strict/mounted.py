@@ -74,9 +74,15 @@ class _Raw:
         yield self._body
 
 
-def unmount(client: Any) -> None:
-    """Let the requests of *client* go out, whatever is mounted."""
+def over_http(client: Any) -> Any:
+    """Let the requests of *client* be signed and sent as usual: `http` answers them where botocore sends."""
     client.meta.events.unregister("before-call.dynamodb", answered)
+    client.meta.events.register("before-send.dynamodb", _sent)
+    return client
+
+
+def _sent(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+    return http(request)
 
 
 def answered(

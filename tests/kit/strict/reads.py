@@ -1,4 +1,4 @@
-"""Queries and scans of the strict engine's tables: page by page, in DynamoDB's order or a stable one."""
+"""Queries and scans of the strict engine tables: page by page, in DynamoDB's order or a stable one."""
 
 from __future__ import annotations
 

@@ -26,9 +26,8 @@ def table_of(request: Mapping[str, Any]) -> Table:
     types = {each["AttributeName"]: each["AttributeType"] for each in request["AttributeDefinitions"]}
     if set(types) != used:
         raise Invalid("AttributeDefinitions are not those of the keys and indexes")
-    if set(types.values()) != {"S"}:
-        raise Invalid("keys are text here")
-    return Table(request["TableName"], key, sort, indexes)
+    unusable = frozenset(name for name, kind in types.items() if kind != "S")
+    return Table(request["TableName"], key, sort, indexes, unusable=unusable)
 
 
 def described(table: Table) -> Description:

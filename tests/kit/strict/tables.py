@@ -70,6 +70,8 @@ class Table:
     sort: str | None = None
     indexes: tuple[Index, ...] = ()
     items: dict[Key, Item] = field(default_factory=dict)
+    unusable: frozenset[str] = frozenset()
+    """Keys of other types than text: no item can be had or written that has them."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class Table:
         if whole and len(item) > len(self.keys):
             raise Invalid("the provided key element does not match the schema")
         parts = tuple(
-            _key_part(item.get(name, {}).get("S"), most)
+            _key_part(None if name in self.unusable else item.get(name, {}).get("S"), most)
             for name, most in zip(self.keys, (LONGEST_KEY, LONGEST_SORT_KEY), strict=False)
         )
         return parts[0] if self.sort is None else (parts[0], parts[1])
@@ -98,7 +100,7 @@ class Table:
                     raise Invalid(f"the index key {name} must be a text that is not empty")
         stored = {name: normal(value) for name, value in item.items()}
         if size_of(stored) > MOST_BYTES:
-            raise Invalid("item size has exceeded the maximum allowed size")
+            raise Invalid("Item size has exceeded the maximum allowed size")
         return stored
 
 
