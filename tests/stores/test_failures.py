@@ -12,13 +12,12 @@ from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
-from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
-from tests.kit.strict.mounted import mounted
+from tests.kit.strict.mounted import mounted, single_writes
 from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
@@ -274,14 +273,12 @@ def test_parts_that_are_not_taken_leave_the_row_in_progress(wired: World, wire: 
     assert wired.row() == before
 
 
-def test_one_that_fails_takes_no_other_with_it(
-    wired: World, wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_fails_takes_no_other_with_it(wired: World, wire: Wire) -> None:
     """Of ten acquisitions, each written alone, one is denied, and nine are won."""
-    monkeypatch.setattr(batches, "partiql_is_reliable", lambda: False)
     wire.fates = [refused("AccessDeniedException")]
     acquisitions = [wired.acquisition(token=f"{wired.token}-{n}") for n in range(10)]
-    answers = wired.store.acquire(acquisitions, wired.deadline)
+    with single_writes():
+        answers = wired.store.acquire(acquisitions, wired.deadline)
     assert sorted(type(answer).__name__ for answer in answers) == ["Rejected"] + ["Won"] * 9
 
 

@@ -48,6 +48,14 @@ def batches_sent() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def single_writes() -> Iterator[None]:
+    """Let stores send no PartiQL, as where moto is loaded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "partiql_is_reliable", lambda: False)
+        yield
+
+
 def http(request: AWSPreparedRequest) -> AWSResponse:
     """Answer *request* as DynamoDB does, by the engine that is mounted."""
     operation = xform_name(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
