@@ -243,12 +243,12 @@ def test_a_route_of_a_router(
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("charge", "'charge' is no address of a function"),
-        ("explained_bad:", "is no address of a function"),
+        ("charge", "'charge' is not the address of a function"),
+        ("explained_bad:", "is not the address of a function"),
         ("explained_bad:nothing", "has no nothing; protected are charge, create, made, shared, listed"),
         ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
         ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
-        ("not_there.at_all:charge", "there is no module not_there.at_all in"),
+        ("not_there.at_all:charge", "no module not_there.at_all in"),
     ],
 )
 def test_a_bad_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
@@ -275,9 +275,9 @@ def test_a_bad_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: s
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"Records": [\n  {"body": }\n]}', "line 2, column 12: no JSON"),
-        (b"", "line 1, column 1: no JSON"),
-        (b"\xff\xfe", "is no UTF-8, at byte 0"),
+        (b'{"Records": [\n  {"body": }\n]}', "line 2, column 12: not JSON"),
+        (b"", "line 1, column 1: not JSON"),
+        (b"\xff\xfe", "is not UTF-8, at byte 0"),
         (b"[" * 100_000, "nested too deeply"),
     ],
 )

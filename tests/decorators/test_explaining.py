@@ -131,10 +131,10 @@ def test_what_is_told_of_a_record(rig: Rig) -> None:
         ([1], "the body, a JSON list"),
         ("5", "the body, a JSON value"),
         ("null", "the body, nothing"),
-        ("text", "the body, a text that is no JSON object"),
+        ("text", "the body, text that is not a JSON object"),
         (
             notification("x"),
-            "the body, an SNS notification, opened: its Message, a text that is no JSON object",
+            "the body, an SNS notification, opened: its Message, text that is not a JSON object",
         ),
         (eventbridge({"a": 1}), "the body, an EventBridge event, opened: its detail, a JSON object"),
         ({"Records": [s3_record()]}, "the body, an S3 notification"),

@@ -34,7 +34,7 @@ def explain_at(address: str) -> Explain:
     name, _, path = address.partition(":")
     if not name or not path:
         raise Misconfigured(
-            f"{address!r} is no address of a function: give module:function, such as app.orders:handler"
+            f"{address!r} is not the address of a function: give module:function, such as app.orders:handler"
         )
     module = _imported(name)
     found: Any = module
@@ -56,7 +56,7 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Misconfigured(f"there is no module {name} in {here} or on the path of Python") from None
+            raise Misconfigured(f"no module {name} in {here} or on the Python path") from None
         raise Misconfigured(f"the module {name} needs {error.name}, which is not installed here") from None
     except Exception as error:
         raise Misconfigured(

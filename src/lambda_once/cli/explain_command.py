@@ -62,13 +62,13 @@ def command(
     full: bool,
 ) -> None:
     """
-    Explain which token an event gets: its source, its payload, its key, what is hashed, what is ignored.
+    Explain which token an event gets: source, payload, key, what is hashed and what is ignored.
 
-    With two events: are they the same, and where do they differ. The handler is imported, and not run;
-    nothing is stored, no table is needed. - is standard input. For a function that is no handler the file
-    has {"args": [...], "kwargs": {...}}.
+    With two events: whether they are the same, and where they differ. The handler is imported but not run;
+    nothing is stored, and no table is needed. - is standard input. For a function that is not a handler the
+    file has {"args": [...], "kwargs": {...}}.
 
-    Exit code: 0 it would run, or the two are the same; 1 it would be refused, or they are not; 2 bad input.
+    Exit code: 0 it would run, or the two are the same; 1 it would be refused, or they differ; 2 bad input.
     """
     files = [first] if second is None else [first, second]
     events = [(file, _event(file)) for file in files]
@@ -100,17 +100,17 @@ def _as_json(
 
 
 def _event(file: str) -> Any:
-    """Read an event. Raises `Misconfigured` for a file that cannot be read or is no JSON, and says where."""
+    """Read an event. Raises `Misconfigured` for an unreadable file, and for the place of invalid JSON."""
     name = "standard input" if file == STANDARD_INPUT else file
     try:
         data = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
         return json.loads(data.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise Misconfigured(
-            f"{name}, line {error.lineno}, column {error.colno}: no JSON ({error.msg})"
+            f"{name}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})"
         ) from None
     except UnicodeDecodeError as error:
-        raise Misconfigured(f"{name} is no UTF-8, at byte {error.start}: give an event as JSON") from None
+        raise Misconfigured(f"{name} is not UTF-8, at byte {error.start}: give an event as JSON") from None
     except RecursionError:
         raise Misconfigured(f"{name} is JSON nested too deeply to be read") from None
     except OSError as error:

@@ -192,7 +192,7 @@ class Runtime:
                 "no token table configured: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
                 "or Once(store=MemoryStore()) for a first try"
             )
-        return DynamoDBStore(table, self._client, configured_shards(), self._told)
+        return DynamoDBStore(table, self._client, configured_shards(), self._log_batch_denied)
 
-    def _told(self, reason: str) -> None:
+    def _log_batch_denied(self, reason: str) -> None:
         self.reporter.log(Details(Event.BATCH_DENIED, reason=reason))

@@ -261,7 +261,7 @@ def _named(found: object) -> str:
         case None:
             return "nothing"
         case str():
-            return "a text that is no JSON object"
+            return "text that is not a JSON object"
         case bytes():
             return "bytes"
         case Mapping():

@@ -191,8 +191,8 @@ class Route:
         if not watch.started:
             if response is not None and self._error_of(response) is None:
                 return Ended(form)
-            told = f"a middleware raised {type(left).__name__} before the route function ran"
-            return Ended(form, NotStarted(told), raised=left)
+            reason = f"a middleware raised {type(left).__name__} before the route function ran"
+            return Ended(form, NotStarted(reason), raised=left)
         if watch.error is None:
             # It has returned, or is still at work in a thread of a middleware's: no other may do its work.
             error = None if watch.response is None else self._error_of(watch.response)
