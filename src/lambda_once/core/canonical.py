@@ -181,9 +181,9 @@ def _encoded_with_decimals(value: object) -> str | None:
 
     def decimal(part: object) -> object:
         nonlocal tags
-        if not isinstance(part, Decimal):
+        if not isinstance(part, Decimal) or part.is_snan():
             raise TypeError
-        form = _canonical_leaf(part, ())
+        form = decimal_form(part)
         tags += isinstance(form, dict)
         return form
 

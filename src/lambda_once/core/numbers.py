@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from enum import Enum
-from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -58,9 +57,10 @@ class Digits(NamedTuple):
     @property
     def is_written_out(self) -> bool:
         """Whether this is a whole number whose canonical form has every digit; `1e308` is not."""
+        if self.exponent < 0:
+            return False
         length = len(self.significant) + self.exponent
-        few_zeros = self.exponent < ZEROS and length <= EXPANDED_DIGITS
-        return self.exponent >= 0 and (length <= WRITTEN_OUT or few_zeros)
+        return length <= WRITTEN_OUT or (self.exponent < ZEROS and length <= EXPANDED_DIGITS)
 
     @property
     def nearest(self) -> float | None:
@@ -138,9 +138,10 @@ _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
 # A number that may need another form; or a string, which stays as it is.
 _NUMBERS = re.compile(
-    rf"(?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING}"
+    rf"((?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING})"
 )
 _FLOAT_RANGE = 300  # digits: the largest float has 309
+_REMEMBERED = 4_096
 
 
 def with_canonical_numbers(text: str) -> Iterator[str]:
@@ -150,24 +151,32 @@ def with_canonical_numbers(text: str) -> Iterator[str]:
         or (".0" in text and _WHOLE_FLOAT.search(text))
         or (_MANY_ZEROS in text and _LONG_WHOLE.search(text))
     ):
+        canonical = _CanonicalNumbers()
         for part in _SLICE.finditer(text):
-            yield _NUMBERS.sub(_rewritten, part.group())
+            pieces = _NUMBERS.split(part.group())
+            pieces[1::2] = map(canonical.__getitem__, pieces[1::2])
+            yield "".join(pieces)
     else:
         yield text
 
 
-def _rewritten(found: re.Match[str]) -> str:
-    text = found.group()
-    return text if text[0] == '"' else _canonical_number(text)
+class _CanonicalNumbers(dict[str, str]):
+    """
+    The canonical forms of what `_NUMBERS` matches.
+
+    Where 6 MB hold more than a million numbers, they are so short that few differ: most are looked up.
+    """
+
+    def __missing__(self, text: str) -> str:
+        if text[0] == '"':
+            return text
+        form = _canonical_number(text)
+        if len(self) < _REMEMBERED:
+            self[text] = form
+        return form
 
 
-@lru_cache(maxsize=4096)
 def _canonical_number(text: str) -> str:
-    """
-    Return the canonical form of a match of `_NUMBERS`.
-
-    Cached: where 6 MB hold more than a million of them, they are so short that few differ.
-    """
     mantissa, exponential, exponent = text.partition("e+")
     whole, _, fraction = mantissa.partition(".")
     if exponential:
