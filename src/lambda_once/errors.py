@@ -3,9 +3,9 @@ What can go wrong, named by what the caller must do next.
 
     OnceError
     ├── RetryLater            no outcome yet: retry later
-    │   ├── InProgress        another attempt is at work
-    │   ├── Fenced            this attempt lost its token, and its successor is still at work
-    │   └── StoreUnavailable  the token table did not answer: nothing was run
+    │   ├── InProgress        another attempt is in progress
+    │   ├── Fenced            this attempt lost its token, and its successor is still in progress
+    │   └── StoreUnavailable  the token table did not respond: nothing ran
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── KeyReused         this key was used for another payload
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 class OnceError(Exception):
     """
-    The root of all errors of this package.
+    The base of all errors of this package.
 
-    Each carries the lock token, and where it is known what the token's row said: ``state`` (str),
-    ``locked_by`` (str, ``function/request id``), ``created`` and ``expected_completion`` (aware
-    datetimes) and ``retry_after`` (seconds from now, float).
+    Each has the lock token, and what is known of its row: ``state`` (str), ``locked_by`` (str,
+    ``function/request id``), ``created`` and ``expected_completion`` (aware datetimes) and ``retry_after``
+    (seconds from now, float).
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class OnceError(Exception):
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by message and attributes: the keyword-only arguments are among the latter."""
+        """Pickle the message and the attributes, which include the keyword-only arguments."""
         return type(self), self.args, self.__dict__
 
 
@@ -87,8 +87,8 @@ class KeyReused(GiveUp):
     """
     The key was used before, for another payload. Nothing ran.
 
-    ``fields``: the names of up to 5 fields that differ from the first payload or are new, as this payload
-    writes them, each cut to 64 characters. Empty where nothing tells them.
+    ``fields``: the names of up to 5 fields that differ from the first payload or are new, each cut to 64
+    characters; empty where they are unknown.
     """
 
     def __init__(self, message: str, *, fields: tuple[str, ...] = (), **known: Any) -> None:
@@ -100,7 +100,7 @@ class OtherCaller(GiveUp):
     """
     The key was used before, by a request with other credentials. Nothing ran, and nothing was replayed.
 
-    A refreshed token is another credential: name callers by an authorizer, or by ``caller=``.
+    A refreshed access token is another credential: identify callers by an authorizer, or by ``caller=``.
     """
 
 
@@ -114,15 +114,15 @@ class ResultUnavailable(GiveUp):
 
 class StoredError(GiveUp):
     """
-    The work failed for good, and its error was stored.
+    The work failed permanently, and its error was stored.
 
-    Raised as a subclass named after the stored kind, so that Step Functions' ``ErrorEquals`` sees the name
-    that the first caller saw; where it can be (`stored_error`), as an instance of the first one's class too.
+    Raised as a subclass named after the stored kind, so that Step Functions' ``ErrorEquals`` matches the name
+    that the first caller got; where possible (`stored_error`) also an instance of the first error's class.
     """
 
     kind: str = "StoredError"
     original: type[Exception] | None = None
-    """The class of the first caller's error, where this is an instance of it."""
+    """The class of the first caller's error, if this is an instance of it."""
 
 
 class Misconfigured(GiveUp):
@@ -132,7 +132,7 @@ class Misconfigured(GiveUp):
 _CONSTRUCTION: Final = frozenset(
     {"__init__", "__new__", "__str__", "__reduce__", "__reduce_ex__", "__init_subclass__", "__setattr__"}
 )
-"""What a class may not have of its own to be made again with nothing but a message."""
+"""Methods that a class must inherit from a built-in one to be instantiated with a message alone."""
 _KNOWN: Final = ("token", "state", "locked_by", "created", "expected_completion", "retry_after")
 """The attributes of every `OnceError`."""
 _NEVER: Final = (
@@ -152,9 +152,8 @@ def stored_error(
     """
     Return the error of a stored *kind* and *message*; *known* is what `OnceError` knows.
 
-    It is an instance of the first error's class as well where that can be told and made: where exactly one of
-    the classes *named*, or of their loaded subclasses, bears the name *kind*, and a message is all that it is
-    made of. Its constructor does not run.
+    It is an instance of the first error's class as well if exactly one of the classes *named*, or of their
+    loaded subclasses, has the name *kind*, and takes a message alone. Its constructor does not run.
     """
     original = _original(kind, named)
     if original is not None:
@@ -180,23 +179,23 @@ def _original(kind: str, named: Iterable[type[BaseException]]) -> type[Exception
     if len(found) != 1:
         return None
     (only,) = found
-    return only if issubclass(only, Exception) and _is_made_of_a_message(only) else None
+    return only if issubclass(only, Exception) and _takes_a_message(only) else None
 
 
-def _is_made_of_a_message(kind: type[BaseException]) -> bool:
+def _takes_a_message(kind: type[BaseException]) -> bool:
     own = (each for each in kind.__mro__ if each.__module__ != "builtins")
     return not issubclass(kind, _NEVER) and not any(_CONSTRUCTION & vars(each).keys() for each in own)
 
 
 @lru_cache(maxsize=256)
 def stored_error_type(kind: str) -> type[StoredError]:
-    """Return the subclass of `StoredError` that bears the name *kind*."""
+    """Return the subclass of `StoredError` named *kind*."""
     return type(kind, (StoredError,), {"kind": kind, "__module__": __name__, "__reduce__": _reduce_stored})
 
 
 @lru_cache(maxsize=256)
 def _stored_error_type_of(original: type[Exception]) -> type[StoredError]:
-    """Return the subclass of `StoredError` and *original* that bears the latter's name."""
+    """Return the subclass of `StoredError` and *original* with the latter's name."""
     attributes = dict.fromkeys(_KNOWN)
     return type(
         original.__name__,

@@ -1,4 +1,4 @@
-"""What an exception does to its token, and what may be done about a lapsed one."""
+"""What an exception of the work does to its token, and what happens to a lapsed one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Policy(Enum):
-    """What becomes of a token when its work raised."""
+    """What an exception of the work does to its token."""
 
     RELEASE = "release"
     """Not done, safe to retry: the token is released and the exception propagates."""
@@ -34,7 +34,7 @@ HOLD = Policy.HOLD
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[T]):
-    """A probe's answer: the work of the lapsed attempt was done, and *result* is what it gave."""
+    """A probe's answer: the work of the lapsed attempt was done, with this *result*."""
 
     result: T
 
@@ -54,7 +54,7 @@ UNKNOWN = Answer.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Lapsed:
-    """What a probe is told of the attempt whose lease is over."""
+    """The lapsed attempt that a probe is asked about."""
 
     token: str
     attempt: str
@@ -65,7 +65,7 @@ class Lapsed:
 
     @classmethod
     def of(cls, record: Record) -> Lapsed:
-        """Return what a probe is told of *record*, whose attempt has lapsed."""
+        """Return the attempt of *record*, which has lapsed."""
         return cls(
             record.token,
             record.attempt,
@@ -76,7 +76,7 @@ class Lapsed:
         )
 
     def downstream_key(self, label: str = "") -> str:
-        """Return the key that the attempt handed on by `Attempt.downstream_key`: 64 hex digits."""
+        """Return the same key as the attempt's `Attempt.downstream_key`: 64 hex digits."""
         return downstream(self.token, label)
 
 
@@ -87,7 +87,7 @@ OnLapseOption = Literal["take_over", "hold"] | Probe | None
 
 class ErrorResponse(Exception):
     """
-    A response of 400 or above that a handler returned. Of 500 or above: what ``on_error`` is asked about.
+    A response of 400 or above that a handler returned; ``on_error`` decides about those of 500 or above.
 
     ``status`` is the HTTP status, ``response`` what the handler returned.
     """
@@ -102,12 +102,11 @@ class ErrorResponse(Exception):
 
 def policy_for(error: BaseException, on_error: OnError, on_lapse: OnLapse) -> Policy:
     """
-    Tell what *error*, raised by the work, does to the token.
+    Return what *error*, raised by the work, does to the token.
 
-    A mapping is asked for the nearest class in the error's MRO. `RetryLater` is never stored, and a 4xx
-    answer says that nothing was done. A BaseException that no mapping names (SystemExit,
-    KeyboardInterrupt, a cancellation) says nothing about the work: it is held where lapsed work would be,
-    and released elsewhere.
+    A mapping applies by the nearest class in the error's MRO. `RetryLater` is never stored, and after a 4xx
+    response nothing was done. After a BaseException that no mapping names (SystemExit, KeyboardInterrupt, a
+    cancellation) it is unknown whether the work was done: HOLD where lapsed work is held, else RELEASE.
     """
     if isinstance(error, RetryLater) or (
         isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR
@@ -127,7 +126,7 @@ def policy_for(error: BaseException, on_error: OnError, on_lapse: OnLapse) -> Po
 
 
 def can_hold(on_error: OnError) -> bool:
-    """Tell whether *on_error* can answer HOLD; a callable can."""
+    """Return whether *on_error* can be HOLD; a callable can."""
     if isinstance(on_error, Policy):
         return on_error is HOLD
     if isinstance(on_error, Mapping):
@@ -137,10 +136,9 @@ def can_hold(on_error: OnError) -> bool:
 
 def lapse_rule(on_lapse: OnLapseOption, on_error: OnError) -> tuple[OnLapse, Probe | None]:
     """
-    Resolve the option ``on_lapse`` to its rule, and to its probe where it is one.
+    Return the rule of the option ``on_lapse``, and its probe if it is one.
 
-    Raises `Misconfigured` for HOLD beside an explicit ``take_over``: what a person was to look at
-    would be run again unseen.
+    Raises `Misconfigured` for HOLD with an explicit ``take_over``: what needs manual review would run again.
     """
     if on_lapse is None:
         return (OnLapse.HOLD if can_hold(on_error) else OnLapse.TAKE_OVER), None

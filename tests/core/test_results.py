@@ -108,7 +108,7 @@ def test_a_result_beyond_all_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -
     assert PARTS_LIMIT * PART_LIMIT < 16 * 1024 * 1024
     monkeypatch.setattr(results, "PART_LIMIT", 10_000)
     assert isinstance(pack(noise(PARTS_LIMIT * 10_000)), Chunks)
-    with pytest.raises(NotSerialisable, match="over the 400,000"):
+    with pytest.raises(NotSerialisable, match="exceeds the limit of 400,000"):
         pack(noise(PARTS_LIMIT * 25_000))
     monkeypatch.setattr(results, "TEXT_LIMIT", 1_000)
     with pytest.raises(NotSerialisable, match="limit of 1,000"):

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
-    """Where the shell gets the time from, and how it waits."""
+    """Tells the time, and waits."""
 
     def now(self) -> datetime:
         """Return the time as an aware datetime in UTC, in whole milliseconds."""
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 async def sleep_on_loop(clock: Clock, seconds: float) -> None:
-    """Return after *seconds* by *clock*, and let the event loop go on meanwhile."""
+    """Return after *seconds* by *clock*, without blocking the event loop."""
     import asyncio
 
     sleep = getattr(clock, "sleep_async", None)
@@ -44,16 +44,12 @@ async def sleep_on_loop(clock: Clock, seconds: float) -> None:
 
 
 class Deadline(NamedTuple):
-    """Until when answers are of use, by the clock that tells."""
+    """The time by which a response is needed, and its clock."""
 
     clock: Clock
     at: datetime
     one_try: bool = False
-    """
-    Each request is sent once, without a wait before or after it, and its answer is not awaited beyond *at*.
-
-    Who asks so sends it again by itself.
-    """
+    """Each request is sent once, without a pause, and not awaited beyond *at*: the caller retries."""
 
     def remaining(self) -> float:
         """Return the seconds that are left, never below zero."""
@@ -67,22 +63,22 @@ class Deadline(NamedTuple):
         return self.clock.now() >= self.at
 
     def pause(self, seconds: float) -> None:
-        """Wait *seconds*, or until the deadline where that is earlier."""
+        """Wait *seconds*, at most until the deadline."""
         self.clock.sleep(min(seconds, self.remaining()))
 
     def earlier(self, seconds: float) -> Deadline:
-        """Return the deadline that leaves *seconds* to do something after it."""
+        """Return the deadline *seconds* before this one."""
         return Deadline(self.clock, self.at - timedelta(seconds=seconds), self.one_try)
 
 
 def to_milliseconds(at: datetime) -> datetime:
-    """Cut *at* to whole milliseconds, which is what a row keeps."""
+    """Return *at* in whole milliseconds, as a row stores it."""
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 
 @lru_cache(maxsize=64)  # the records of a batch share most of their times, and each is logged and stored
 def stamp(at: datetime) -> str:
-    """Write *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text that sorts as time does."""
+    """Return *at* in UTC and fixed width, ``2026-11-20T10:12:00.000Z``: text sorts as time does."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 

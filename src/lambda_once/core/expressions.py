@@ -1,4 +1,4 @@
-"""JMESPath with Powertools' functions, and with multi-selects that notice a missing part."""
+"""JMESPath with Powertools' functions, and with multi-selects that fail on a missing part."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CHOOSES_AMONG_ITS_ARGUMENTS = "not_null"
 
 
 class PartMissing(LookupError):
-    """A multi-select in the result has nothing in one of its parts."""
+    """A part of a multi-select in the result is missing."""
 
 
 class _Functions(PowertoolsFunctions):
-    """Powertools' functions, which take what was parsed before as it is."""
+    """Powertools' functions; `powertools_json` returns what is parsed already unchanged."""
 
     @signature({"types": []})  # type: ignore[untyped-decorator]  # jmespath ships no types
     def _func_powertools_json(self, value: object) -> object:
@@ -34,9 +34,9 @@ class _Functions(PowertoolsFunctions):
 
 def parsed(expression: str) -> Callable[[object], object]:
     """
-    Return what searches a plain payload; it raises PartMissing, or whatever JMESPath and its functions raise.
+    Return a search of a plain payload; it raises PartMissing, and what JMESPath and its functions raise.
 
-    Raises Misconfigured for an expression that cannot be parsed, and for a function that there is not.
+    Raises Misconfigured for an expression that cannot be parsed, and for an unknown function.
     """
     root = _compiled(expression)
     for name in _functions(root):
@@ -50,10 +50,9 @@ def parsed(expression: str) -> Callable[[object], object]:
 
 def labels(expression: str) -> tuple[str, ...]:
     """
-    Return what the parts of the result of *expression* can be called.
+    Return names for the parts of the result of *expression*.
 
-    Those of a list made by a multi-select: each by its path where it is one, else by its place. All else is
-    called by the expression.
+    A part of a multi-select list is named by its path, or else its index; any other result by the expression.
     """
     root: Node = jmespath.compile(expression).parsed
     if root["type"] != "multi_select_list":
@@ -81,7 +80,7 @@ def _compiled(expression: str) -> Node:
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types
-    """Raises PartMissing for a multi-select whose missing part would be missing from the result."""
+    """Raises PartMissing if a part of the result would be missing."""
 
     def __init__(self, options: jmespath.Options, required: Mapping[int, bool]) -> None:
         super().__init__(options)
@@ -101,8 +100,8 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no 
         projected = self._required.get(id(node))
         if projected is None:
             return
-        # Selecting from null gives null: a projection drops it unseen, elsewhere it is a missing key or
-        # the reason for the other side of an "or".
+        # Selecting from null gives null: a projection drops it, elsewhere it is a missing key, or the reason
+        # for the other side of an "or".
         if projected if parts is None else any(_is_nothing(part) for part in parts):
             raise PartMissing
 
@@ -113,9 +112,9 @@ def _is_nothing(part: object) -> bool:
 
 def _selects(node: Node, *, projected: bool) -> Iterator[tuple[Node, bool]]:
     """
-    Yield the multi-selects whose parts reach the result: those at the tail, not those that are filtered.
+    Yield the multi-selects whose parts reach the result, and whether each is in a projection.
 
-    With each: whether it stands in a projection.
+    These are at the tail of an expression; filtered ones are left out.
     """
     children: list[Node] = node["children"]
     match node["type"]:
@@ -150,10 +149,9 @@ def _functions(node: object) -> Iterator[str]:
 
 def root_names(expression: str) -> frozenset[str]:
     """
-    Return the names that *expression* must find at the root of what it searches.
+    Return the names that *expression* requires at the root of a payload.
 
-    Without those that it may do without, on a side of ``||`` or in ``not_null``. Raises `Misconfigured` as
-    `parsed` does.
+    Those on a side of ``||`` or in ``not_null`` are optional. Raises `Misconfigured` as `parsed` does.
     """
     return frozenset(_root_names(_compiled(expression)))
 

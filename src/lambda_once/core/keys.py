@@ -1,4 +1,4 @@
-"""What makes two deliveries the same work: the key that is selected, and the token it becomes."""
+"""What makes two deliveries the same work: the selected key, and its token."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from lambda_once.core.numbers import whole_digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
-"""Where a key or a scope stands: a JMESPath expression, a callable, or (None) nowhere in particular."""
+"""Selects a key or a scope: a JMESPath expression, a callable, or None."""
 
 SERVICE_VARIABLE: Final = "POWERTOOLS_SERVICE_NAME"
 NO_SERVICE: Final = "service_undefined"
-"""The service where nobody names one, as in Powertools."""
+"""The default service, as in Powertools."""
 
 PART_LIMIT = 255
-"""Bytes of a token's part that stand readable: four parts and three slashes stay under 1,024 bytes."""
+"""Bytes of a readable part: four parts and three slashes stay under 1,024 bytes."""
 
 _UNSEEN: Final = object()
-"""What a callable made its key of: nobody but itself has seen it."""
+"""The payload where a callable selects from its arguments."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def service_of(given: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the service of tokens, logs and metrics: *given*, or Powertools'; None where none is named."""
+    """Return the service of tokens, logs and metrics: *given*, or Powertools'; None without either."""
     return given or environment.get(SERVICE_VARIABLE) or None
 
 
@@ -40,12 +40,11 @@ def service_of(given: str | None, environment: Mapping[str, str]) -> str | None:
 @lru_cache(maxsize=512)
 def compile_expression(expression: str, what: str = "key") -> Callable[[object], object]:
     """
-    Return what runs the JMESPath *expression*, with Powertools' functions, over a plain payload (`plain`).
+    Return a search of a plain payload (`plain`) by the JMESPath *expression*, with Powertools' functions.
 
-    Whatever goes wrong when it runs is KeyMissing: a function that gets the wrong type, text that is no JSON,
-    and a multi-select in the result of which a part is missing; *what* names in messages what it selects.
-    Raises Misconfigured at once, with the position, for an expression that cannot be parsed, and for a
-    function that there is not.
+    The search raises KeyMissing, whatever goes wrong: a wrong type for a function, text that is not JSON, a
+    missing part of a multi-select; messages call what it selects *what*. Raises Misconfigured at once for an
+    expression that cannot be parsed, with the position, and for an unknown function.
     """
     from lambda_once.core.expressions import PartMissing, parsed  # jmespath costs a cold start
 
@@ -60,8 +59,7 @@ def compile_expression(expression: str, what: str = "key") -> Callable[[object],
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
                 f"the {what} is missing: the expression {expression!r} failed on this payload with "
-                f"{type(error).__name__} ({names_in(payload)}); correct the expression, or send "
-                "what it selects"
+                f"{type(error).__name__} ({names_in(payload)}); correct the expression or the payload"
             ) from None
 
     return run
@@ -69,7 +67,7 @@ def compile_expression(expression: str, what: str = "key") -> Callable[[object],
 
 @lru_cache(maxsize=128)
 def labels_of(expression: str) -> tuple[str, ...]:
-    """Return what the parts of the result of *expression* can be called, as `expressions.labels` does."""
+    """Return names for the parts of the result of *expression* (`expressions.labels`)."""
     from lambda_once.core.expressions import labels  # as above
 
     return labels(expression)
@@ -77,11 +75,11 @@ def labels_of(expression: str) -> tuple[str, ...]:
 
 def select(expression: str, payload: object, what: str = "key", *, may_have_nulls: bool = False) -> object:
     """
-    Return what *expression* selects of *payload*, which must be plain (`plain`).
+    Return what *expression* selects of *payload*, a plain value (`plain`).
 
-    0 and False are values. Raises KeyMissing when it selects nothing (None, "", {} or []), wholly or in part:
-    a part of a multi-select, or, unless it *may_have_nulls*, a null anywhere in what is selected. The message
-    names the payload's fields and quotes no value. Raises Misconfigured as `compile_expression` does.
+    0 and False are values. Raises KeyMissing if it selects nothing (None, "", {} or []), wholly or in part: a
+    part of a multi-select, or, unless it *may_have_nulls*, a null anywhere in the result. The message names
+    the payload's fields and quotes no value. Raises Misconfigured as `compile_expression` does.
     """
     found = compile_expression(expression, what)(payload)
     if is_nothing(found):
@@ -95,11 +93,10 @@ def select_from(
     function: Callable[..., object], args: Iterable[Any], kwargs: Mapping[str, Any], what: str = "key"
 ) -> object:
     """
-    Return the key that *function* makes of *args* and *kwargs*.
+    Return the key that *function* returns for *args* and *kwargs*.
 
-    Raises KeyMissing when it returns nothing, a tuple, list or mapping with nothing in one of its parts.
-    An `OnceError` that it raises passes, so that it can refuse a payload by KeyMissing. Every other exception
-    is the developer's: Misconfigured, from it.
+    Raises KeyMissing if that is nothing, wholly or in a part of a tuple, list or mapping. *function* may
+    raise an `OnceError`, such as KeyMissing; any other exception is the developer's mistake: Misconfigured.
     """
     name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
     try:
@@ -108,8 +105,8 @@ def select_from(
         raise
     except Exception as error:
         raise Misconfigured(
-            f"{name} of {what}= raised {type(error).__name__}: fix it, or raise KeyMissing in it where "
-            "the sender must fix the payload"
+            f"{name} of {what}= raised {type(error).__name__}: fix it, or raise KeyMissing in it if the "
+            "payload is at fault"
         ) from error
     if not is_whole(found):
         raise _missing(f"the {what}, or a part of it,", name)
@@ -117,14 +114,14 @@ def select_from(
 
 
 def is_nothing(value: object) -> bool:
-    """Tell whether *value* can be no key: None, or an empty string, list, tuple, mapping or set."""
+    """Return whether *value* is None, or an empty string, list, tuple, mapping or set."""
     return value is None or (
         isinstance(value, str | bytes | list | tuple | Mapping | set | frozenset) and len(value) == 0
     )
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether *value* is something, and so is every part of it if it is a list, a tuple or a mapping."""
+    """Return whether neither *value* nor a part of it, as a list, tuple or mapping, is nothing."""
     if is_nothing(value):
         return False
     if isinstance(value, Mapping):
@@ -133,7 +130,7 @@ def is_whole(value: object) -> bool:
 
 
 def has_null(found: object) -> bool:
-    """Tell whether there is a null anywhere in *found*, a plain value."""
+    """Return whether there is a null anywhere in *found*, a plain value."""
     pending = [found]
     while pending:
         each = pending.pop()
@@ -161,23 +158,22 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     """
     Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
 
-    No two lists of parts make one token, but that a number that equals an integer (5, 5.0, Decimal("5.00"),
-    no boolean) is the text of its digits, and a scope of one string that string. Each part is
-    percent-encoded. A string that encodes to at most PART_LIMIT bytes stands readable, and so does a scope
-    of several such strings, joined by ":"; all else, and what itself looks like a digest, stands as its
-    digest. Raises KeyMissing for an empty key or scope and for one without canonical form, Misconfigured for
-    an empty service or name.
+    Different parts make different tokens, except that a number that equals an integer (5, 5.0,
+    Decimal("5.00"), no boolean) is the text of its digits, and a scope of one string that string. Each part
+    is percent-encoded. A string of at most PART_LIMIT encoded bytes is readable, and so is a scope of
+    several, joined by ":"; anything else, and what looks like a digest, is its digest. Raises KeyMissing for
+    an empty key or scope and for one without canonical form, Misconfigured for an empty service or name.
     """
     owner = _owner(service, name)
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
 
 
 def downstream(token: str, label: str) -> str:
-    """Return an idempotency key for the next system: 64 hex, the same for every attempt of *token*."""
+    """Return an idempotency key for a downstream system: 64 hex, the same for every attempt of *token*."""
     return digest(["downstream", token, label])
 
 
-@lru_cache(maxsize=64)  # few, and in every token of a batch the same
+@lru_cache(maxsize=64)  # few, and the same in all tokens of a batch
 def _owner(service: str, name: str) -> str:
     if service == "" or name == "":
         raise Misconfigured("a token needs a service and a name: neither may be empty")

@@ -1,17 +1,16 @@
 """
 What a request may do, given what is stored.
 
-Theory of operation. A token is a row; the row names one attempt. An attempt becomes the row's by one
-conditional write, the *acquisition*, and every later write of it asks that the row still names it and
-is still in progress. So of any number of attempts one at most holds the token, and one that lost it
-cannot touch what its successor wrote. How long an attempt may be believed alive is its *lease*; an
-attempt whose lease is over has *lapsed*, and whether it did its work is unknown: `OnLapse` says what
-happens then.
+Theory of operation. A token is a row; the row names one attempt. An attempt gets the row by one conditional
+write, the *acquisition*; each of its later writes requires that the row still names it and is still in
+progress. So at most one of any number of attempts holds the token, and one that lost it cannot overwrite its
+successor. An attempt is assumed to be alive until its *lease* ends; then it has *lapsed*, and whether it did
+its work is unknown: `OnLapse` decides.
 
-`decide` reads this table from the top; the first row that matches stands:
+`decide` reads this table from the top; the first match counts:
 
     stored                                                            the request gets
-    nothing; finished and past its ttl; released by another attempt   RUN
+    nothing; past its ttl; released by another attempt                RUN
     in progress, attempt id is ours                                   RUN (only our response was lost)
     another caller's, both have a credential to compare               OTHER_CALLER
     another fingerprint, both have one                                KEY_REUSED
@@ -21,10 +20,10 @@ happens then.
     error                                                             HELD
     in progress, lease alive                                          IN_PROGRESS
     in progress, lapsed                                               RUN, HELD or ASK, by OnLapse
-    released by ourselves                                             IN_PROGRESS (we gave it up: retry later)
+    released by ourselves                                             IN_PROGRESS (retry later)
 
-It reads no clock and does no I/O. The store repeats the same test as its write condition, so a stale
-record costs one more round trip and never a second run.
+No clock and no I/O. The store repeats the test as its write condition, so a stale record costs a round trip,
+never a second run.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OnLapse(Enum):
-    """What a request may do with a token whose lease is over."""
+    """What a request may do with a lapsed token."""
 
     TAKE_OVER = "take_over"
     HOLD = "hold"
@@ -64,7 +63,7 @@ class Decision(Enum):
 
 
 class Request(NamedTuple):
-    """What of a request bears on the decision."""
+    """What the decision about a request depends on."""
 
     attempt: str
     fingerprint: str | None
@@ -84,7 +83,7 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
         return Decision.KEY_REUSED
     match record.state:
         case State.COMPLETE:
-            return _finished(record)
+            return _completed(record)
         case State.HELD:
             return Decision.HELD
         case State.IN_PROGRESS:
@@ -99,7 +98,7 @@ def _released_by_another(record: Record, request: Request) -> bool:
     return record.state is State.RELEASED and record.attempt != request.attempt
 
 
-def _finished(record: Record) -> Decision:
+def _completed(record: Record) -> Decision:
     if record.error is not None:
         return Decision.STORED_ERROR
     return Decision.RESULT_UNAVAILABLE if isinstance(record.stored, Unavailable) else Decision.REPLAY

@@ -1,4 +1,4 @@
-"""What the token table says of one key."""
+"""The row of one token, as a value."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a token stands."""
+    """The state of a token."""
 
     IN_PROGRESS = "inProgress"
     COMPLETE = "complete"
     HELD = "error"
-    """Waiting for a person."""
+    """Needs manual review."""
     RELEASED = "released"
-    """Given back: the next delivery may try again."""
+    """Released: the next delivery may retry."""
 
 
 class Presented(NamedTuple):
     """
-    The credential that a request presents, to be compared with the first one's. Its repr shows nothing of it.
+    The credential that a request presents, compared with the first request's. Its repr does not contain it.
 
     None: the request could have had one, and has none.
     """
@@ -39,10 +39,10 @@ class Presented(NamedTuple):
 
     def mark(self, salt: str) -> str | None:
         """
-        Return what a row keeps of it: *salt*, an attempt id, and the HMAC under it. None where there is none.
+        Return the mark that a row stores: *salt*, an attempt id, and the HMAC under it. None without one.
 
-        The salt stays with the mark, for a person's decision gives the row another attempt id. No two rows
-        have one mark, so nobody can tell by them which callers are the same.
+        The mark contains the salt, because resolving a token changes its attempt id. Two rows never have the
+        same mark, so marks do not reveal which callers are the same.
         """
         if self.credential is None:
             return None
@@ -51,11 +51,11 @@ class Presented(NamedTuple):
 
 
 MESSAGE_LIMIT = 1024
-"""Characters of an error's message that are kept: a row stays small."""
+"""Characters of an error's message that are stored: a row stays small."""
 
 
 class Failure(NamedTuple):
-    """An exception as a row keeps it: the name of its class, and its message."""
+    """An exception as a row stores it: the name of its class, and its message."""
 
     kind: str
     message: str
@@ -64,24 +64,24 @@ class Failure(NamedTuple):
     def of(cls, error: BaseException) -> Failure:
         try:
             message = str(error)
-        except Exception:  # noqa: BLE001  (the user's __str__ failed: the error itself must still be settled)
+        except Exception:  # noqa: BLE001  (the user's __str__ failed: the attempt must still be finished)
             message = "message unavailable: __str__ raised"
         return cls(type(error).__name__, message[:MESSAGE_LIMIT])
 
 
 class Resolution(NamedTuple):
-    """What somebody other than its attempts decided about a token, and why. It outlives later attempts."""
+    """What a third party decided about a token, and why. Later attempts leave it."""
 
     by: str
     """The name of a person, or `WATCHDOG`."""
     because: str
     at: datetime
     times: int = 1
-    """How often in a row the same writer has decided: the watchdog releases a token so often only."""
+    """How often in a row the same writer has decided: the watchdog stops releasing a token at a limit."""
 
 
 class Record(NamedTuple):
-    """One row: the token, its latest attempt, and what came of it."""
+    """One row: the token, its latest attempt, and its outcome."""
 
     token: str
     state: State
@@ -98,32 +98,32 @@ class Record(NamedTuple):
     error: Failure | None = None
     resolution: Resolution | None = None
     fields: bytes | None = None
-    """Checksums of the payload's fields (`core.fields`): they name what differs, and decide nothing."""
+    """Checksums of the payload's fields (`core.fields`), for messages only."""
     write: str | None = None
-    """The id of the write that ended it; None in progress, and where such ids were not yet written."""
+    """The id of the write that ended it; None in progress, and in older rows."""
     caller: str | None = None
-    """The mark of what the request presented (`Presented.mark`); None: there was none, or none counts."""
+    """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
 
     def expired(self, now: datetime) -> bool:
         """
-        Tell whether the row counts as absent: it is finished, and past its ttl.
+        Return whether the row counts as absent: complete or released, and past its ttl.
 
-        DynamoDB may delete such a row up to two days late (developer guide, time to live). An
-        unfinished or held row never expires here, whatever its ttl says.
+        DynamoDB may delete such a row up to two days late (developer guide, time to live). A row in progress
+        or held never expires here, whatever its ttl.
         """
-        finished = self.state in (State.COMPLETE, State.RELEASED)
-        return finished and self.ttl is not None and self.ttl <= epoch_seconds(now)
+        ended = self.state in (State.COMPLETE, State.RELEASED)
+        return ended and self.ttl is not None and self.ttl <= epoch_seconds(now)
 
     def lapsed(self, now: datetime) -> bool:
-        """Tell whether it is in progress and its lease is over: whether the work happened is unknown."""
+        """Return whether it is in progress and its lease is over: whether the work happened is unknown."""
         return self.state is State.IN_PROGRESS and self.expected_completion < now
 
     def clashes(self, fingerprint: str | None) -> bool:
-        """Tell whether the token stands for another payload than *fingerprint*'s; both must have one."""
+        """Return whether the row has another fingerprint than *fingerprint*; False without either."""
         return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
 
     def is_of_another(self, presented: Presented | None) -> bool:
-        """Tell whether *presented* is another credential than the row's; a row without one is anybody's."""
+        """Return whether *presented* is another credential than the row's; False without either."""
         if presented is None or self.caller is None:
             return False
         mark = presented.mark(self.caller.partition(".")[0])

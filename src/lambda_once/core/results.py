@@ -1,8 +1,8 @@
 """
-How a result is stored: short ones in the row, long ones in parts beside it.
+How a result is stored: a short one in the row, a long one in parts beside it.
 
-A refused conditional write costs write units by the size of the row that is there (DynamoDB developer
-guide, capacity consumption), so every duplicate would pay for a long result: the row stays small.
+A refused conditional write costs write units by the size of the row (DynamoDB developer guide, capacity
+consumption): every duplicate would pay for a long result.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 INLINE_LIMIT = 4 * 1024
-"""Bytes of a result that are kept in the row itself."""
+"""Bytes of a result that is stored in the row itself."""
 
 PART_LIMIT = 350_000
-"""Bytes of one part: an item may have 400 KB, its names and numbers counted (DynamoDB: 409,600 bytes)."""
+"""Bytes of one part: an item may have 409,600 (DynamoDB), its names and numbers included."""
 
 PARTS_LIMIT = 40
-"""Parts of one result: they stay within the 16 MB that one BatchGetItem answers (40 x 350,000 = 14 MB)."""
+"""Parts of one result: 40 x 350,000 = 14 MB is within the 16 MB of one BatchGetItem."""
 
 TEXT_LIMIT = 10 * 1000 * 1000
 """
-Bytes of a result's text, when written and when read: what a large function wrote, a small one can read.
+Bytes of a result's text, written and read: a small function can read what a large one wrote.
 
-`json.loads` makes up to 25 times as much of a text such as ``[{},{},…]``. Lambda answers with 6 MB at most.
+`json.loads` needs up to 25 times as much memory for ``[{},{},…]``. Lambda returns at most 6 MB.
 """
 
 _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth more than what zlib saves
 
 
-# -- stored forms: what a row says of its result; None says that the result is None
+# -- what a row has for its result; None: the result is None
 
 
 class Inline(NamedTuple):
@@ -42,34 +42,31 @@ class Inline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The result lives in *count* part rows of this attempt."""
+    """The result is in *count* part rows of this attempt."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """The work is done, but its result could not be written."""
+    """The work is done, but its result could not be stored."""
 
 
 Stored = Inline | Parts | Unavailable | None
 
 
-# -- what a result becomes before it is stored
-
-
 class Chunks(NamedTuple):
-    """The compressed bytes of a result, cut into parts for rows of their own."""
+    """The compressed bytes of a result before it is stored, cut into parts."""
 
     parts: tuple[bytes, ...]
 
 
 class NotSerialisable(ValueError):
-    """A result cannot be written, or not be read back. Says which type; the work itself is done."""
+    """A result cannot be written or read back. The message names its type. The work itself is done."""
 
 
 class Corrupt(ValueError):
-    """Stored bytes are not what was written: cut off, altered, or larger than any result."""
+    """Stored bytes are truncated, altered, or larger than any result."""
 
 
 def utf8(text: str) -> bytes:
@@ -79,10 +76,10 @@ def utf8(text: str) -> bytes:
 
 def pack(text: str) -> Inline | Chunks | None:
     """
-    Return how the JSON *text* is stored; None for ``null``.
+    Return the JSON *text* as it is stored; None for ``null``.
 
-    Inline as it is when short, inline compressed when that fits INLINE_LIMIT, otherwise in compressed chunks
-    of at most PART_LIMIT. Raises NotSerialisable beyond TEXT_LIMIT, and beyond PARTS_LIMIT chunks.
+    Inline if it fits INLINE_LIMIT, compressed where that is shorter, else in compressed chunks of PART_LIMIT.
+    Raises NotSerialisable beyond TEXT_LIMIT, and beyond PARTS_LIMIT chunks.
     """
     if text == "null":
         return None
@@ -103,22 +100,18 @@ def _cut(compressed: bytes) -> Chunks:
     if len(parts) > PARTS_LIMIT:
         most = PART_LIMIT * PARTS_LIMIT
         raise NotSerialisable(
-            f"a result of {len(compressed):,} bytes, compressed, is over the {most:,} that can be stored"
+            f"a result of {len(compressed):,} bytes, compressed, exceeds the limit of {most:,}"
         )
     return Chunks(parts)
 
 
 def unpack(data: str | bytes) -> str:
-    """
-    Return the JSON text that `pack` stored inline as *data*.
-
-    Never makes more than TEXT_LIMIT bytes of it. Raises Corrupt.
-    """
+    """Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes. Raises Corrupt."""
     return data if isinstance(data, str) else _inflated(bytes(data))
 
 
 def unpack_chunks(parts: Iterable[bytes]) -> str:
-    """Return the JSON text that `pack` cut into *parts*, given in order and complete. Raises Corrupt."""
+    """Return the JSON text that `pack` cut into *parts*, in order and complete. Raises Corrupt."""
     return _inflated(b"".join(map(bytes, parts)))
 
 

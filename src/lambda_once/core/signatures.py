@@ -1,4 +1,4 @@
-"""What can be known of a function before it is called: its parameters, its return type, what it accepts."""
+"""A function before it is called: its parameters, its return type, the arguments it accepts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ AnyFunction = Callable[..., Any]
 
 def signature_of(function: AnyFunction, *, follow_wrapped: bool = True) -> inspect.Signature:
     """
-    Return the parameters of *function*; its annotations are not evaluated.
+    Return the signature of *function*, annotations not evaluated.
 
-    Raises `Misconfigured` for what has no signature, such as some built-in functions.
+    Raises `Misconfigured` for a callable without one, such as some built-in functions.
     """
     try:
-        if sys.version_info >= (
-            3,
-            14,
-        ):  # annotations are evaluated late, and a signature would do it (PEP 649)
+        if sys.version_info >= (3, 14):  # a signature evaluates annotations (PEP 649)
             from annotationlib import Format
 
             return inspect.signature(
@@ -38,7 +35,7 @@ def signature_of(function: AnyFunction, *, follow_wrapped: bool = True) -> inspe
 
 
 def accepts(function: AnyFunction, *args: object, **kwargs: object) -> bool:
-    """Tell whether *function* can be called with *args* and *kwargs*; True where that cannot be known."""
+    """Return whether *function* accepts *args* and *kwargs*; True if that is unknown."""
     try:
         signature_of(function).bind(*args, **kwargs)
     except Misconfigured:
@@ -49,14 +46,14 @@ def accepts(function: AnyFunction, *args: object, **kwargs: object) -> bool:
 
 
 def is_async(function: object) -> bool:
-    """Tell whether to call *function* makes a coroutine: an `async def`, or an object with an async call."""
+    """Return whether calling *function* returns a coroutine: an `async def`, or an async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004  (what is looked for is the method itself)
+        getattr(type(function), "__call__", None)  # noqa: B004  (the method itself)
     )
 
 
 def title(function: object) -> str:
-    """Return what a message calls *function*."""
+    """Return the name of *function* for messages."""
     return str(getattr(function, "__qualname__", None) or repr(function))
 
 
@@ -64,7 +61,7 @@ def return_type(function: AnyFunction) -> object:
     """
     Return the return annotation of *function*, evaluated by itself; Any where there is none.
 
-    Annotations of parameters are not evaluated. Raises `Misconfigured` for one that cannot be.
+    Annotations of parameters are not evaluated. Raises `Misconfigured` if it cannot be.
     """
     annotation = _annotations(function).get("return", Any)
     return resolved(annotation, function, f"the return annotation of {title(function)}")
@@ -72,9 +69,9 @@ def return_type(function: AnyFunction) -> object:
 
 def resolved(annotation: object, function: AnyFunction, what: str) -> object:
     """
-    Return *annotation* with its texts and forward references evaluated where *function* is defined.
+    Return *annotation* with its strings and forward references evaluated where *function* is defined.
 
-    *what* is what messages call it. Raises `Misconfigured` where a name in it is not known there.
+    Messages call it *what*. Raises `Misconfigured` for an unknown name in it.
     """
     inner: Any = inspect.unwrap(function)
     names = getattr(inner, "__globals__", None)
@@ -84,7 +81,7 @@ def resolved(annotation: object, function: AnyFunction, what: str) -> object:
 
 
 def evaluated(annotation: object, names: Mapping[str, Any], local: Mapping[str, Any], what: str) -> object:
-    """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` where it cannot."""
+    """Return *annotation* as `typing.get_type_hints` evaluates it. Raises `Misconfigured` if it cannot."""
     if annotation is Any or isinstance(annotation, type):
         return annotation
     holder: Any = SimpleNamespace(__annotations__={"return": annotation})
@@ -143,7 +140,7 @@ def _type_parameters(function: Any) -> dict[str, Any]:
 
 
 def _enclosed(function: Any) -> dict[str, Any]:
-    """Return what *function* uses of the function that it is defined in: a class of a test, for example."""
+    """Return the names that *function* uses of the function around it, such as a test's class."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found = {}
     for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):

@@ -1,7 +1,7 @@
 """
-Sends requests to DynamoDB: by one client, made at first use, again where that can help, until a deadline.
+Sends requests to DynamoDB by one client, made at first use, and retries them until a deadline.
 
-botocore is imported when it is needed: whoever imports this module may never send anything.
+botocore is imported at first use, too: a cold start may not need it.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ W = TypeVar("W")
 A = TypeVar("A")
 
 CONNECT, ANSWER = 1.0, 3.0
-"""Seconds that the client made here waits for a connection, and for an answer."""
+"""Seconds that our own client waits for a connection, and for a response."""
 WORKERS = 10
-"""Requests of one batch that are under way at once; botocore's connection pool has as many places."""
+"""Concurrent requests of one batch; botocore's connection pool has as many connections."""
 
 _CONVERTS: Final = "dynamodb-attr-value-input"
-"""The name under which boto3 has a resource's client convert attributes (boto3.dynamodb.transform)."""
+"""boto3's handler that converts attributes in a resource's client (boto3.dynamodb.transform)."""
 
 
 class Transport:
     """
-    Sends requests by one client. Safe from several threads; holds nothing of any request.
+    Sends requests by one client. Safe from several threads; keeps no state of a request.
 
     Without *client* one is made at first use. Every response must be DynamoDB's (`errors`).
     """
 
     def __init__(self, client: Any = None, heard: Callable[[Any, datetime], object] | None = None) -> None:
-        """*heard* gets every answer, those of refusals too, and when it was asked for."""
+        """*heard* is called with every response, errors included, and the time of its request."""
         self._heard = heard
         self._client = None if client is None else _guarded(client)
         self._pool: ThreadPoolExecutor | None = None
@@ -60,10 +60,9 @@ class Transport:
         failed: Callable[[Exception], object] | None = None,
     ) -> Any:
         """
-        Send one request, again where that can help: with full jitter, and not past the deadline.
+        Send one request; retry transient errors with full jitter until the deadline, unless it is `one_try`.
 
-        Once, where the deadline is that of `one_try`. Raises what botocore raised at the last try; *failed*
-        gets what it raised before.
+        Raises botocore's exception of the last try; *failed* is called with the earlier ones.
         """
         from lambda_once.dynamodb.errors import Caught, is_transient
 
@@ -92,11 +91,11 @@ class Transport:
 
     def _sent_once(self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline) -> Any:
         """
-        Send one request, and return or raise what came of it until the deadline.
+        Send one request, and await its response until the deadline.
 
-        Where the client's own time limits end later, another thread waits for the answer, and goes on
-        waiting within them when nobody listens any more: the request may still be written. Past the deadline,
-        and where no thread can be started, the client's limits are the only ones.
+        If the client's own time limits are longer, another thread awaits the response, and goes on after the
+        deadline: the request may still be written. Past the deadline, or if no thread can be started, only
+        the client's limits apply.
         """
         remaining = deadline.remaining()
         if remaining == 0 or remaining >= self._longest:
@@ -109,12 +108,12 @@ class Transport:
 
     def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
         """Do *work* for each of *values*, at once where there are several; the results are in order."""
-        if len(values) < 2:  # noqa: PLR2004  (one needs no second thread)
+        if len(values) < 2:  # noqa: PLR2004  (one value needs no thread)
             return [work(value) for value in values]
         return list(self._threads().map(work, values))
 
     def meanwhile(self, work: Callable[[], A]) -> Callable[[], A]:
-        """Begin *work* in another thread, and return what waits for its result."""
+        """Start *work* in another thread, and return a function that awaits its result."""
         return self._threads().submit(work).result
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -130,7 +129,7 @@ class Transport:
 
 
 class Answer:
-    """What comes of *ask*, which another thread has begun."""
+    """The outcome of *ask*, which runs in another thread."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
         self._changed = threading.Condition()
@@ -145,7 +144,7 @@ class Answer:
         threading.Thread(target=copy_context().run, args=(wait,), daemon=True).start()
 
     def within(self, seconds: float) -> Any:
-        """Return or raise what came within *seconds*. Raises botocore's ReadTimeoutError for nothing."""
+        """Return or raise the outcome. Raises botocore's ReadTimeoutError if there is none in *seconds*."""
         with self._changed:
             self._changed.wait_for(lambda: self._came, seconds)
             came = self._came[0] if self._came else None
@@ -157,10 +156,10 @@ class Answer:
 
 
 def outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
-    """Call *ask*, and return what returns or raises as it did."""
+    """Call *ask*, and return a function that returns or raises as it did."""
     try:
         answer = ask()
-    except BaseException as error:  # noqa: BLE001  (it is raised where somebody waits for it)
+    except BaseException as error:  # noqa: BLE001  (it is raised where the outcome is awaited)
         raised = error
 
         def again() -> Any:
@@ -172,9 +171,9 @@ def outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
 
 def longest_try(client: Any) -> float:
     """
-    Return how many seconds a request of *client* may take by its own limits; None: it is made here.
+    Return how many seconds a request of *client* may take by its own limits; None is our own client.
 
-    A client that sends again by itself, as botocore's do by default, pauses for longer than one can rely on.
+    For a client that retries by itself, as botocore's do by default, there is no limit.
     """
     config = getattr(getattr(client, "meta", None), "config", None)
     if config is None:
@@ -183,7 +182,7 @@ def longest_try(client: Any) -> float:
     if retries.get("total_max_attempts") != 1:
         return math.inf
     limits = (config.connect_timeout, config.read_timeout)
-    return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: it waits for ever
+    return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: no limit
 
 
 def _guarded(client: Any) -> Any:
@@ -193,15 +192,15 @@ def _guarded(client: Any) -> Any:
 
 
 def low_level(client: Any) -> Any:
-    """Return *client*. Raises `Misconfigured` for a boto3 resource, a Table, and the client of either."""
-    resources = sys.modules.get("boto3.resources.base")  # loaded by whoever made one
+    """Return *client*. Raises `Misconfigured` for a boto3 resource or Table, and the client of either."""
+    resources = sys.modules.get("boto3.resources.base")  # loaded if there is one
     if resources is not None and isinstance(client, resources.ServiceResource):
         raise Misconfigured(
             f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
         )
     events = getattr(getattr(client, "meta", None), "events", None)
     handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
-    if _CONVERTS in handlers:  # it would take the attributes {"S": "x"} for maps
+    if _CONVERTS in handlers:  # it takes the attributes {"S": "x"} for maps
         raise Misconfigured(
             "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
             " its own, boto3.client('dynamodb')"
@@ -211,9 +210,9 @@ def low_level(client: Any) -> Any:
 
 def new_client() -> Any:
     """
-    Make a low-level client whose time limits suit an invocation: 1 s to connect, 3 s to answer.
+    Return a low-level client with time limits for an invocation, instead of botocore's minute.
 
-    botocore's own are a minute. Raises botocore's NoRegionError where no region is set.
+    Raises botocore's NoRegionError if no region is set.
     """
     import botocore
     import botocore.session
@@ -227,13 +226,13 @@ def new_client() -> Any:
         parameter_validation=False,
         tcp_keepalive=True,
         max_pool_connections=WORKERS,
-        # A constant: botocore would put its own together twice a request, a quarter of a request's CPU.
+        # A constant: botocore would build its own twice a request, a quarter of a request's CPU.
         user_agent=f"lambda-once Botocore/{botocore.__version__} Python/{platform.python_version()}",
     )
     session = botocore.session.get_session()
     paths = (session.get_config_variable("data_path") or "").split(os.pathsep)
     loader = Loader([str(Path(os.path.expandvars(path)).expanduser()) for path in paths if path])
-    # botocore would list hundreds of folders, to find DynamoDB among them: a third of what a client costs.
+    # botocore would list hundreds of folders to find DynamoDB: a third of the cost of a client.
     loader.list_available_services = lambda _type: ["dynamodb"]
     session.register_component("data_loader", loader)
     return session.create_client("dynamodb", config=config)

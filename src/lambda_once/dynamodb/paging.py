@@ -1,8 +1,8 @@
 """
-What takes several requests: many keys, many writes, many pages.
+Many keys, many writes, many pages: several requests.
 
-DynamoDB may leave a part of a batch unprocessed, when it is throttled or an answer grows beyond 16 MB. That
-part is sent again after a pause (API reference: "we strongly recommend that you use an exponential backoff").
+DynamoDB may leave a part of a batch unprocessed, when it throttles or a response exceeds 16 MB. That part is
+sent again after a pause (API reference: "we strongly recommend that you use an exponential backoff").
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
 
 Send = Callable[[str, dict[str, Any]], Any]
-"""Sends a request, named as boto3 names it, and returns the answer; what it raises ends the whole."""
+"""Sends a request, named as in boto3, and returns the response; an exception of it ends the operation."""
 
 MOST_KEYS: Final = 100
 """Keys of one BatchGetItem (API reference)."""
 MOST_WRITES: Final = 25
 """Items of one BatchWriteItem (API reference)."""
-_ADVICE: Final = "its throughput is used up, try it again"
+_ADVICE: Final = "its throughput is used up; retry later"
 
 
 class Unprocessed(StoreUnavailable):
-    """DynamoDB left keys or writes unprocessed until the deadline, or in so many requests in a row."""
+    """DynamoDB left keys or writes unprocessed until the deadline, or in too many requests in a row."""
 
 
 def batch_get(
     send: Send, table: str, keys: Iterable[Any], deadline: Deadline, fruitless: int = 0, **options: Any
 ) -> list[Any]:
     """
-    Return the items at *keys* that there are, in no order. Raises `Unprocessed`.
+    Return the existing items of *keys*, in any order. Raises `Unprocessed`.
 
-    *fruitless* is how many requests in a row may read nothing (0: any number until the deadline);
-    *options* go into each request, such as ``ConsistentRead``.
+    *fruitless* is how many requests in a row may return nothing (0: any number until the deadline); *options*
+    are those of each request, such as ``ConsistentRead``.
     """
     found: list[Any] = []
 
@@ -57,7 +57,7 @@ def batch_write(send: Send, table: str, writes: list[Any], deadline: Deadline, f
     """
     Send *writes*, ``PutRequest`` and ``DeleteRequest``, and empty the list. Raises `Unprocessed`.
 
-    Whatever is raised, *writes* has what is not known to be written. *fruitless* as for `batch_get`.
+    After an exception *writes* has those that may not be written. *fruitless* is as for `batch_get`.
     """
 
     def write(some: list[Any]) -> Any:
@@ -69,7 +69,7 @@ def batch_write(send: Send, table: str, writes: list[Any], deadline: Deadline, f
 
 
 def pages(send: Send, operation: str, request: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the answers to a ``query`` or ``scan``, each page asked for when the one before was taken."""
+    """Yield the pages of a ``query`` or ``scan``, each requested when it is needed."""
     start: dict[str, Any] = {}
     while True:
         page = send(operation, {**request, **start})
@@ -82,7 +82,7 @@ def pages(send: Send, operation: str, request: Mapping[str, Any]) -> Iterator[An
 def _processed(
     send: Callable[[list[Any]], Any], waiting: list[Any], most: int, deadline: Deadline, fruitless: int
 ) -> bool:
-    """Empty *waiting*, *most* a request; *send* returns what of it is left. Return False when giving up."""
+    """Send *waiting*, *most* a request, until it is empty; *send* returns what is left. False: gave up."""
     in_vain = 0
     while waiting:
         some = waiting[:most]

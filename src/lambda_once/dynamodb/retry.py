@@ -1,4 +1,4 @@
-"""When a request is sent again: how often, and after which pause. Nothing here needs botocore."""
+"""How often a request is sent, and with which pauses. Does not import botocore."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
 
 TRIES: Final = 6
-"""How often one request is sent at most; the pauses between add up to three seconds or less."""
+"""How often a request is sent at most; its pauses add up to at most three seconds."""
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 """Seconds."""
@@ -21,5 +21,5 @@ def jitter(tries: int) -> float:
 
 
 def back_off(deadline: Deadline, tries: int) -> None:
-    """Wait before the next try, *tries* having failed, until the deadline at most."""
+    """Pause before the next try, after *tries* failures, at most until the deadline."""
     deadline.pause(jitter(tries))

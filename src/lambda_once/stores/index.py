@@ -1,8 +1,8 @@
 """
-The sparse index ``byStatus``: what is in progress or held, in every shard that there may be.
+The sparse index ``byStatus``: what is in progress or held, in all shards.
 
-A reader asks for the bare status and for all suffixes up to `MOST_SHARDS`, whatever the configured number:
-so nobody is lost while that number grows, and what an older or newer configuration wrote is found too.
+A reader queries the bare status and all suffixes up to `MOST_SHARDS`, whatever number is configured, so that
+it finds what any configuration wrote.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ INDEX = "byStatus"
 
 
 class Page(NamedTuple):
-    """Entries of one partition, the earliest lease first, and where the next page begins; None: no more."""
+    """Entries of one partition, the earliest lease first; *cursor* is where the next page begins, if any."""
 
     entries: tuple[Unfinished, ...]
     cursor: Item | None
 
 
 def partitions(state: State) -> tuple[str, ...]:
-    """Return every value that ``status`` may have in *state*: the bare one, and one for each shard."""
+    """Return all values of ``status`` in *state*: the bare one, and one for each shard."""
     return (state.value, *(f"{state.value}_{shard}" for shard in range(MOST_SHARDS)))
 
 
 class StatusIndex:
-    """Reads the index. It is eventually consistent: who acts on an entry reads the row first."""
+    """Reads the index. It is eventually consistent: read the row before you act on an entry."""
 
     def __init__(self, transport: TokenTransport) -> None:
         self._transport = transport
 
     def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Unfinished]:
-        """List what is in *state*, the earliest lease first; only leases that ended before *before*."""
+        """List the tokens in *state*, the earliest lease first; only leases that ended before *before*."""
 
         def first(partition: str) -> Page:
             return self.page(partition, deadline, before)
@@ -60,7 +60,7 @@ class StatusIndex:
         yield from merge(*entries, key=lambda entry: entry.expected_completion)
 
     def count(self, state: State, deadline: Deadline, before: datetime | None = None) -> dict[str, int]:
-        """Count what is in *state* by partition, empty ones left out."""
+        """Count the tokens in *state* by partition, without empty ones."""
 
         def of(partition: str) -> int:
             request = _query(self._transport.table, partition, before) | {"Select": "COUNT"}

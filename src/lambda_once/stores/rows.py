@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from zlib import crc32
 
 from lambda_once.core.clock import parse_stamp, stamp
@@ -13,15 +14,16 @@ from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
     from datetime import datetime
 
 Item = dict[str, dict[str, Any]]
-"""An item as the low-level client takes and gives it: ``{"lockToken": {"S": "…"}}``."""
-
+"""An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
+Attributes = Mapping[str, Mapping[str, Any]]
+V = TypeVar("V")
 
 MOST_SHARDS = 100
-"""One partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
+"""A partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
 
 
 def text(value: str) -> dict[str, str]:
@@ -56,7 +58,7 @@ def configured_shards() -> int:
 
 
 def sound_shards(shards: int) -> int:
-    """Return *shards*. Raises `Misconfigured` for a number at which readers would miss some."""
+    """Return *shards*. Raises `Misconfigured` unless readers ask for all of them."""
     if not 1 <= shards <= MOST_SHARDS:
         raise _unsound(str(shards))
     return shards
@@ -68,9 +70,9 @@ def _unsound(shards: str) -> Misconfigured:
 
 def status(state: State, token: str, shards: int) -> str:
     """
-    Return the ``status`` of an unfinished row.
+    Return the ``status`` of a row in progress or held.
 
-    Sharded by the hash of its token, so that no single partition of the sparse index takes all writes.
+    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
     """
     if shards == 1:
         return state.value
@@ -79,26 +81,21 @@ def status(state: State, token: str, shards: int) -> str:
 
 def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -> str:
     """
-    Return the key of a part row.
+    Return the key of a part row, by attempt and write.
 
-    By attempt and write: a late attempt can never touch its successor's parts, nor a completion those of
-    another one of the same attempt. Rows older than such ids have no *write*, nor have their parts.
+    So no late attempt can touch its successor's parts, and no completion those of another one of its attempt.
+    Older rows have no *write*, nor have their parts.
     """
     owner = attempt if write is None else f"{attempt}#{write}"
     return f"{token}#{owner}#{number_of_part}"
 
 
 class Malformed(ValueError):
-    """An attribute is not what this package writes; its name is the message."""
+    """An attribute is missing or malformed; its name is the message."""
 
 
-def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
-    """
-    Read a row.
-
-    Raises `Misconfigured` for one that this package did not write, whatever attribute is wrong: it says
-    nothing that could be trusted, so nothing may run on it.
-    """
+def record_of(item: Attributes) -> Record:
+    """Read a row. Raises `Misconfigured` for one that this package did not write."""
     try:
         return Record(
             token=_text(item, "lockToken"),
@@ -108,28 +105,27 @@ def record_of(item: Mapping[str, Mapping[str, Any]]) -> Record:
             locked_by=_text(item, "lockedBy"),
             created=_time(item, "created"),
             expected_completion=_time(item, "expectedCompletion"),
-            actual_completion=_time(item, "actualCompletion") if "actualCompletion" in item else None,
-            delivery=_text(item, "delivery") if "delivery" in item else None,
-            fingerprint=_text(item, "fingerprint") if "fingerprint" in item else None,
-            ttl=_whole(item, "ttl") if "ttl" in item else None,
+            actual_completion=_optional(_time, item, "actualCompletion"),
+            delivery=_optional(_text, item, "delivery"),
+            fingerprint=_optional(_text, item, "fingerprint"),
+            ttl=_optional(_whole, item, "ttl"),
             stored=_stored(item),
-            error=_failure(item),
-            resolution=_resolution(item),
-            fields=_bytes(item, "fields") if "fields" in item else None,
-            write=_write(item),
-            caller=_caller(item),
+            error=_optional(_failure, item, "error"),
+            resolution=_optional(_resolution, item, "resolution"),
+            fields=_optional(_bytes, item, "fields"),
+            write=_optional(_write, item, "write"),
+            caller=_optional(_caller, item, "caller"),
         )
     except Malformed as malformed:
         token = _name_of(item)
-        message = (
-            f"the row of token {token} was not written by lambda-once: {malformed} is missing "
-            "or malformed. Is the table shared with another program? Give lambda-once a table of its own, or "
-            "remove the row"
-        )
-        raise Misconfigured(message, token=token) from malformed
+        raise Misconfigured(
+            f"the row of token {token} was not written by lambda-once: {malformed} is missing or malformed; "
+            "use a table that no other program writes to, or delete the row",
+            token=token,
+        ) from malformed
 
 
-def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
+def unfinished_of(item: Attributes) -> Unfinished:
     """Read an entry of the sparse index, which projects a part of the row. Raises `Misconfigured`."""
     try:
         return Unfinished(
@@ -143,14 +139,14 @@ def unfinished_of(item: Mapping[str, Mapping[str, Any]]) -> Unfinished:
         )
     except Malformed as malformed:
         token = _name_of(item)
-        message = (
-            f"the index byStatus is incomplete for token {token}: {malformed} is missing or malformed. "
-            "It must project lockedBy, created and attempt, and list no other program's rows"
-        )
-        raise Misconfigured(message, token=token) from malformed
+        raise Misconfigured(
+            f"index byStatus, token {token}: {malformed} is missing or malformed; the index must project "
+            "lockedBy, created and attempt, and the table must have no other program's rows",
+            token=token,
+        ) from malformed
 
 
-def part_of(item: Mapping[str, Mapping[str, Any]]) -> bytes:
+def part_of(item: Attributes) -> bytes:
     """Return the bytes of a part row. Raises `Misconfigured`."""
     try:
         return _bytes(item, "data")
@@ -163,67 +159,65 @@ def part_of(item: Mapping[str, Mapping[str, Any]]) -> bytes:
 # ---------------------------------------------------------------- single attributes
 
 
-def _name_of(item: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _name_of(item: Attributes) -> str | None:
     try:
         return _text(item, "lockToken")
     except Malformed:
         return None
 
 
-def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
+def _typed(item: Attributes, name: str, letter: str, kind: type | tuple[type, ...]) -> object:
     try:
-        found = item[name]["S"]
+        found = item[name][letter]
     except (KeyError, TypeError):
         raise Malformed(name) from None
-    if not isinstance(found, str):
+    if not isinstance(found, kind):
         raise Malformed(name)
     return found
 
 
-def _bytes(item: Mapping[str, Mapping[str, Any]], name: str) -> bytes:
-    try:
-        found = item[name]["B"]
-    except (KeyError, TypeError):
-        raise Malformed(name) from None
-    if not isinstance(found, bytes | bytearray):
-        raise Malformed(name)
-    return bytes(found)
+def _text(item: Attributes, name: str) -> str:
+    return cast("str", _typed(item, name, "S", str))
 
 
-def _whole(item: Mapping[str, Mapping[str, Any]], name: str) -> int:
+def _bytes(item: Attributes, name: str) -> bytes:
+    return bytes(cast("bytes", _typed(item, name, "B", (bytes, bytearray))))
+
+
+def _optional(read: Callable[[Attributes, str], V], item: Attributes, name: str) -> V | None:
+    return read(item, name) if name in item else None
+
+
+def _whole(item: Attributes, name: str) -> int:
     try:
         return int(item[name]["N"])
     except (KeyError, TypeError, ValueError):
         raise Malformed(name) from None
 
 
-def _time(item: Mapping[str, Mapping[str, Any]], name: str) -> datetime:
+def _time(item: Attributes, name: str) -> datetime:
     try:
         return parse_stamp(_text(item, name))
     except (ValueError, OverflowError):
         raise Malformed(name) from None
 
 
-def _write(item: Mapping[str, Mapping[str, Any]]) -> str | None:
-    if "write" not in item:
-        return None
-    write = _text(item, "write")
+def _write(item: Attributes, name: str) -> str:
+    write = _text(item, name)
     if not write:
-        raise Malformed("write")
+        raise Malformed(name)
     return write
 
 
-def _caller(item: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _caller(item: Attributes, name: str) -> str:
     """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC."""
-    if "caller" not in item:
-        return None
-    caller = _text(item, "caller")
+    caller = _text(item, name)
     if not all(caller.partition(".")):
-        raise Malformed("caller")
+        raise Malformed(name)
     return caller
 
 
-def _state(item: Mapping[str, Mapping[str, Any]]) -> State:
+def _state(item: Attributes) -> State:
     if "status" not in item:
         return State.COMPLETE if "actualCompletion" in item else State.RELEASED
     try:
@@ -232,7 +226,7 @@ def _state(item: Mapping[str, Mapping[str, Any]]) -> State:
         raise Malformed("status") from None
 
 
-def _shard(item: Mapping[str, Mapping[str, Any]]) -> int | None:
+def _shard(item: Attributes) -> int | None:
     suffix = _text(item, "status").partition("_")[2]
     if not suffix:
         return None
@@ -241,7 +235,7 @@ def _shard(item: Mapping[str, Mapping[str, Any]]) -> int | None:
     return int(suffix)
 
 
-def _stored(item: Mapping[str, Mapping[str, Any]]) -> Stored:
+def _stored(item: Attributes) -> Stored:
     if "result" in item:
         try:
             return Inline(_text(item, "result"))
@@ -255,21 +249,17 @@ def _stored(item: Mapping[str, Mapping[str, Any]]) -> Stored:
     return Parts(count)
 
 
-def _failure(item: Mapping[str, Mapping[str, Any]]) -> Failure | None:
-    if "error" not in item:
-        return None
+def _failure(item: Attributes, name: str) -> Failure:
     try:
-        error = item["error"]["M"]
+        error = item[name]["M"]
         return Failure(_text(error, "kind"), _text(error, "message"))
     except (KeyError, TypeError, Malformed):
-        raise Malformed("error") from None
+        raise Malformed(name) from None
 
 
-def _resolution(item: Mapping[str, Mapping[str, Any]]) -> Resolution | None:
-    if "resolution" not in item:
-        return None
+def _resolution(item: Attributes, name: str) -> Resolution:
     try:
-        note = item["resolution"]["M"]
+        note = item[name]["M"]
         return Resolution(
             by=_text(note, "by"),
             because=_text(note, "because"),
@@ -277,4 +267,4 @@ def _resolution(item: Mapping[str, Mapping[str, Any]]) -> Resolution | None:
             times=_whole(note, "times"),
         )
     except (KeyError, TypeError, Malformed):
-        raise Malformed("resolution") from None
+        raise Malformed(name) from None

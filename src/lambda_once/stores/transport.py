@@ -1,4 +1,4 @@
-"""The token table and a client for it: what an error of DynamoDB's means for a token."""
+"""Requests to the token table, and what their errors mean for a token."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TokenTransport(Transport):
     def asked(
         self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None
     ) -> Any:
-        """Return a read's answer. Raises `StoreUnavailable` without one, `Misconfigured` for a refusal."""
+        """Return a response. Raises `StoreUnavailable` without one, `Misconfigured` if it is refused."""
         try:
             return self.call(operation, arguments, deadline)
         except Caught as error:
@@ -62,7 +62,7 @@ class TokenTransport(Transport):
         """
         Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
 
-        *only* names the attributes that are wanted of each, the key among them; None: all.
+        *only* names the attributes to return, the key among them; None: all.
         """
         options: dict[str, Any] = {} if only is None else {"ProjectionExpression": only}
         ask = partial(self.asked, deadline=deadline, token=token)
@@ -85,16 +85,16 @@ def unavailable(token: str | None, reason: str) -> StoreUnavailable:
 
 
 def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
-    """Say what is wrong with the table, the permissions or the clock, and what to do."""
-    code, said = code_of(error), _said(error)
+    """Return the error that names what is wrong with the table, the permissions or the clock."""
+    code, message = code_of(error), _message_of(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
-    if code == "ResourceNotFoundException" and "index" not in said:  # moto says it of an index, too
+    if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
             f"table {table!r} does not exist in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
         )
-    elif said.startswith(_WRONG_CLOCK):
+    elif message.startswith(_WRONG_CLOCK):
         advice = (
-            f"the clock of this machine is wrong, so DynamoDB refused {operation} ({said}): set the clock"
+            f"the clock of this machine is wrong, so DynamoDB refused {operation} ({message}): set the clock"
         )
     elif code in _NOT_ALLOWED:
         advice = (
@@ -107,14 +107,14 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
-        shape = _INDEX if operation == "Query" or "Index" in said else _KEY
-        advice = f"table {table!r} rejects {operation} ({said}): {shape}"
+        shape = _INDEX if operation == "Query" or "Index" in message else _KEY
+        advice = f"table {table!r} rejects {operation} ({message}): {shape}"
     else:
-        advice = f"{operation} on table {table!r} failed permanently: {code}: {said}"
+        advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)
 
 
-def _said(error: Exception) -> str:
-    """Return DynamoDB's own words; of an error of botocore's, all of it."""
-    said = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
-    return str(error) if said is None else str(said)
+def _message_of(error: Exception) -> str:
+    """Return DynamoDB's message; of an error without one, its text."""
+    message = error.response["Error"].get("Message") if isinstance(error, ClientError) else None
+    return str(error) if message is None else str(message)
