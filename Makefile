@@ -20,6 +20,9 @@ MUTANTS_VENV := .venv-mutants
 UV_VERSION := 0.13.8
 ENGINE := engines/dynamodb-local
 
+# Bytecode is kept, whatever the shell says: without it each run compiles 300 test modules anew, once a core.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Caches stay in this folder, too (those of ruff, mypy, pytest and coverage by pyproject.toml).
 export PYRIGHT_PYTHON_CACHE_DIR := $(CURDIR)/.cache/pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -196,4 +199,4 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
 	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINE)/lib .cache .aws-sam build dist
-	@find src tests examples -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -296,10 +296,33 @@ TWINS = {
 }
 
 
-def search(twin: Twin) -> tuple[int, str | None, int | None]:
+FOUND_BY = {
+    "a ghost re-opens what it released": 232,
+    "a released row is taken though it was not seen": 4110,
+    "a released row is taken, whatever it is by now": 295,
+    "a probe's answer is used for a renewed lease": 195,
+    "a late write counts": 41,
+    "a lease is shortened": 321,
+    "a late statement counts": 48,
+    "a settled outcome is written over by a statement": 7808,
+    "a lost response turns an attempt against itself": 101,
+    "the id alone is recognised": 3542,
+    "the id alone is recognised beside a transaction": 261,
+    "id and state are recognised": 261,
+    "a finish returns its own value": 4991,
+    "a lost acquisition is nobody's": 87,
+    "a try has its request's id": 1,
+    "a verdict on a held token hits a later attempt": 454,
+    "a lease has no margin": 980,
+    "parts are named by attempt": 2122,
+}
+"""Seeds by which twins were found that take long to find; they are played first, and the search follows."""
+
+
+def search(twin: Twin, *first: int) -> tuple[int, str | None, int | None]:
     """Play schedules until one breaks a promise; return how many it took, the story, and its seed."""
     played = 0
-    for seed in range(SEEDS):
+    for seed in (*first, *range(SEEDS)):
         if played == PLAYED:
             break
         found = twin.aim(scenario(seed))
@@ -317,7 +340,7 @@ def test_a_dropped_guard_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
     """Without this guard a schedule breaks a promise, and its story says which."""
     twin = TWINS[name]
     twin.drop(monkeypatch)
-    played, story, _ = search(twin)
+    played, story, _ = search(twin, *([FOUND_BY[name]] if name in FOUND_BY else []))
     assert story is not None, f"{played} schedules broke no promise"
     assert twin.finds in story.splitlines()[-1]
 
