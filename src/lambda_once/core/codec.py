@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from inspect import Parameter
 from types import NoneType, UnionType
 from typing import (
@@ -91,7 +91,7 @@ class Codec:
             ) from error
 
     def load(self, text: str) -> Any:
-        """Return the value that *text* stands for. Raises Corrupt when it does not fit the annotation."""
+        """Return the value of *text*. Raises Corrupt if it does not fit the annotation."""
         if text == "null":
             return None
         try:
@@ -319,12 +319,8 @@ def _float(data: Any) -> float:
 
 
 _SCALAR_READERS: Mapping[Any, Callable[[Any], object]] = {
-    str: lambda data: _fitting(str, data),
-    int: lambda data: _fitting(int, data),
-    bool: lambda data: _fitting(bool, data),
+    **{kind: partial(_fitting, kind) for kind in (str, int, bool, dict, list)},
     float: _float,
-    dict: lambda data: _fitting(dict, data),
-    list: lambda data: _fitting(list, data),
     tuple: lambda data: tuple(_fitting(list, data)),
     set: lambda data: set(_fitting(list, data)),
     frozenset: lambda data: frozenset(_fitting(list, data)),

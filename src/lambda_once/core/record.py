@@ -73,7 +73,7 @@ class Resolution(NamedTuple):
     """What a third party decided about a token, and why. Later attempts leave it."""
 
     by: str
-    """The name of a person, or `WATCHDOG`."""
+    """The name of an operator, or `WATCHDOG`."""
     because: str
     at: datetime
     times: int = 1

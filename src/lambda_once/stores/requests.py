@@ -76,7 +76,7 @@ RELEASED_AS_SEEN = (
 # The attempt and the lease that the probe was asked about, or two probing attempts would both run.
 LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
 
-# The same for who resolves a held or a finished token: exactly the row that was read.
+# The same for resolving a held, complete or released token: exactly the row that was read.
 HELD_AS_SEEN = "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease"
 FINISHED_AS_SEEN = (
     "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
