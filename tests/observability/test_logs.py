@@ -12,8 +12,8 @@ import pytest
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.buffer import LoggerBufferConfig
 
-from lambda_once.observability.events import Event, level_of
-from lambda_once.observability.reporter import Details, Reporter, Tally
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Reporter, Tally, level_of
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from aws_xray_sdk.core import xray_recorder
 from aws_xray_sdk.core.context import Context
 from aws_xray_sdk.core.recorder import AWSXRayRecorder
 
-from lambda_once.observability.reporter import Reporter
-from lambda_once.observability.sinks import NO_SEGMENT
+from lambda_once.observability.reporter import NO_SEGMENT, Reporter
 
 LOGGER = logging.getLogger("traced")
 

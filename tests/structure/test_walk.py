@@ -9,7 +9,7 @@ import pytest
 from tests.structure.walk import Step, Walk, of_api, of_sqs
 
 
-@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 40, 150), (of_api, 43, 190)])
+@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 27, 105), (of_api, 31, 125)])
 def test_a_duplicate_enters_few_files(walked: Callable[[], Walk], files: int, switches: int) -> None:
     """The files entered and the changes of file stay under their ceilings."""
     walk = walked()

@@ -29,11 +29,6 @@ _UNSEEN: Final = object()
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def service_of(given: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the service of tokens, logs and metrics: *given*, or Powertools'; None without either."""
-    return given or environment.get(SERVICE_VARIABLE) or None
-
-
 # -- selecting
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.invocation import Invocation, current_invocation, invocation_of, set_invocation
+from lambda_once.engine.invocation import current_invocation, invoked
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
@@ -18,7 +18,9 @@ from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
+    from lambda_once.engine.invocation import Invocation
     from lambda_once.stores.contract import Store
 
 _TRUE: Final = ("1", "y", "yes", "t", "true", "on")
@@ -112,35 +114,13 @@ class Runtime:
                 self._engines[disabled] = self._new_engine(disabled=disabled)
             return self._engines[disabled]
 
-    @contextmanager
-    def invocation(self, context: object = None) -> Iterator[Invocation]:
-        """
-        Set the remaining time of *context*, and one set of counts, for all work in the block.
+    def invocation(self, context: object = None) -> AbstractContextManager[Invocation]:
+        """Return a block in the invocation of *context*; see `engine.invocation.invoked`."""
+        return invoked(context, self.clock, self.reporter, self._no_context)
 
-        Inside another invocation with the same context the outer one continues: metrics are flushed once, at
-        its end.
-        """
-        outer = current_invocation()
-        inside = outer is not None and (context is None or context is outer.context)
-        if outer is not None and inside and outer.reporter is self.reporter:
-            yield outer
-            return
-        if outer is not None and inside:
-            invocation = outer.reported_by(self.reporter)
-        else:
-            invocation = invocation_of(context, self.clock, self.reporter)
-        if not invocation.known:
-            self.warn_once(
-                Event.NO_LAMBDA_CONTEXT,
-                "no Lambda context; assuming 900 s remaining: use once.invocation(context)",
-            )
-        before = set_invocation(invocation)
-        try:
-            yield invocation
-        finally:
-            set_invocation(before)
-            self.reporter.flush(invocation.tally)
-            invocation.tally.raise_interruption()
+    def _no_context(self) -> None:
+        reason = "no Lambda context; assuming 900 s remaining: use once.invocation(context)"
+        self.warn_once(Event.NO_LAMBDA_CONTEXT, reason)
 
     @contextmanager
     def using(self, store: Store | None, clock: Clock | None) -> Iterator[None]:

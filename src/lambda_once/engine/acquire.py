@@ -121,8 +121,10 @@ class Acquirer:
     # ---------------------------------------------------------------- asking the table
 
     def _remembered(self, call: Call) -> Acquisition | None:
+        if not call.plan.cache:
+            return None
         now = self._clock.now()
-        record = self._replayer.memory.get(call.token, now) if call.plan.cache else None
+        record = self._replayer.memory.get(call.token, now)
         if record is None:
             return None
         decision = decide(record, call.request(""), now)
@@ -182,17 +184,17 @@ class Acquirer:
         """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
         free: list[int] = []
         for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
-            if isinstance(answer, Refused) and self._decide(call, wishes[n], answer.record) is Decision.RUN:
+            if not isinstance(answer, Refused):
+                continue
+            now = self._clock.now()
+            if decide(answer.record, call.request(wishes[n].attempt), now) is Decision.RUN:
                 take = self._take(call, answer.record)
-                wishes[n] = self._wish(call, wishes[n].attempt, take, self._clock.now())
+                wishes[n] = self._wish(call, wishes[n].attempt, take, now)
                 free.append(n)
         if len(free) > 1:
             again = self._store.acquire([wishes[n] for n in free], calls[0].invocation.deadline)
             for n, answer in zip(free, again, strict=True):
                 answers[n] = answer
-
-    def _decide(self, call: Call, wish: Acquire, record: Record | None) -> Decision:
-        return decide(record, call.request(wish.attempt), self._clock.now())
 
     def _refused(self, call: Call, error: OnceError) -> OnceError:
         error.token = error.token or call.token
@@ -206,10 +208,10 @@ class Acquirer:
     ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
-        began = self._clock.now()
+        began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            decision = self._decide(call, wish, record)
+            decision = decide(record, call.request(wish.attempt), now)
             if record is None or decision in (Decision.RUN, Decision.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
@@ -231,6 +233,7 @@ class Acquirer:
                 answer = Refused(self._store.read(call.token, call.invocation.deadline))
             else:
                 return self._answer(call, record, decision)
+            now = self._clock.now()
         match answer:
             case Won():
                 return self._won(call, wish, answer)

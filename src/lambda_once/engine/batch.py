@@ -15,6 +15,7 @@ from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import done
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
+from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import has_running_loop, off_loop, through, through_async, uncancelled
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
 from lambda_once.observability.events import Event
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.ownership import PreparedFinish
     from lambda_once.engine.waiting import Waits
+
+
+_LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
 
 
 class Job:
@@ -57,6 +61,18 @@ class Job:
         if group is not None:
             self.groups.add(group)
 
+    @property
+    def has_outcome(self) -> bool:
+        """Whether it was a duplicate or was refused, and nothing interrupts the batch."""
+        call, found = self.call, isinstance(self.acquisition, Replayed | OnceError)
+        return found and call is not None and call.invocation.tally.interrupted is None
+
+    def take_outcome(self) -> None:
+        """Begin, and fail if the token was refused."""
+        self.begun = True
+        found = self.acquisition
+        self.error = found if isinstance(found, OnceError) and not _is_final(found) else None
+
 
 class Skipped(RetryLater):
     """An earlier record of the message group failed: this one was not started, to keep their order."""
@@ -67,14 +83,14 @@ class Unstarted(RetryLater):
 
 
 class LeakedCancellation(Exception):
-    """The work raised CancelledError although nobody cancelled it: one of its own awaits was cancelled."""
+    """The work raised CancelledError although its task was not cancelled: one of its own awaits was."""
 
 
 class Left(Exception):
     """
     Work on the event loop raised *error*, a SystemExit or KeyboardInterrupt, to be raised outside of it.
 
-    A task that it leaves by itself stops the loop, and with it every other record.
+    A task that raises it stops the loop, and with it every other record.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -141,9 +157,10 @@ class Batch:
         finally:
             await off_loop(self._close)
 
-    # ---------------------------------------------------------------- one job
-
     def _run(self, job: Job, *, may_wait: bool) -> None:
+        if not may_wait and job.has_outcome:
+            job.take_outcome()
+            return
         if not self._is_turn(self._pipeline, job):
             self._engine.release(*self._withdrawn())
         if isinstance(job.error, Unstarted):
@@ -166,6 +183,9 @@ class Batch:
             through(self._returned(job, attempt, value), self._clock)
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
+        if not may_wait and job.has_outcome:
+            job.take_outcome()
+            return
         pipeline = self._pipeline
         must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
         if must_ask and not await off_loop(self._is_turn, pipeline, job):
@@ -225,9 +245,8 @@ class Batch:
                 job.acquisition = yield from acquirer.make_ready(job.acquisition, may_wait=may_wait)
         except OnceError as error:
             job.acquisition = error
-        found = job.acquisition
-        job.error = found if isinstance(found, OnceError) and not _is_final(found) else None
-        return found if isinstance(found, Ownership) else None
+        job.take_outcome()
+        return job.acquisition if isinstance(job.acquisition, Ownership) else None
 
     def _is_turn(self, pipeline: Pipeline | None, job: Job) -> bool:
         """Return True once *job* may start; False where the table takes no completions, and nothing may."""
@@ -239,7 +258,12 @@ class Batch:
         """Fail all that has not begun, to be retried; return the attempts to be released."""
         attempts = []
         for job in self._jobs:
-            if job.begun or job.error is not None or job.call is None or _has_outcome(job):
+            if (
+                job.begun
+                or job.error is not None
+                or job.call is None
+                or isinstance(job.acquisition, Replayed | OnceError)
+            ):
                 continue
             if isinstance(job.acquisition, Ownership):
                 attempts.append(job.acquisition)
@@ -261,8 +285,6 @@ class Batch:
             job.error = Skipped(f"an earlier message of its group failed: {failed.ids[0]}")
         return failed is not None
 
-    # ---------------------------------------------------------------- how a job finishes
-
     def _returned(self, job: Job, attempt: Ownership, value: Any) -> Waits[None]:
         self._finisher.make_ready(attempt)
         if attempt.completed is None:
@@ -270,7 +292,10 @@ class Batch:
 
     def _failed(self, job: Job, attempt: Ownership, error: BaseException) -> Waits[None]:
         attempt.report_exception(error)
-        job.error = error if isinstance(error, Exception) else _leaked(error)
+        job.error = error
+        if not isinstance(error, Exception):
+            job.error = LeakedCancellation(_LEAKED)
+            job.error.__cause__ = error
         self._finisher.make_ready(attempt)
         if attempt.completed is None:
             finish = self._finisher.prepare_error(attempt, error)
@@ -295,8 +320,6 @@ class Batch:
             job.error = None if _is_final(error) else error
         elif finish.event is Event.STORED and finish.attempt.finished is not Event.STORED:
             job.error = finish.error
-
-    # ---------------------------------------------------------------- tokens of many jobs
 
     def _acquire(self) -> None:
         """
@@ -329,16 +352,16 @@ class Batch:
                     for job in lane:
                         self._is_skipped(job, lane)
         finally:
-            found = [job.acquisition for job in self._jobs]
-            self._engine.release(*(attempt for attempt in found if isinstance(attempt, Ownership)))
+            unstarted = [job.acquisition for job in self._jobs if isinstance(job.acquisition, Ownership)]
+            if unstarted:
+                self._engine.release(*unstarted)
 
 
 def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
     """
-    Return the lists of jobs that must run in order, each in the order of *jobs*.
+    Return the jobs that must run in order as lists, each in the order of *jobs*.
 
-    They are the message groups of a FIFO queue, joined where a job has records of several, else each job
-    by itself.
+    That is one for each FIFO message group (joined where a job has records of several) or standard job.
     """
     found: list[tuple[set[str], list[tuple[int, Job]]]] = []
     for numbered in enumerate(jobs):
@@ -353,19 +376,8 @@ def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that may wait for the other attempt's outcome now; FIFO never waits."""
-    return [
-        job
-        for job in jobs
-        if not job.groups
-        and job.call is not None
-        and (job.call.plan.waits or job.call.waits_for_own)
-        and isinstance(job.error, InProgress)
-    ]
-
-
-def _has_outcome(job: Job) -> bool:
-    """Whether *job* needs no token: it is a duplicate, or was refused."""
-    return job.acquisition is not None and not isinstance(job.acquisition, Ownership)
+    refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
+    return [job for job, call in refused if call is not None and (call.plan.waits or call.waits_for_own)]
 
 
 def _is_cancellation(error: BaseException) -> bool:
@@ -380,14 +392,6 @@ def _is_being_cancelled() -> bool:
 
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _leaked(error: BaseException) -> LeakedCancellation:
-    leaked = LeakedCancellation(
-        "the handler raised CancelledError, but its task was not cancelled; only this record failed"
-    )
-    leaked.__cause__ = error
-    return leaked
 
 
 def _is_final(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from lambda_once.core.lifecycle import Request
 from lambda_once.observability.reporter import Details, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from lambda_once.core.clock import Clock
@@ -54,10 +55,6 @@ class Invocation(NamedTuple):
         """Whether the request id is Lambda's: without one every row of the function has the same."""
         return isinstance(self.request_id, str) and self.request_id not in ("", NO_REQUEST_ID)
 
-    def reported_by(self, reporter: Reporter) -> Invocation:
-        """Return the same invocation with counts of its own, reported by *reporter*."""
-        return self._replace(reporter=reporter, tally=Tally())
-
 
 _current: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)
 
@@ -66,11 +63,33 @@ def current_invocation() -> Invocation | None:
     return _current.get()
 
 
-def set_invocation(invocation: Invocation | None) -> Invocation | None:
-    """Make *invocation* the current one and return the one before, to be set again afterwards."""
-    before = _current.get()
+@contextmanager
+def invoked(
+    context: object, clock: Clock, reporter: Reporter, unknown: Callable[[], object]
+) -> Iterator[Invocation]:
+    """
+    Set the remaining time of *context*, and one set of counts, for all work in the block.
+
+    Inside another invocation with the same context the outer one continues: metrics are flushed once, at its
+    end. *unknown* is called where no context has the remaining time.
+    """
+    outer = _current.get()
+    if outer is None or not (context is None or context is outer.context):
+        invocation = invocation_of(context, clock, reporter)
+    elif outer.reporter is reporter:
+        yield outer
+        return
+    else:
+        invocation = outer._replace(reporter=reporter, tally=Tally())
+    if not invocation.known:
+        unknown()
     _current.set(invocation)
-    return before
+    try:
+        yield invocation
+    finally:
+        _current.set(outer)
+        reporter.flush(invocation.tally)
+        invocation.tally.raise_interruption()
 
 
 def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:

@@ -167,7 +167,7 @@ class Replayer:
 
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
         result = self._result(call, record)
-        if not remembered:
+        if call.plan.cache and not remembered:
             self.memory.put(record, call.plan.cache, self._clock.now())
         call.report(Event.REPLAYED, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:

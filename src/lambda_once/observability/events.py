@@ -66,8 +66,3 @@ MUST_SURVIVE: Final = frozenset({Event.DONE, Event.FAILED})
 
 SAMPLED: Final = frozenset({Event.KEY_MISSING})
 """Logged the first, second, fourth, eighth … time in an environment, and counted every time."""
-
-
-def level_of(event: Event, effective: int) -> int:
-    """Return the level of *event* on a logger whose effective level is *effective*."""
-    return max(event.level, min(effective, WARNING)) if event in MUST_SURVIVE else event.level

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.keys import NO_SERVICE, service_of
+from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.observability import sinks
-from lambda_once.observability.events import SAMPLED, Event, level_of
+from lambda_once.observability.events import MUST_SURVIVE, SAMPLED, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -201,13 +201,14 @@ class Reporter:
     def measure(self, values: Mapping[str, float]) -> None:
         """Write one metrics document of *values*, zeros too; units are those of `sinks.UNITS`."""
         try:
-            sinks.write_metrics(values, self._metrics, service_of(self._service, os.environ) or NO_SERVICE)
+            sinks.write_metrics(values, self._metrics, self._service_name())
         except Exception as error:  # noqa: BLE001 - a metric must not decide an outcome
             self._failed("metrics", error)
 
     def segment(self, name: str) -> sinks.Segment:
         """Return a part of the trace, to be entered: ``once.acquire`` or ``once.complete``."""
-        return sinks.NO_SEGMENT if self._tracer is None else sinks.segment(self._tracer, name, self._failed)
+        found = None if self._tracer is None else sinks.segment(self._tracer, name, self._failed)
+        return NO_SEGMENT if found is None else found
 
     def _run_hooks(self, details: Details) -> None:
         """Show *details* to every hook, in order. What is no Exception (SystemExit, cancellation) passes."""
@@ -218,11 +219,13 @@ class Reporter:
                 named = hook if hasattr(hook, "__qualname__") else type(hook)
                 self._failed(f"{named.__module__}.{named.__qualname__}", error)
 
+    def _service_name(self) -> str:
+        return self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
+
     def _ready_logger(self) -> logging.Logger | None:
         if self._logger is None:
             try:
-                service = service_of(self._service, os.environ) or NO_SERVICE
-                self._logger = sinks.standard_logger(self._given_logger, service)
+                self._logger = sinks.standard_logger(self._given_logger, self._service_name())
             except Exception as error:  # noqa: BLE001 - as above
                 self._logging_failed(error)
         return self._logger
@@ -246,6 +249,29 @@ class Reporter:
             first = part not in self._failed_parts
             self._failed_parts.add(part)
         return first
+
+
+class _NoSegment:
+    """Nothing is traced."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def annotate(self, key: str, value: str) -> None:
+        pass
+
+
+NO_SEGMENT: Final = _NoSegment()
+
+
+def level_of(event: Event, effective: int) -> int:
+    """Return the level of *event* on a logger whose effective level is *effective*."""
+    return max(event.level, min(effective, logging.WARNING)) if event in MUST_SURVIVE else event.level
 
 
 def _is_logged(logger: logging.Logger, event: Event) -> bool:

@@ -153,24 +153,6 @@ class Segment(Protocol):
         ...
 
 
-class _NoSegment:
-    """Nothing is traced."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def annotate(self, key: str, value: str) -> None:
-        pass
-
-
-NO_SEGMENT: Final = _NoSegment()
-
-
 class _TracedSegment:
     __slots__ = ("_failed", "_name", "_open", "_subsegment", "_tracer")
 
@@ -207,17 +189,17 @@ class _TracedSegment:
             self._failed("tracer", error)
 
 
-def segment(tracer: Tracer, name: str, failed: Callable[[str, Exception], object]) -> Segment:
+def segment(tracer: Tracer, name: str, failed: Callable[[str, Exception], object]) -> Segment | None:
     """
-    Return a segment called *name*, to be entered; what *tracer* raises goes to *failed* alone.
+    Return a segment called *name*, or None if tracing is off; what *tracer* raises goes to *failed* alone.
 
     There is no Tracer of our own: its options (patching, disabled, provider) are kept on the class, so that
     making one would change the user's.
     """
     try:
         if tracer.disabled:
-            return NO_SEGMENT
+            return None
     except Exception as error:  # noqa: BLE001 - as above
         failed("tracer", error)
-        return NO_SEGMENT
+        return None
     return _TracedSegment(tracer, name, failed)
