@@ -86,7 +86,7 @@ def test_a_contract_is_read_as_it_was_written(stack: Stack, client: Any) -> None
     stands = rows(client, CONTRACTS)
     again = stack.invoke("ContractsFunction", "direct-contract")
     read = stack.invoke("ContractsFunction", "direct-contract-read")
-    assert again.answer["errorType"] == "VersionConflict"
+    assert again.answer["errorType"] == "Conflict"
     assert read.answer["version"] == written.answer["version"]
     assert read.answer["contract"]["clauses"]
     assert sorted(map(repr, rows(client, CONTRACTS))) == sorted(map(repr, stands))

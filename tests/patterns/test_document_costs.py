@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_once.patterns.documents import Documents
-from lambda_once.patterns.documents.errors import VersionConflict
+from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID
@@ -56,7 +56,7 @@ class Charged:
 
 def conflict(documents: Documents) -> None:
     """Expect a version that does not stand."""
-    with pytest.raises(VersionConflict):
+    with pytest.raises(Conflict):
         documents.write(ID, MEGABYTE, expected_version="0" * 26)
 
 

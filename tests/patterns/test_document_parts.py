@@ -17,7 +17,7 @@ from lambda_once.patterns.documents.parts import (
     Form,
     Head,
     Part,
-    Standing,
+    StoredVersion,
     Version,
     new_version,
     succeeding,
@@ -27,7 +27,7 @@ from lambda_once.patterns.documents.parts import (
 )
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-PLACE = requests.Place("documents", "pk", "sk")
+PLACE = requests.TableKeys("documents", "pk", "sk")
 
 
 def part(version: str, name: str, total: int = 2) -> Part:
@@ -115,7 +115,7 @@ def test_what_is_superseded(whole: int) -> None:
     """All that stood before the newest whole version, and nothing as new as that or newer."""
     made, head = chain(4)
     found = [
-        Standing(
+        StoredVersion(
             version, tuple(part(version, name) for name in ("2", "1")[: 1 + (made.index(version) == whole)])
         )
         for version in reversed(made)
@@ -129,7 +129,7 @@ def test_what_never_stood_stays_for_a_day() -> None:
     made, head = chain(1)
     stray = new_version(NOW - timedelta(hours=1), None)
     later = new_version(NOW + timedelta(hours=1), None)
-    found = [Standing(version, (part(version, "1", total=1),)) for version in (later, made[0], stray)]
+    found = [StoredVersion(version, (part(version, "1", total=1),)) for version in (later, made[0], stray)]
     assert superseded(head, found, new_version(NOW - timedelta(days=1), None)) == []
     gone = superseded(head, found, new_version(NOW + timedelta(days=1), None))
     assert [each.version for each in gone] == [stray]

@@ -13,8 +13,8 @@ import pytest
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.documents import ABSENT, Document, Documents
 from lambda_once.patterns.documents import requests as document_requests
-from lambda_once.patterns.documents.errors import Unreadable, VersionConflict
 from lambda_once.patterns.documents.parts import Head
+from lambda_once.patterns.results import Conflict, Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID, Shelf, shelf, text
@@ -78,7 +78,7 @@ def count_up(shelf: Shelf, client: Any) -> int:
                 documents.write(ID, 1, expected_version=ABSENT)
             else:
                 documents.write(ID, found.value + 1, expected_version=found.version)
-        except VersionConflict:
+        except Conflict:
             refused += 1
         else:
             return refused
@@ -199,7 +199,7 @@ def test_without_recognition_a_write_takes_itself_for_its_enemy(
     found = shelf(strict)
     first = found.documents.write(ID, ["first"])
     monkeypatch.setattr(Head, "committed", lambda *_: False)
-    with pytest.raises(VersionConflict):
+    with pytest.raises(Conflict):
         lost_then(found, 0).write(ID, ["mine"], expected_version=first)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents.documents import ABANDONED
-from lambda_once.patterns.documents.errors import Unreadable
-from lambda_once.patterns.documents.parts import Head, Standing
+from lambda_once.patterns.documents.parts import Head, StoredVersion
+from lambda_once.patterns.results import Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID, Item, Shelf, shelf, text
@@ -127,7 +127,7 @@ def test_what_was_deleted_does_not_come_back(home: Shelf, replica: Shelf) -> Non
 def test_without_the_count_a_torn_document_is_read(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: took a reader every version for whole, some orders would show a piece of one."""
     before, after = replicated(shelf(strict))
-    monkeypatch.setattr(Standing, "whole", property(lambda _: True))
+    monkeypatch.setattr(StoredVersion, "whole", property(lambda _: True))
     values = {value for read in prefixes(before, after) for value in read}
     assert values - {OLD, NEW}
 

@@ -266,7 +266,7 @@ def test_nothing_is_begun_without_time(shelf: Shelf) -> None:
 def test_another_source_is_refused() -> None:
     """A mapping of a queue is a mistake that must be seen."""
     handler = cleaner(Documents("documents", client=object()))
-    with pytest.raises(Misconfigured, match="stream of a table"):
+    with pytest.raises(Misconfigured, match="not of a DynamoDB stream"):
         handler({"Records": [{"eventSource": "aws:sqs", "body": "{}"}]})
 
 

@@ -12,7 +12,7 @@ import pytest
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.documents import ABSENT, Documents
 from lambda_once.patterns.documents import documents as module
-from lambda_once.patterns.documents.errors import VersionAhead, VersionConflict
+from lambda_once.patterns.results import Conflict, VersionAhead
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID, PART_BYTES, Shelf, shelf, text
@@ -166,16 +166,16 @@ def test_the_expected_version_decides(shelf: Shelf) -> None:
     second = documents.write(ID, text("b"), expected_version=first)
     stood = shelf.items()
     for expected in (first, ABSENT):
-        with pytest.raises(VersionConflict, match="read it, and decide again") as raised:
+        with pytest.raises(Conflict, match="read it, and decide again") as raised:
             documents.write(ID, text("c"), expected_version=expected)
-        assert raised.value.standing == second
-    with pytest.raises(VersionConflict):
+        assert raised.value.values == {"version": second}
+    with pytest.raises(Conflict):
         documents.delete(ID, expected_version=first)
     assert shelf.items() == stood
     documents.delete(ID, expected_version=second)
-    with pytest.raises(VersionConflict, match="no document stands") as raised:
+    with pytest.raises(Conflict, match="it has no version") as raised:
         documents.write(ID, text("c"), expected_version=second)
-    assert raised.value.standing is None
+    assert raised.value.values == {}
     documents.write(ID, text("c"), expected_version=ABSENT)
     found = documents.read(ID, consistent=True)
     assert found is not None
@@ -188,9 +188,9 @@ def test_a_conflict_after_the_parts_leaves_none_of_them(shelf: Shelf) -> None:
     interrupted = shelf.other(
         client=Between(shelf.client, "put_item", lambda: shelf.documents.write(ID, text("b")))
     )
-    with pytest.raises(VersionConflict) as raised:
+    with pytest.raises(Conflict) as raised:
         interrupted.write(ID, text("c"), expected_version=first)
-    assert shelf.parts() == {first, raised.value.standing}
+    assert shelf.parts() == {first, raised.value.values["version"]}
     found = shelf.documents.read(ID)
     assert found is not None
     assert found.value == text("b")
@@ -295,17 +295,17 @@ def test_a_reader_who_is_overtaken_looks_again(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"document": b""}, "no bytes"),
+        ({"document": b""}, "is empty"),
         ({"sections": {}}, "no sections"),
         ({}, "either a document or sections="),
-        ({"document": b"1", "sections": {"a": b"1"}}, "not both"),
-        ({"document": {1, 2}}, "neither bytes nor what JSON can write"),
-        ({"document": float("nan")}, "neither bytes nor what JSON can write"),
+        ({"document": b"1", "sections": {"a": b"1"}}, "either a document or"),
+        ({"document": {1, 2}}, "neither bytes nor JSON-serialisable"),
+        ({"document": float("nan")}, "neither bytes nor JSON-serialisable"),
         ({"sections": {"fine": b"1", "a#b": b"2"}}, "the section 'a#b' cannot be stored.*without '#'"),
         ({"sections": {"fine": b"1", "": b"2"}}, "the section '' cannot be stored"),
         ({"sections": {"fine": b"1", "n" * 256: b"2"}}, "1 to 255 bytes"),
         ({"sections": {"fine": b"1", 7: b"2"}}, "the section 7 cannot be stored"),
-        ({"sections": {"fine": b"1", "large": bytes(101)}}, "'large' has 101 bytes, and a part holds 100"),
+        ({"sections": {"fine": b"1", "large": bytes(101)}}, "'large' has 101 bytes, and a part has 100"),
         ({"sections": {"fine": b"1", "odd": {1, 2}}}, "the section 'odd' is neither"),
         ({"document": bytes(100 * 9_999 + 1)}, "10,000 parts, and 9,999 is the most"),
         ({"document": b"1", "expected_version": "latest"}, "expected_version is 'latest'"),
@@ -414,6 +414,6 @@ def test_another_item_under_the_heads_key_is_named(shelf: Shelf, item: dict[str,
         lambda: shelf.documents.delete(ID),
         lambda: shelf.documents.clean(ID),
     ):
-        with pytest.raises(Misconfigured, match="'head' is no document's"):
+        with pytest.raises(Misconfigured, match="'head' is not a document's"):
             call()
     assert shelf.items() == before

@@ -111,5 +111,5 @@ def test_a_failure_is_logged_without_what_it_says(caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize("event", [{}, {"Records": None}, sns_event({"a": 1}), [], None])
 def test_an_event_of_another_source_works_nothing(event: Any) -> None:
     """It is refused before anything is worked."""
-    with pytest.raises(Misconfigured, match="no batch of SQS"):
+    with pytest.raises(Misconfigured, match="not of SQS"):
         work_in_order(event, lambda _: pytest.fail("worked"))

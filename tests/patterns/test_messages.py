@@ -19,9 +19,8 @@ from lambda_once.core.canonical import digest
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 from lambda_once.patterns.fifo import messages
 from lambda_once.patterns.fifo.channels import queue_request, topic_request
-from lambda_once.patterns.fifo.messages import BATCH, Backlog, Message, group_id
+from lambda_once.patterns.fifo.messages import BATCH, Backlog, Message, MessageFormat, group_id
 from lambda_once.patterns.fifo.publisher import Publisher
-from lambda_once.patterns.fifo.rules import Rules
 from lambda_once.testing import MemoryStore, lambda_context, sqs_event
 from tests.patterns.fifo import QUEUE, TOPIC
 
@@ -30,10 +29,10 @@ ALLOWED = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
 """What a group id and a deduplication id may be (API references, PublishBatch and SendMessageBatch)."""
 
 
-def rules(target: str = TOPIC, **options: object) -> Rules:
+def rules(target: str = TOPIC, **options: object) -> MessageFormat:
     """Return the rules of a publisher of receipts."""
     defaults: dict[str, object] = {"key": "receiptId", "group": "customer", "service": "orders"}
-    return Publisher(target, object(), **{**defaults, **options}).rules  # type: ignore[arg-type]
+    return Publisher(target, object(), **{**defaults, **options}).format  # type: ignore[arg-type]
 
 
 def message(group: str = "g", body: str = "b", identity: str = "i") -> Message:
@@ -160,7 +159,7 @@ def test_no_decimal_changes_on_its_way(amount: Decimal) -> None:
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity", "sNaN"])
 def test_what_is_no_number_is_refused(bad: str) -> None:
     """JSON has none of them."""
-    with pytest.raises(Misconfigured, match="cannot be written as JSON"):
+    with pytest.raises(Misconfigured, match="is not JSON-serialisable"):
         rules().prepared({**RECEIPT, "amount": Decimal(bad)})
 
 
@@ -260,7 +259,7 @@ def test_ids_are_within_bounds_whatever_the_key(key: str) -> None:
         (
             {"receiptId": "r", "customer": "c", "x": "x" * 262_144},
             Misconfigured,
-            "store what is large",
+            "store the large part",
         ),
     ],
 )

@@ -18,8 +18,8 @@ from lambda_once.errors import KeyMissing, Misconfigured, RetryLater
 from lambda_once.patterns.fifo import messages as messages_module
 from lambda_once.patterns.fifo.publisher import (
     WINDOW_SECONDS,
+    Failed,
     Publisher,
-    Refused,
     Result,
     Sent,
     Unanswered,
@@ -74,7 +74,7 @@ def test_one_message_is_sent() -> None:
     """And what it is known by is told."""
     clock = FakeClock()
     sent = publisher(Fifo(clock), clock).publish({"id": 5, "group": "a"})
-    made = publisher(Fifo(clock), clock).rules.prepared({"id": 5, "group": "a"})
+    made = publisher(Fifo(clock), clock).format.prepared({"id": 5, "group": "a"})
     assert sent == Sent("a", made.deduplication_id, "m-0", f"{1:020}")
 
 
@@ -118,8 +118,8 @@ def test_what_the_sender_got_wrong_is_not_tried_again() -> None:
     clock = FakeClock()
     fifo = Fifo(clock, fates({1: [Fate.NEVER]}))
     results = publisher(fifo, clock).publish_all(receipts("a", "a", "a", "b", "a"))
-    assert kinds(results) == ["Sent", "Refused", "Unsent", "Sent", "Unsent"]
-    assert isinstance(results[1], Refused)
+    assert kinds(results) == ["Sent", "Failed", "Unsent", "Sent", "Unsent"]
+    assert isinstance(results[1], Failed)
     assert results[1].code == "InvalidMessageContents"
     assert [result.behind for result in results if isinstance(result, Unsent)] == [1, 1]
     assert arrived(fifo) == [0, 3]
@@ -172,8 +172,8 @@ def test_a_denied_request_refuses_its_messages() -> None:
     clock = FakeClock()
     fifo = Fifo(clock, whole=iter([Whole.DENIED] * 3))
     results = publisher(fifo, clock).publish_all(receipts("a", "b", "a"))
-    assert kinds(results) == ["Refused", "Refused", "Unsent"]
-    assert isinstance(results[0], Refused)
+    assert kinds(results) == ["Failed", "Failed", "Unsent"]
+    assert isinstance(results[0], Failed)
     assert results[0].code == "AuthorizationError"
     assert len(fifo.requests) == 1
 
@@ -188,7 +188,7 @@ def test_a_client_that_cannot_send_refuses() -> None:
     clock = FakeClock()
     out = Publisher(TOPIC, Bare(), key="id", group="group", clock=clock)
     (result,) = out.publish_all(receipts("a"))
-    assert isinstance(result, Refused)
+    assert isinstance(result, Failed)
     assert result.code == "NoCredentialsError"
     assert clock.slept == []
 
@@ -281,7 +281,7 @@ def test_order_and_results_hold_whatever_fails(seed: int, sound: float) -> None:
     for number, result in enumerate(results):
         if not isinstance(result, Unanswered):
             assert (number in numbers) is isinstance(result, Sent)
-    ranks = {Sent: 0, Refused: 1, Unanswered: 1, Unsent: 2}
+    ranks = {Sent: 0, Failed: 1, Unanswered: 1, Unsent: 2}
     for group in "abcdef":
         of_group = [
             ranks[type(result)]
@@ -295,7 +295,7 @@ def test_order_and_results_hold_whatever_fails(seed: int, sound: float) -> None:
 def test_all_kinds_of_results_were_seen() -> None:
     """The runs above are not all of one kind: the statement means something."""
     found = {kind for seed in range(20) for kind in kinds(_publish(seed, sound=0.4)[2])}
-    assert found == {"Sent", "Refused", "Unanswered", "Unsent"}
+    assert found == {"Sent", "Failed", "Unanswered", "Unsent"}
 
 
 def test_twin_with_a_group_twice_in_one_request_order_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +378,7 @@ def test_one_message_does_not_have_the_others_refused(aws: boto3.Session) -> Non
     out = Publisher(queue, sqs, key="id", group="group", service="orders")
     large = {"id": 1, "group": "b", "x": "x" * 2000}
     results = out.publish_all([receipts("a")[0], large, {"id": 2, "group": "c"}])
-    assert kinds(results) == ["Sent", "Refused", "Sent"]
+    assert kinds(results) == ["Sent", "Failed", "Sent"]
     assert [json.loads(message["Body"])["id"] for message in received(sqs, queue)] == [0, 2]
 
 

@@ -13,7 +13,7 @@ from botocore.config import Config
 from lambda_once.dynamodb import errors
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import Documents
-from lambda_once.patterns.fifo import Publisher, Refused, Unanswered
+from lambda_once.patterns.fifo import Failed, Publisher, Unanswered
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.results import Applied
@@ -96,4 +96,4 @@ def test_what_is_neither_sns_nor_sqs_takes_no_message(address: str, target: str,
     """An answer that does not speak of a message is none: it is published again, and never reported sent."""
     publisher = Publisher(target, client_of(address, service), group="customer", clock=FakeClock())
     (result,) = publisher.publish_all([{"customer": "c", "n": 1}])
-    assert isinstance(result, Unanswered | Refused)
+    assert isinstance(result, Unanswered | Failed)

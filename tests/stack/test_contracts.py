@@ -12,7 +12,7 @@ import pytest
 from examples.orders import contracts
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents import stream as document_stream
-from lambda_once.patterns.documents.errors import VersionConflict
+from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock, lambda_context
 
 from .conftest import ROOT, Deployed, Template, deploy
@@ -74,10 +74,10 @@ def amended(version: str) -> dict[str, Any]:
 def test_a_contract_is_written_amended_read_and_deleted(office: Office) -> None:
     """A contract of any size is what was last written; who amends a version that is gone is refused."""
     written = office.ask(load("direct-contract"))
-    with pytest.raises(VersionConflict):
+    with pytest.raises(Conflict):
         office.ask(load("direct-contract"))
     office.ask(amended(written["version"]))
-    with pytest.raises(VersionConflict):
+    with pytest.raises(Conflict):
         office.ask(amended(written["version"]))
     found = office.ask(load("direct-contract-read"))
     assert found["contract"]["clauses"] == CLAUSES

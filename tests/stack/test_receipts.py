@@ -265,7 +265,7 @@ def test_a_bad_receipt_holds_its_customer_alone() -> None:
 def test_the_files_have_the_ids_that_the_publisher_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies, groups and deduplication ids of events/ are those of the sample's own publisher."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "orders")
-    prepared = publishing.receipts().rules.prepared
+    prepared = publishing.receipts().format.prepared
     for name in ("sqs-fifo-receipts", "sqs-fifo-receipts-republished", "sqs-fifo-receipt-amended"):
         for record in event(name)["Records"]:
             made = prepared(json.loads(record["body"]))
@@ -299,7 +299,7 @@ def test_what_was_not_sent_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -
             return {"Successful": [{"Id": taken["Id"], "MessageId": "m1"}], "Failed": failed}
 
     monkeypatch.setattr(publishing.receipts(), "_client", Silent())
-    with pytest.raises(RetryLater, match="1 of 3 receipts were not sent: first Refused"):
+    with pytest.raises(RetryLater, match="1 of 3 receipts were not sent: first Failed"):
         publishing.publish(event("direct-receipts"), lambda_context())
 
 

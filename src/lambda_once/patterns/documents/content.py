@@ -1,4 +1,4 @@
-"""A document as the bytes of its parts, and back: cut by size, or a part for each named section."""
+"""Encodes a document as the bytes of its parts, cut by size or by named section, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.documents.parts import SEPARATOR, Form, Standing
+from lambda_once.patterns.documents.parts import SEPARATOR, Form, StoredVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ MOST_NAME_BYTES: Final = 255
 
 
 class Draft(NamedTuple):
-    """One part before it has a version."""
+    """One part that has no version yet."""
 
     name: str
     form: Form
@@ -29,10 +29,10 @@ class Draft(NamedTuple):
 
 
 def whole_document(document: object, part_bytes: int) -> list[Draft]:
-    """Cut *document* by size. Raises `Misconfigured` for one of no bytes, or of too many parts."""
+    """Cut *document* by size. Raises `Misconfigured` for an empty one, and for too many parts."""
     form, body = _encoded(document, "the document")
     if len(body) == 0:
-        raise Misconfigured("the document has no bytes: delete it instead, or write what there is to say")
+        raise Misconfigured("the document is empty: delete it instead")
     pieces = [body[start : start + part_bytes] for start in range(0, len(body), part_bytes)]
     _check_number(len(pieces))
     return [Draft(f"{n:04}", form, piece, section=False) for n, piece in enumerate(pieces, 1)]
@@ -41,7 +41,7 @@ def whole_document(document: object, part_bytes: int) -> list[Draft]:
 def named_sections(sections: Mapping[str, object], part_bytes: int) -> list[Draft]:
     """Make a part of each section. Raises `Misconfigured`, which names the section."""
     if len(sections) == 0:
-        raise Misconfigured("the document has no sections: delete it instead, or write what there is to say")
+        raise Misconfigured("the document has no sections: delete it instead")
     _check_number(len(sections))
     return [_section(name, content, part_bytes) for name, content in sections.items()]
 
@@ -55,8 +55,8 @@ def _section(name: object, content: object, part_bytes: int) -> Draft:
     form, body = _encoded(content, f"the section {name!r}")
     if len(body) > part_bytes:
         raise Misconfigured(
-            f"the section {name!r} has {len(body):,} bytes, and a part holds {part_bytes:,}: make two "
-            f"sections of it, or write the document whole, which is cut by size"
+            f"the section {name!r} has {len(body):,} bytes, and a part has {part_bytes:,} at most: "
+            f"split it, or write the document whole, which is cut by size"
         )
     return Draft(name, form, body, section=True)
 
@@ -67,7 +67,7 @@ def _encoded(content: object, what: str) -> tuple[Form, bytes]:
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise Misconfigured(f"{what} is neither bytes nor what JSON can write: {error}") from None
+        raise Misconfigured(f"{what} is neither bytes nor JSON-serialisable: {error}") from None
     return Form.JSON, text.encode("utf-8", "surrogatepass")
 
 
@@ -83,19 +83,19 @@ def _fits(text: str, most: int) -> bool:
 
 
 def check_id(entity_id: object) -> None:
-    """Raise `Misconfigured` for what can be no partition key. Nothing is joined to it: any text will do."""
+    """Raise `Misconfigured` for an id that is not a valid partition key."""
     if not isinstance(entity_id, str) or entity_id == "" or not _fits(entity_id, MOST_ID_BYTES):
         raise Misconfigured(
             f"the id of a document is text of 1 to {MOST_ID_BYTES:,} bytes, and this is {entity_id!r:.80}"
         )
 
 
-def content_of(standing: Standing) -> Any:
-    """Return what was written: a dict of sections, or the document. *standing* is whole, with its bodies."""
-    if standing.parts[0].section:
-        return {part.name: _decoded(part.form, part.body or b"") for part in standing.parts}
-    bodies = [part.body or b"" for part in sorted(standing.parts, key=lambda part: part.name)]
-    return _decoded(standing.parts[0].form, b"".join(bodies))
+def content_of(version: StoredVersion) -> Any:
+    """Return the document or its sections. *version* is whole, with its bodies."""
+    if version.parts[0].section:
+        return {part.name: _decoded(part.form, part.body or b"") for part in version.parts}
+    bodies = [part.body or b"" for part in sorted(version.parts, key=lambda part: part.name)]
+    return _decoded(version.parts[0].form, b"".join(bodies))
 
 
 def _decoded(form: Form, body: bytes) -> Any:

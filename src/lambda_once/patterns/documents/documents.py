@@ -1,9 +1,9 @@
 """
-`Documents`: entities over DynamoDB's 400 KB, as parts of which a reader sees all or none.
+`Documents`: entities beyond DynamoDB's 400 KB, in parts of which a reader sees all or none.
 
-A write puts the parts of a new version, which nobody reads, and then names it in the head, by one conditional
-write: that decides. Whatever is cut off before it was never written, and of several writers each sees the
-head of the one before. A read takes the newest version that stands and is whole.
+A write puts the parts of a new version, which nobody reads, and then commits it by one conditional write of
+the head. A write that is cut off before that has no effect, and of several writers each builds on the head of
+the one before. A read returns the newest committed version of which every part is there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from lambda_once.patterns.documents.content import (
     named_sections,
     whole_document,
 )
-from lambda_once.patterns.documents.errors import Unreadable, VersionAhead, VersionConflict
 from lambda_once.patterns.documents.parts import (
     ABSENT,
     ATTRIBUTES,
@@ -40,8 +39,9 @@ from lambda_once.patterns.documents.parts import (
     time_of,
     versions,
 )
-from lambda_once.patterns.documents.requests import Place
+from lambda_once.patterns.documents.requests import TableKeys
 from lambda_once.patterns.documents.table import DocumentTable
+from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ __all__ = ["ABSENT", "Document", "Documents", "Version"]
 
 PART_BYTES: Final = 350_000
 AHEAD: Final = timedelta(minutes=5)
-"""Clocks under NTP differ by milliseconds; a machine that wakes up may need minutes."""
+"""Clocks under NTP differ by milliseconds; a machine that wakes up may be minutes late."""
 KEEP_DELETED: Final = timedelta(days=14)
-"""No write that began before a deletion may end after it was forgotten."""
+"""No write that began before a deletion may end after the deletion was forgotten."""
 ABANDONED: Final = timedelta(days=1)
 """
-The age at which a version that never stood has no writer any more.
+The age from which an uncommitted version has no writer any more.
 
 An invocation takes 15 minutes at most; 90 on Lambda Managed Instances.
 """
@@ -71,22 +71,22 @@ class _Nothing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as it was written: *value* is bytes, what JSON can write, or a dict of such sections."""
+    """A document: *value* is bytes, JSON values, or a dict of such sections."""
 
     entity_id: str
     value: Any
     version: Version
     fell_back: bool
-    """Whether a newer version stands, of which parts are not here yet: see `Documents.read`."""
+    """Whether a newer version is committed whose parts are not here yet: see `Documents.read`."""
 
 
 class Documents:
     """
     The documents of one table. Safe from several threads; connects at first use.
 
-    *key* and *sort* are the table's key attributes, both text. *part_bytes* is how much of a document one
-    part holds. *ahead* is how far in the future the newest version may be dated before writing is refused
-    (None: any), *keep_deleted* how long a deletion is remembered (attribute ``ttl``). Raises `Misconfigured`.
+    *key* and *sort* are the table's key attributes, both text. *part_bytes* is the size of one part. *ahead*
+    is how far the current version may be ahead of this clock for a write (None: any), *keep_deleted* how long
+    a deletion is remembered (attribute ``ttl``).
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Documents:
         _check_options(key, sort, part_bytes, ahead, keep_deleted)
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
-        self.place = Place(table, key, sort)
+        self.place = TableKeys(table, key, sort)
         self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead
@@ -121,12 +121,12 @@ class Documents:
         """
         Write *document*, cut by size, or *sections*, each a part of its own, and return the new version.
 
-        Both are bytes or what JSON can write, and come back as bytes or as JSON reads them. With
-        *expected_version* only where that version stands (`ABSENT`: no document); without, the newest version
-        wins: that of another writer who finishes at the same time may be written over this one at once.
+        Both are bytes or JSON values, and are read as such. With *expected_version* it is written only if
+        that version is current (`ABSENT`: no document); without, the newest version wins: another writer at
+        the same time may replace this one at once.
 
-        Raises `VersionConflict`, `VersionAhead` and `Misconfigured`, and nothing can be read of it then;
-        `StoreUnavailable` without an answer, when it may stand or not: read.
+        Raises `Conflict`, with the current ``version``, `VersionAhead` and `Misconfigured`: nothing of it can
+        be read then; `StoreUnavailable` without an answer: it may be written or not, read it.
         """
         check_id(entity_id)
         drafts = self._drafts(document, sections)
@@ -138,36 +138,36 @@ class Documents:
         version = self._next(entity_id, seen)
         self._table.put(entity_id, version, drafts, None if seen is None else seen.version)
         try:
-            stood = self._decide(entity_id, seen, version, expected, deletes=False)
-        except VersionConflict:
+            committed = self._commit(entity_id, seen, version, expected, deletes=False)
+        except Conflict:
             self._take_back(entity_id, version, drafts)
             raise
-        if not stood:
+        if not committed:
             self._take_back(entity_id, version, drafts)
         return version
 
     def delete(self, entity_id: str, *, expected_version: str | None = None) -> None:
         """
-        Delete the document and all parts older than this; where there is none, that is no error.
+        Delete the document and all older parts; a document that does not exist is no error.
 
-        A write at the same time ends before it or after it: in no document, or in a whole one. Raises as
-        `write` does. What stays is the head, which remembers the deletion for ``keep_deleted``.
+        A write at the same time comes before it or after it: then there is no document, or a whole one.
+        Raises as `write` does. The head stays, and remembers the deletion for ``keep_deleted``.
         """
         check_id(entity_id)
         expected = None if expected_version is None else checked_version(expected_version)
         seen = self._table.head(entity_id)
         expect(entity_id, expected, seen)
         version = self._next(entity_id, seen)
-        self._decide(entity_id, seen, version, expected, deletes=True)
+        self._commit(entity_id, seen, version, expected, deletes=True)
         older = self._table.parts(entity_id, below=version, consistent=True)
         self._table.delete(entity_id, [(part.version, part.name) for part in older])
 
     def clean(self, entity_id: str, *, grace: timedelta = timedelta(0)) -> int:
         """
-        Delete the parts that no reader needs any more, and return their number. Doing it twice is once.
+        Delete the parts that no reader needs any more, and return their number. Idempotent.
 
-        The newest whole version stays, and all that is newer. *grace*: how long after a version was
-        superseded its parts stay for those who are reading them; this waits for it.
+        The newest whole version and everything newer stays. *grace*: how long the parts of a superseded
+        version stay for readers; this waits for it.
         """
         check_id(entity_id)
         head = self._table.head(entity_id)
@@ -190,19 +190,18 @@ class Documents:
         """
         Return the newest whole version, None where there is no document.
 
-        Asked *consistent*, it is the last that was written in this region. Of a replica that has not got all
-        parts of it yet, it is the newest that is whole, and ``fell_back`` says so; where there is none,
-        `Unreadable` is raised. Raises `StoreUnavailable` and `Misconfigured` as well.
+        With *consistent* it is the last one written in this region. On a replica that does not have all its
+        parts yet, it is the newest whole one, with ``fell_back`` set; without any, `Unreadable` is raised.
         """
         check_id(entity_id)
         found = self._look(entity_id, consistent=consistent)
         if isinstance(found, Head) or (found is not None and found.fell_back):
-            # A replica that lags, or a version that was superseded and cleaned away under this reader.
+            # A replica that lags, or a version that was superseded and deleted during this read.
             found = self._look(entity_id, consistent=True)
         if isinstance(found, Head):
             raise Unreadable(
                 f"document {entity_id!r}: parts of version {found.version} are missing here, and no older "
-                f"version is whole: they are on their way, read it again later"
+                f"version is whole; read it again later"
             )
         return found
 
@@ -211,17 +210,16 @@ class Documents:
         head, parts = self._table.all(entity_id, consistent=consistent)
         if head is None or head.deleted:
             return None
-        standing = newest_whole(head, versions(parts))
-        if standing is None:
+        found = newest_whole(head, versions(parts))
+        if found is None:
             return head
-        fell_back = standing.version != head.version
-        return Document(entity_id, content_of(standing), standing.version, fell_back)
+        return Document(entity_id, content_of(found), found.version, found.version != head.version)
 
     # -- the steps
 
     def _drafts(self, document: object, sections: Mapping[str, object] | None) -> list[Draft]:
         if (document is _Nothing.GIVEN) == (sections is None):
-            raise Misconfigured("give either a document or sections=, and not both")
+            raise Misconfigured("give either a document or sections=")
         if sections is None:
             return whole_document(document, self._part_bytes)
         return named_sections(sections, self._part_bytes)
@@ -231,12 +229,12 @@ class Documents:
         if seen is not None and self._ahead is not None and time_of(seen.version) > now + self._ahead:
             raise VersionAhead(
                 f"document {entity_id!r}: version {seen.version} is of {time_of(seen.version)}, and it is "
-                f"{now} here: a clock is wrong by more than {self._ahead}. If it is not this one, write with "
-                f"ahead=None"
+                f"{now} here: a clock is wrong by more than {self._ahead}. If it is not "
+                f"this one, use ahead=None"
             )
         return new_version(now, None if seen is None else seen.version)
 
-    def _decide(
+    def _commit(
         self,
         entity_id: str,
         seen: Head | None,
@@ -246,10 +244,10 @@ class Documents:
         deletes: bool,
     ) -> bool:
         """
-        Make *version* the one that stands; False where a newer one does and this one never will.
+        Commit *version*; return False where a newer one is current and this one never will be.
 
-        A refusal means that another write was decided in between. Those of older versions were begun
-        before this one, and they are so many and no more: this ends.
+        A refusal means that another version was committed meanwhile. Older ones were begun before this one,
+        so there is a limited number of them, and this ends.
         """
         while True:
             now = self._clock.now()
@@ -257,27 +255,27 @@ class Documents:
             if deletes:
                 head = deleting(head, now, self._keep_deleted)
             seen = self._table.put_head(entity_id, head, seen)
-            stood = False if seen is None else seen.committed(version)
-            if stood is True:
-                return True  # written, maybe by a try whose answer was lost
+            committed = False if seen is None else seen.committed(version)
+            if committed is True:
+                return True  # maybe by a try whose answer was lost
             if expected is not None:
-                if stood is None:
+                if committed is None:
                     raise StoreUnavailable(
                         f"document {entity_id!r}: version {version} may have been written and superseded "
                         f"since: read it, and decide again"
                     )
                 expect(entity_id, expected, seen)
             if seen is not None and seen.version > version:
-                return stood is None
+                return committed is None
 
     def _take_back(self, entity_id: str, version: Version, drafts: list[Draft]) -> None:
-        """Delete the parts of a version that will never stand; left behind, they cost storage only."""
+        """Delete the parts of a version that will never be committed; left behind, they only cost storage."""
         with suppress(StoreUnavailable):
             self._table.delete(entity_id, [(version, draft.name) for draft in drafts])
 
     def _wait(self, head: Head, grace: timedelta) -> None:
         since = self._clock.now() - datetime.fromtimestamp(head.at / 1000, UTC)
-        left = min(grace - since, grace)  # by a writer's clock that is ahead it would be longer
+        left = min(grace - since, grace)  # longer only by a writer's clock that is ahead
         if left > timedelta(0):
             self._clock.sleep(left.total_seconds())
 

@@ -1,17 +1,17 @@
 """
-How a document lies in its table: parts, and the head that names the version that counts. Pure values.
+How a document is stored: parts, and a head that names the current version. Pure values.
 
     pk  sk                                attributes
     id  01JD3V…#0001, 01JD3V…#0002, …     body, form, total, above: the parts of one version, by size
     id  01JD3V…#terms, 01JD3V…#annex, …   the same, by named section: section
     id  head                              version, before, floor, at; ttl where the document is deleted
 
-A version is a ULID, so that parts sort as they were written, and the head sorts behind them all: one query
-backwards meets the head, then the newest version, then the one before it. A part never changes. A version
-**stands** from the one conditional write that puts its name into the head; what was never named there is
-never read, however whole it is. ``total`` on each part tells from the parts alone whether all are there, for
-replicas may get them, and the head, in any order. ``above`` is the version that stood when the write began:
-so each version that stood names one before it, however many the head has forgotten.
+A version is a ULID, so parts sort in the order of their writes, and the head sorts after them all: one query
+backwards returns the head, then the newest version, then the one before it. A part never changes. A version
+is **committed** by the one conditional write that puts its name into the head; a version that was never named
+there is never read. ``total`` on each part shows from the parts alone whether all are there, because replicas
+may get parts and head in any order. ``above`` is the version that was current when the write began: so each
+committed version names one before it, however many the head has forgotten.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NewType
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.documents.errors import VersionConflict
+from lambda_once.patterns.results import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,13 +33,13 @@ Version = NewType("Version", str)
 """A ULID, 26 characters: as text it sorts by the time of its write."""
 
 HEAD: Final = "head"
-"""The head's sort key; ULIDs are of 0-9 and A-Z, so it is behind every part."""
+"""The head's sort key; ULIDs are of 0-9 and A-Z, so it sorts after every part."""
 SEPARATOR: Final = "#"
 LOWEST: Final = "0"
 """Sorts before every ULID."""
 
 MOST_BEFORE: Final = 8
-"""Versions that the head remembers before its own: what it takes to tell a lost answer from a lost race."""
+"""Earlier versions in the head: they distinguish a lost answer from a lost race."""
 
 ATTRIBUTES: Final = frozenset(
     {"body", "form", "section", "total", "above", "version", "before", "floor", "at", "ttl"}
@@ -48,7 +48,7 @@ _VERSION: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 
 class Form(StrEnum):
-    """What the bytes of a body are."""
+    """The encoding of a body."""
 
     JSON = "json"
     BYTES = "bytes"
@@ -61,7 +61,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""``expected_version=ABSENT``: write only where there is no document."""
+"""``expected_version=ABSENT``: write only if there is no document."""
 
 
 class Part(NamedTuple):
@@ -74,10 +74,10 @@ class Part(NamedTuple):
     body: bytes | None
     section: bool
     above: Version | None = None
-    """The version that stood when this one was begun; None: none, or nobody knows."""
+    """The version that was current when this one was begun; None for none or unknown."""
 
 
-class Standing(NamedTuple):
+class StoredVersion(NamedTuple):
     """The parts of one version that were found."""
 
     version: Version
@@ -89,15 +89,15 @@ class Standing(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Which version stands."""
+    """The current version of a document."""
 
     version: Version
     before: tuple[Version, ...] = ()
-    """Those that stood before, the newest first, `MOST_BEFORE` at most."""
+    """Earlier versions, the newest first, `MOST_BEFORE` at most."""
     floor: str = ""
-    """The version of the last deletion: what is not above it is gone."""
+    """The version of the last deletion: parts up to it are gone."""
     at: int = 0
-    """When it was written, by its writer's clock: milliseconds since 1970."""
+    """Its time by its writer's clock: milliseconds since 1970."""
     ttl: int | None = None
 
     @property
@@ -105,15 +105,15 @@ class Head(NamedTuple):
         return self.floor == self.version
 
     def stood(self, version: str) -> bool:
-        """Tell whether *version* stands, or stood since the document was last deleted."""
+        """Return whether *version* is current, or was since the document was last deleted."""
         return version > self.floor and (version == self.version or version in self.before)
 
     def committed(self, version: str) -> bool | None:
         """
-        Tell whether *version* was ever named by the head; None where too many came after it to know.
+        Return whether the head ever named *version*; None where too many came after it to know.
 
-        Versions only grow, so what is missing from the remembered ones, and not older than they are, was
-        never there.
+        Versions only grow, so a version that is not remembered, and not older than those that are, was never
+        in the head.
         """
         if version == self.version or version in self.before:
             return True
@@ -127,8 +127,8 @@ def new_version(at: datetime, above: Version | None) -> Version:
     """
     Return a version of the time *at*, but always greater than *above*.
 
-    Where the clock is not ahead of *above*, it is one millisecond later than that. Its 80 random bits are
-    always fresh (two writers that know the same *above* must not make the same version).
+    Where the clock is not ahead of *above*, it is one millisecond later than that. Its 80 random bits are new
+    each time: two writers with the same *above* must not make the same version.
     """
     from ulid import ULID
 
@@ -139,14 +139,14 @@ def new_version(at: datetime, above: Version | None) -> Version:
 
 
 def time_of(version: Version) -> datetime:
-    """Return the time that is written in *version*."""
+    """Return the time of *version*."""
     from ulid import ULID
 
     return datetime.fromtimestamp(ULID.from_str(version).milliseconds / 1000, UTC)
 
 
 def behind(version: Version) -> str:
-    """Return a sort key behind every part of *version*, and before every later one."""
+    """Return a sort key after every part of *version*, and before every later one."""
     return f"{version}~"
 
 
@@ -156,47 +156,47 @@ def is_version(text: str) -> bool:
 
 def checked_version(text: object) -> Version:
     if not isinstance(text, str) or not is_version(text):
-        raise Misconfigured(f"expected_version is {text!r}: give the version of a document that was read")
+        raise Misconfigured(f"expected_version is {text!r}: give the version of a document as read")
     return Version(text)
 
 
-# -- what of a document counts
+# -- complete and superseded versions
 
 
-def versions(parts: Iterable[Part]) -> Iterator[Standing]:
+def versions(parts: Iterable[Part]) -> Iterator[StoredVersion]:
     """
-    Gather *parts*, which come newest version first, by version.
+    Group *parts*, newest version first, by version.
 
-    A whole version is given as soon as it is: nothing after it is asked for.
+    A whole version is yielded at once: no part after it is read.
     """
     found: list[Part] = []
     for part in parts:
         if found and part.version != found[0].version:
-            yield Standing(found[0].version, tuple(found))
+            yield StoredVersion(found[0].version, tuple(found))
             found = []
         found.append(part)
         if len(found) == part.total:
-            yield Standing(part.version, tuple(found))
+            yield StoredVersion(part.version, tuple(found))
             found = []
     if found:
-        yield Standing(found[0].version, tuple(found))
+        yield StoredVersion(found[0].version, tuple(found))
 
 
-def newest_whole(head: Head, found: Iterable[Standing]) -> Standing | None:
-    """Return the newest version that stands or stood, and of which every part is there."""
+def newest_whole(head: Head, found: Iterable[StoredVersion]) -> StoredVersion | None:
+    """Return the newest committed version of which every part is there."""
     return next((each for each in found if head.stood(each.version) and each.whole), None)
 
 
-def superseded(head: Head, found: Iterable[Standing], abandoned: Version) -> list[Part]:
+def superseded(head: Head, found: Iterable[StoredVersion], abandoned: Version) -> list[Part]:
     """
-    Return the parts that nobody will read any more.
+    Return the parts that no reader needs any more.
 
-    Of a deleted document all below its deletion. Else nothing that is as new as the newest whole version or
-    newer; and below it what stood before: what the head names, and what a version that stood was written
-    above. What never stood may belong to a writer that is still at work, in
-    another region too: it is taken only where it is older than *abandoned*.
+    All parts up to a deletion. Otherwise, below the newest whole version, the committed ones: those that the
+    head names, and those that a committed version was written above. A version that was never committed may
+    belong to a writer that is still at work, in another region too: it is superseded once it is older than
+    *abandoned*.
     """
-    kept: Standing | None = None
+    kept: StoredVersion | None = None
     gone: list[Part] = []
     stood = {head.version, *head.before}
     for each in found:
@@ -220,22 +220,22 @@ def succeeding(seen: Head | None, version: Version, at: datetime) -> Head:
 
 
 def deleting(head: Head, at: datetime, keep: timedelta) -> Head:
-    """Return *head* as one that says that the document is deleted, for as long as *keep* from *at* on."""
+    """Return *head* as that of a deleted document, kept for *keep* from *at* on."""
     return head._replace(floor=head.version, ttl=epoch_seconds(at + keep))
 
 
-def expect(entity_id: str, expected: Version | Absent | None, standing: Head | None) -> None:
-    """Raise `VersionConflict` where what stands is not what was expected; None expects nothing."""
+def expect(entity_id: str, expected: Version | Absent | None, head: Head | None) -> None:
+    """Raise `Conflict` where the current version is not the expected one; None expects nothing."""
     if expected is None:
         return
-    version = None if standing is None or standing.deleted else standing.version
+    version = None if head is None or head.deleted else head.version
     if version != (None if isinstance(expected, Absent) else expected):
-        raise VersionConflict(
-            f"document {entity_id!r}: {_named(version)} stands and {_named(expected)} was expected: read it, "
-            f"and decide again",
-            standing=version,
+        raise Conflict(
+            f"document {entity_id!r}: expected {_named(expected)}, but it has {_named(version)}: "
+            f"read it, and decide again",
+            values={} if version is None else {"version": version},
         )
 
 
 def _named(version: Version | Absent | None) -> str:
-    return "no document" if version is None or isinstance(version, Absent) else f"version {version}"
+    return "no version" if version is None or isinstance(version, Absent) else f"version {version}"

@@ -1,4 +1,4 @@
-"""The requests of a document, as values, and the items that they carry; each condition stands here."""
+"""The requests of a document as values, their conditions, and the items that they write."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from lambda_once.patterns.items import Item, Values
 
 FIRST: Final = "attribute_not_exists(#key)"
-"""No head is there, as seen: of two writers of a new document one is the first."""
+"""There is no head, as this writer saw: of two writers of a new document one is first."""
 AS_SEEN: Final = "#version = :seen"
 """
-The head is as this writer saw it: no version gets lost between, and versions only grow.
+The head is as this writer saw it: no version in between is lost, and versions only grow.
 
-A version never stands twice, so a copy of this write that arrives late meets another head and does nothing.
+No version is committed twice, so a late copy of this write meets another head and does nothing.
 """
 
 MOST_ITEMS: Final = 25
 """Of one BatchWriteItem (DynamoDB's limit)."""
 MOST_BYTES: Final = 4_000_000
 """
-Of one BatchWriteItem here: well below DynamoDB's 16 MB, which count in Base64, and sent within a second or
-two.
+Of one BatchWriteItem here: well below DynamoDB's 16 MB, which are counted in Base64, and sent within two
+seconds.
 """
 
 
-class Place(NamedTuple):
-    """The table, and its key attributes."""
+class TableKeys(NamedTuple):
+    """A table, and its key attributes."""
 
     table: str
     key: str
@@ -56,12 +56,12 @@ class Place(NamedTuple):
 # -- requests
 
 
-def get_head(place: Place, entity_id: str) -> dict[str, Any]:
+def get_head(place: TableKeys, entity_id: str) -> dict[str, Any]:
     return {"TableName": place.table, "Key": place.at(entity_id, HEAD), "ConsistentRead": True}
 
 
 def query(
-    place: Place,
+    place: TableKeys,
     entity_id: str,
     up_to: str,
     *,
@@ -70,9 +70,9 @@ def query(
     bodies: bool = True,
 ) -> dict[str, Any]:
     """
-    Ask for the head and the parts of one document, backwards, from the sort key *up_to* on to *lowest*.
+    Return the Query for the head and the parts of one document, backwards from sort key *up_to* to *lowest*.
 
-    Without *bodies* it gives what `part_of` needs; it is charged as if it gave all.
+    Without *bodies* it returns what `part_of` needs; it is charged all the same.
     """
     request: dict[str, Any] = {
         "TableName": place.table,
@@ -92,8 +92,8 @@ def query(
     return request
 
 
-def put_head(place: Place, entity_id: str, head: Head, seen: Head | None) -> dict[str, Any]:
-    """Put *head* in the place of *seen*, if that is what is there; a refusal brings what is."""
+def put_head(place: TableKeys, entity_id: str, head: Head, seen: Head | None) -> dict[str, Any]:
+    """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
     request: dict[str, Any] = {
         "TableName": place.table,
         "Item": place.at(entity_id, HEAD) | typed_item(_values(head)),
@@ -109,12 +109,12 @@ def put_head(place: Place, entity_id: str, head: Head, seen: Head | None) -> dic
 
 
 def put_parts(
-    place: Place, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
+    place: TableKeys, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
 ) -> Iterator[dict[str, Any]]:
     """
-    Yield what puts the parts of *version*. They are its own: putting them twice is once.
+    Yield the BatchWriteItems that put the parts of *version*. They are idempotent.
 
-    *above* is the version that stood when it was begun.
+    *above* is the version that was current when it was begun.
     """
     begun: Item = {} if above is None else {"above": {"S": above}}
     puts = [
@@ -129,14 +129,14 @@ def put_parts(
 
 
 def delete_parts(
-    place: Place, entity_id: str, parts: Iterable[tuple[Version, str]]
+    place: TableKeys, entity_id: str, parts: Iterable[tuple[Version, str]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield what deletes *parts*, by version and name, whether or not they are there."""
+    """Yield the BatchWriteItems that delete *parts*, by version and name."""
     keys = [place.at(entity_id, _sort(version, name)) for version, name in parts]
     return _batches(place, (({"DeleteRequest": {"Key": key}}, 0) for key in keys))
 
 
-def _batches(place: Place, writes: Iterable[tuple[dict[str, Any], int]]) -> Iterator[dict[str, Any]]:
+def _batches(place: TableKeys, writes: Iterable[tuple[dict[str, Any], int]]) -> Iterator[dict[str, Any]]:
     batch: list[dict[str, Any]] = []
     total = 0
     for write, size in writes:
@@ -161,8 +161,8 @@ def _item(draft: Draft, total: int) -> Item:
     return item | {"section": {"BOOL": True}} if draft.section else item
 
 
-def part_of(place: Place, item: Mapping[str, Any]) -> Part | None:
-    """Return the part that *item* is, None where it is something else of the user's."""
+def part_of(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
+    """Return *item* as a part; None for an item of the user's."""
     version, separator, name = item[place.sort]["S"].partition(SEPARATOR)
     if not separator or not is_version(version) or "total" not in item:
         return None
@@ -187,7 +187,7 @@ def _values(head: Head) -> Values:
 
 
 def head_of(item: Mapping[str, Any]) -> Head:
-    """Return the head that *item* is. Raises `Misconfigured` where something else has its sort key."""
+    """Return *item* as a head. Raises `Misconfigured` for another item with its sort key."""
     values = plain_item({name: each for name, each in item.items() if name in ATTRIBUTES})
     version, before, at = values.get("version"), values.get("before"), values.get("at")
     if (
@@ -197,7 +197,7 @@ def head_of(item: Mapping[str, Any]) -> Head:
         or type(at) is not int
     ):
         raise Misconfigured(
-            f"the item of sort key {HEAD!r} is no document's: documents need partitions in which nothing else"
-            " has that sort key. Move it, or give Documents a table of its own"
+            f"the item with sort key {HEAD!r} is not a document's: no other item in a partition of"
+            " documents may have that sort key. Move it, or use another table for Documents"
         )
     return Head(Version(version), tuple(map(Version, before)), values.get("floor", ""), at, values.get("ttl"))

@@ -3,8 +3,8 @@ The function on the table's stream that removes superseded versions of documents
 
     handler = cleaner(documents, grace=timedelta(seconds=30))
 
-Each record is answered by a look at the document as it stands then: records may come in any order, and
-twice. `handler` in this module is ready made, and takes its options from the environment.
+For each record the document is read anew, so records may arrive in any order, and twice. `handler` in this
+module is ready to use, and takes its options from the environment.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from lambda_once.patterns.documents.parts import HEAD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lambda_once.patterns.documents.requests import Place
+    from lambda_once.patterns.documents.requests import TableKeys
 
     Handler = Callable[..., dict[str, Any]]
 
 GRACE: Final = timedelta(seconds=10)
-"""How long a reader may take who has found a version: 5 MB take one to two seconds."""
+"""How long a reader may take for a version: 5 MB take one to two seconds."""
 LONGEST_GRACE: Final = timedelta(minutes=10)
 RESERVE: Final = 5.0
-"""Seconds before the end of the invocation from which nothing new is begun: a request may take that long."""
+"""Seconds before the end of the invocation at which no document is begun: a request may take that long."""
 
 
 def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     """
     Return a Lambda handler for the stream of the table of *documents*.
 
-    It cleans each document of which a head was written, once a batch, and answers with
-    ``batchItemFailures``: a document that could not be cleaned, or for which no time was left, comes again.
-    *grace*: how long a superseded version stays for its readers; the handler waits for what is left of it,
-    once a batch. It raises `Misconfigured`, and so does this for a grace below nothing or over ten minutes.
+    It cleans each document whose head was written, once a batch, and returns ``batchItemFailures``: the
+    records of documents that could not be cleaned in time. *grace*: how long a superseded version stays for
+    its readers; the handler waits for it, once a batch. Raises `Misconfigured` for a grace below 0 or over
+    ten minutes.
     """
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise Misconfigured(f"grace is {grace}: give 0 to {LONGEST_GRACE}")
@@ -54,7 +54,7 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     return handler
 
 
-def _heads(event: Mapping[str, Any], place: Place) -> dict[str, list[str]]:
+def _heads(event: Mapping[str, Any], place: TableKeys) -> dict[str, list[str]]:
     """Return the sequence numbers of the written heads in *event*, by document."""
     found: dict[str, list[str]] = {}
     for record in _written(event):
@@ -67,7 +67,7 @@ def _heads(event: Mapping[str, Any], place: Place) -> dict[str, list[str]]:
 def _written(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for record in event.get("Records", ()):
         if record.get("eventSource") != "aws:dynamodb":
-            raise Misconfigured("this handler is for the stream of a table: map no other source to it")
+            raise Misconfigured("the event is not of a DynamoDB stream: map the function to one")
         if record["eventName"] != "REMOVE":
             yield record
 
@@ -89,7 +89,7 @@ def _cleaned(documents: Documents, entity_id: str, grace: timedelta) -> bool:
 
 def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
     """
-    Clean by the environment; `cleaner` says what it does. Unsound settings raise `Misconfigured`.
+    Clean as `cleaner` does, by the environment. Raises `Misconfigured`.
 
     LAMBDA_ONCE_DOCUMENTS_TABLE: the table. LAMBDA_ONCE_DOCUMENTS_KEY, LAMBDA_ONCE_DOCUMENTS_SORT: its key
     attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.

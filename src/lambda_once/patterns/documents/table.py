@@ -1,4 +1,4 @@
-"""What is done to the table of documents: each request sent until it is answered, each page asked for."""
+"""Reads and writes the heads and parts of documents."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
     from lambda_once.patterns.documents.content import Draft
     from lambda_once.patterns.documents.parts import Head, Part, Version
-    from lambda_once.patterns.documents.requests import Place
+    from lambda_once.patterns.documents.requests import TableKeys
     from lambda_once.patterns.transport import PatternTransport
 
 
 class DocumentTable:
-    """One table. Every verb raises `StoreUnavailable` without an answer, and `Misconfigured`."""
+    """One table. Every method raises `StoreUnavailable` without an answer, and `Misconfigured`."""
 
-    def __init__(self, place: Place, transport: PatternTransport) -> None:
+    def __init__(self, place: TableKeys, transport: PatternTransport) -> None:
         self._place = place
         self._transport = transport
 
     def head(self, entity_id: str) -> Head | None:
-        """Return the head that stands, read consistently."""
+        """Return the head, read consistently."""
         item = self._transport.send("get_item", requests.get_head(self._place, entity_id)).get("Item")
         return None if item is None else requests.head_of(item)
 
     def put_head(self, entity_id: str, head: Head, seen: Head | None) -> Head | None:
-        """Put *head* where *seen* is, and return what stands afterwards: *head*, or what was in its way."""
+        """Replace *seen* by *head*, and return the head afterwards: *head*, or another one that was there."""
         try:
             self._transport.send("put_item", requests.put_head(self._place, entity_id, head, seen))
         except ConditionFailed as refused:
@@ -42,7 +42,7 @@ class DocumentTable:
     def put(
         self, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
     ) -> None:
-        """Put all parts of *version*, begun while *above* stood: afterwards every one of them is there."""
+        """Put all parts of *version*, begun while *above* was current."""
         for batch in requests.put_parts(self._place, entity_id, version, drafts, above):
             self._write(batch)
 
@@ -60,7 +60,7 @@ class DocumentTable:
         return self._only_parts(self._pages(request))
 
     def all(self, entity_id: str, *, consistent: bool) -> tuple[Head | None, Iterator[Part]]:
-        """Return the head, and the parts, the newest version first; pages are read as they are asked for."""
+        """Return the head, and the parts, the newest version first; pages are read when they are needed."""
         items = self._pages(requests.query(self._place, entity_id, HEAD, consistent=consistent))
         first = next(items, None)
         if first is None or first[self._place.sort]["S"] != HEAD:
@@ -76,6 +76,6 @@ class DocumentTable:
             yield from page["Items"]
 
     def _write(self, batch: dict[str, Any]) -> None:
-        """Send *batch*, and again what the table had no room for, as long as each answer has done a part."""
+        """Send *batch*, and again what was left unprocessed, as long as each answer processes a part."""
         transport, table = self._transport, self._place.table
         batch_write(transport.send, table, batch["RequestItems"][table], transport.deadline, TRIES)

@@ -1,6 +1,6 @@
-"""SNS FIFO and SQS FIFO: messages published in their order, and batches worked in it."""
+"""SNS FIFO and SQS FIFO: messages published in order, and batches processed in order."""
 
 from lambda_once.patterns.fifo.in_order import work_in_order
-from lambda_once.patterns.fifo.publisher import Publisher, Refused, Sent, Unanswered, Unsent
+from lambda_once.patterns.fifo.publisher import Failed, Publisher, Sent, Unanswered, Unsent
 
-__all__ = ["Publisher", "Refused", "Sent", "Unanswered", "Unsent", "work_in_order"]
+__all__ = ["Failed", "Publisher", "Sent", "Unanswered", "Unsent", "work_in_order"]

@@ -1,4 +1,4 @@
-"""A FIFO topic or a FIFO queue: the requests to it as values, and what its answers say of each message."""
+"""A FIFO topic or queue: its requests as values, and the answer for each message of a request."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ ABOUT_A_MESSAGE: Final = frozenset(
         *("MissingParameter", "ParamValidationError", "ValidationError", "ValidationException"),
     }
 )
-"""Errors with which one message may have a whole request refused."""
+"""Errors by which one message may cause a whole request to be refused."""
 
 _TOPIC = re.compile(r"arn:[^:]+:sns:(?P<region>[^:]+):\d+:(?P<name>[A-Za-z0-9_-]+\.fifo)")
 _QUEUE = re.compile(r"https?://[^/]+/(?:[^/]+/)*(?P<name>[A-Za-z0-9_-]+\.fifo)")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a message was not taken, or is not known to be."""
+class Failure:
+    """Why a message was not accepted, or may not have been."""
 
     code: str
     reason: str
     passes: bool
-    """Whether the fault is not the sender's: the same message may be taken at the next try."""
+    """Whether the fault is not the sender's: a retry may succeed."""
 
 
-Answer = Mapping[str, Any] | Trouble
-"""The entry of the answer for a message that was taken, with its MessageId; or why not."""
+Answer = Mapping[str, Any] | Failure
+"""The entry of the answer for an accepted message, with its MessageId; or why it was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where messages go."""
+    """A topic or a queue."""
 
     name: str
     largest: int
@@ -73,30 +73,30 @@ class Channel:
 
     def send(self, client: Any, batch: Sequence[Message]) -> list[Answer]:
         """
-        Send *batch* and return what became of each of its messages, in their order.
+        Send *batch* in one request, and return the answer for each message, in order.
 
-        One request; where it is refused for what one message may be, one more for each by itself.
+        If it is refused because of one message, each message is sent by itself.
         """
         from lambda_once.dynamodb.errors import Caught, code_of, is_transient
 
         publish = getattr(client, self.operation)
         try:
-            said = publish(**self.request(batch))
+            answer = publish(**self.request(batch))
         except Caught as error:
             if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
                 return [answer for message in batch for answer in self.send(client, [message])]
-            return [Trouble(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
+            return [Failure(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
         except _unparsed() as error:
             page = f"the endpoint's answer is not {self.service.upper()}'s ({type(error).__name__})"
-            return [Trouble("NotAnAnswer", page, passes=True)] * len(batch)
-        answers: dict[str, Answer] = {each["Id"]: each for each in said.get("Successful", ())}
-        for each in said.get("Failed", ()):
-            answers[each["Id"]] = Trouble(each["Code"], each.get("Message", ""), not each["SenderFault"])
-        silence = Trouble("NoAnswer", "the answer does not speak of this message", passes=True)
+            return [Failure("NotAnAnswer", page, passes=True)] * len(batch)
+        answers: dict[str, Answer] = {each["Id"]: each for each in answer.get("Successful", ())}
+        for each in answer.get("Failed", ()):
+            answers[each["Id"]] = Failure(each["Code"], each.get("Message", ""), not each["SenderFault"])
+        silence = Failure("NoAnswer", "the answer does not name this message", passes=True)
         return [answers.get(str(place), silence) for place in range(len(batch))]
 
     def new_client(self) -> Any:
-        """Connect. Nothing is tried again by botocore: the publisher does that, message by message."""
+        """Connect, without retries by botocore: the publisher retries message by message."""
         import boto3
         from botocore.config import Config
 
@@ -107,7 +107,7 @@ class Channel:
 
 
 def _unparsed() -> tuple[type[Exception], ...]:
-    """Return what botocore raises where it parses what is no answer, such as a proxy's page."""
+    """Return the errors of botocore for an answer that it cannot parse, such as a proxy's page."""
     from botocore.parsers import ResponseParserError
 
     return ResponseParserError, AttributeError, LookupError, TypeError, ValueError

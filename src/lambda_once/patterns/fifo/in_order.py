@@ -1,7 +1,7 @@
 """
-A batch of SQS messages, each worked by itself, those of one FIFO group in their order.
+Processes a batch of SQS messages one by one, those of a FIFO group in order.
 
-For functions that need nothing else of this package, because their data is idempotent by itself.
+For functions that need nothing else of this package, because their data is idempotent.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from lambda_once.errors import Misconfigured
 LOGGER = logging.getLogger("lambda_once.patterns")
 
 Record = dict[str, Any]
-"""A message as Lambda hands it over."""
+"""A message as Lambda passes it."""
 
 
 def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) -> dict[str, Any]:
     """
     Call *work* with each record of *event*, and return Lambda's partial batch response.
 
-    A record fails where *work* raises: it is logged and returned. On a FIFO queue the rest of its message
-    group is returned unworked, for nothing may overtake it (Lambda developer guide, "Handling errors for an
-    SQS event source": stop after the first failure); other groups go on. Where every record is to be
-    returned, the first error is raised instead: the function's error metric then counts it, and a mapping
-    without ReportBatchItemFailures deletes nothing. Raises `Misconfigured`, before anything is worked, for an
-    event that is not of SQS.
+    A record fails if *work* raises: the error is logged and the record returned. On a FIFO queue the rest of
+    its message group is returned unprocessed, so that nothing overtakes it (Lambda developer guide, "Handling
+    errors for an SQS event source": stop after the first failure); other groups continue. If every record
+    would be returned, the first error is raised instead: the function's error metric counts it, and a mapping
+    without ReportBatchItemFailures deletes nothing. Raises `Misconfigured` for an event that is not of SQS.
     """
     failures: list[dict[str, str]] = []
     stopped = set[str]()
@@ -52,7 +51,7 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
 
 
 def _log(record: Record, error: Exception) -> None:
-    """Name message and type alone: what the error says may repeat the payload."""
+    """Log message id and type alone: the text of the error may repeat the payload."""
     delivery, kind = record["messageId"], type(error).__name__
     # In the text too: of a plain logger Lambda prints no fields.
     LOGGER.error("message.failed %s %s", delivery, kind, extra={"delivery": delivery, "error": kind})
@@ -61,12 +60,12 @@ def _log(record: Record, error: Exception) -> None:
 def _records(event: object) -> list[Record]:
     records = event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(records, list) or any(record.get("eventSource") != "aws:sqs" for record in records):
-        raise Misconfigured("this event is no batch of SQS: map the function to a queue")
+        raise Misconfigured("the event is not of SQS: map the function to a queue")
     return records
 
 
 def _group(record: Record) -> str | None:
-    """Return the message group that is in order; None on a standard queue, whose groups are not."""
+    """Return the message group; None on a standard queue, where groups have no order."""
     if not record["eventSourceARN"].endswith(".fifo"):
         return None
     group: str = record["attributes"]["MessageGroupId"]

@@ -1,5 +1,5 @@
 """
-Messages for a FIFO topic or queue, and which of them may go next. Pure.
+Messages for a FIFO topic or queue: how they are made, and which may be sent next.
 
 The limits are those of the API references of Amazon SNS (PublishBatch) and Amazon SQS (SendMessageBatch), and
 of the SNS developer guide, "Raw message delivery" (ten attributes).
@@ -12,33 +12,38 @@ import json
 import os
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, converted, digest, plain
+from lambda_once.core import keys
+from lambda_once.core.canonical import NotCanonical, converted, digest, fingerprint, plain, without
 from lambda_once.core.numbers import json_number
-from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 
 BATCH: Final = 10
-"""Messages of one request at most."""
+"""The most messages of one request."""
 
 MOST_ATTRIBUTES: Final = 10
-"""Attributes of one message: with more, SNS drops it on its way to a queue of raw delivery."""
+"""Of one message: with more, SNS does not deliver it to a queue with raw delivery."""
 
 ID_LIMIT: Final = 128
-"""Characters of a message group id; they are ASCII letters, digits and punctuation."""
+"""Characters of a message group id: ASCII letters, digits and punctuation."""
 
-_PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # what may be in an id, without the % of the encoding
+_PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # valid in an id, without the % of the encoding
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What a body may not have. Source: Amazon SQS API reference, SendMessage, MessageBody."""
+"""Not valid in a body. Source: Amazon SQS API reference, SendMessage, MessageBody."""
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
 """Message attributes by their names."""
+
+
+Selector = str | Callable[..., object]
+"""A JMESPath expression over the message, or a callable that gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +61,23 @@ class Message:
 
 def body_of(message: object) -> str:
     """
-    Return what is sent of *message*: text as it is, anything else as JSON.
+    Return the body of *message*: text as it is, anything else as JSON.
 
-    A Decimal is a JSON number of the same value. Raises `Misconfigured` for what is empty, what JSON cannot
-    write, and characters that no message may have.
+    A Decimal is a JSON number of the same value. Raises `Misconfigured` for an empty message, one that is not
+    JSON-serialisable, and characters that no message may have.
     """
     try:
         text = message if isinstance(message, str) else _json(message)
         text.encode()
     except (NotCanonical, TypeError, ValueError) as error:
-        raise Misconfigured(f"the message cannot be written as JSON: {type(error).__name__}") from None
+        raise Misconfigured(f"the message is not JSON-serialisable: {type(error).__name__}") from None
     if text == "":
-        raise Misconfigured("the message is empty: neither SNS nor SQS takes one")
+        raise Misconfigured("the message is empty: neither SNS nor SQS accepts it")
     return _checked_text("the message", text)
 
 
 def payload_of(message: object) -> object:
-    """Return what expressions look into: text that is JSON is opened, as its receiver opens it."""
+    """Return *message* as expressions see it: text that is JSON is parsed, as its receiver does."""
     if not isinstance(message, str):
         return plain(message)
     try:
@@ -83,27 +88,27 @@ def payload_of(message: object) -> object:
 
 def group_id(group: object) -> str:
     """
-    Return the message group id of *group*: no two texts have one.
+    Return the message group id of *group*: no two texts have the same.
 
-    As it stands where it may; other characters are percent-encoded, and what is then too long, or looks like
-    a digest, is digested. A whole number is its digits. Raises `KeyMissing` for an empty group, and
-    `Misconfigured` for one that is neither text nor a whole number.
+    Characters that are not valid are percent-encoded, and what is then too long, or looks like a digest, is
+    digested. A whole number is its digits. Raises `KeyMissing` for an empty group, and `Misconfigured` for
+    one that is neither text nor a whole number.
     """
     if isinstance(group, int) and not isinstance(group, bool):
         return str(group)
     if not isinstance(group, str):
         raise Misconfigured(f"a message group is text or a whole number, not a {type(group).__name__}")
     if group == "":
-        raise KeyMissing("the message group is empty: select what every message has")
+        raise KeyMissing("the message group is empty: select a field that every message has")
     encoded = quote(group, safe=_PUNCTUATION, errors="surrogatepass")
     return digest(group) if len(encoded) > ID_LIMIT or _DIGEST.fullmatch(encoded) else encoded
 
 
 def attributes_of(attributes: Attributes) -> dict[str, dict[str, Any]]:
-    """Return *attributes* as requests have them. Raises `Misconfigured` for what no message can have."""
+    """Return *attributes* in the form of requests. Raises `Misconfigured`."""
     if len(attributes) > MOST_ATTRIBUTES:
         raise Misconfigured(
-            f"{len(attributes)} attributes: a queue of raw delivery takes {MOST_ATTRIBUTES}, "
+            f"{len(attributes)} attributes: a queue with raw delivery accepts {MOST_ATTRIBUTES}, "
             f"and SNS drops a message with more; put the rest into the body"
         )
     return {name: _attribute(name, each) for name, each in attributes.items()}
@@ -116,12 +121,100 @@ def size_of(body: str, attributes: Mapping[str, Mapping[str, Any]]) -> int:
     return sum(len(part.encode()) if isinstance(part, str) else len(part) for part in written)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFormat:
+    """How one publisher makes messages. Reads the environment at each message."""
+
+    key: keys.Selector
+    scope: keys.Selector
+    group: Selector
+    service: str | None
+    name: str
+    with_content: bool
+    ignore: tuple[str, ...]
+    attributes: Attributes | Callable[[Any], Attributes] | None
+    largest: int
+
+    def __post_init__(self) -> None:
+        for selector, what in ((self.key, "key"), (self.scope, "scope"), (self.group, "group")):
+            if isinstance(selector, str):
+                keys.compile_expression(selector, what)
+
+    def prepared(self, message: object) -> Message:
+        """Return *message* ready to be sent. Raises `KeyMissing` and `Misconfigured`."""
+        body = body_of(message)
+        payload = payload_of(message)
+        made = self.attributes(message) if callable(self.attributes) else self.attributes
+        attributes = attributes_of({} if made is None else made)
+        size = size_of(body, attributes)
+        if size > self.largest:
+            raise Misconfigured(
+                f"the message has {size} bytes, and {self.name} takes {self.largest}: "
+                f"store the large part elsewhere and send a reference"
+            )
+        group = group_id(_selected(self.group, message, payload, "group"))
+        return Message(body, group, self._deduplication_id(message, payload), attributes, size)
+
+    def all_prepared(self, messages: Sequence[object]) -> list[Message]:
+        """
+        Return *messages* ready to be sent.
+
+        Raises as `prepared` does, with the position; and `KeyReused` for a message with the id of an earlier
+        one and other content, which would be accepted and never delivered.
+        """
+        ready = [self._at(position, message) for position, message in enumerate(messages)]
+        first: dict[str, int] = {}
+        for position, message in enumerate(ready):
+            before = first.setdefault(message.deduplication_id, position)
+            if before != position and self._content(messages[before]) != self._content(messages[position]):
+                raise KeyReused(
+                    f"messages {before} and {position} have one key and differ; nothing was sent. The second "
+                    f"would be dropped as a duplicate: make the key finer, or use with_content=True"
+                )
+        return ready
+
+    def token(self, message: object) -> str:
+        """Return the token whose digest is the deduplication id. Raises `KeyMissing`."""
+        return self._token(message, payload_of(message))
+
+    def _at(self, position: int, message: object) -> Message:
+        try:
+            return self.prepared(message)
+        except OnceError as error:
+            raise type(error)(f"message {position}, nothing was sent: {error}") from error
+
+    def _token(self, message: object, payload: object) -> str:
+        key = self._hashed(payload) if self.key is None else _selected(self.key, message, payload, "key")
+        scope = None if self.scope is None else _selected(self.scope, message, payload, "scope")
+        service = os.environ.get("POWERTOOLS_SERVICE_NAME", "") if self.service is None else self.service
+        return keys.token("service_undefined" if service == "" else service, self.name, scope, key)
+
+    def _deduplication_id(self, message: object, payload: object) -> str:
+        token = self._token(message, payload)
+        return digest([token, self._content(message)] if self.with_content else token)
+
+    def _hashed(self, payload: object) -> object:
+        """Return the key of a whole message, tagged as a handler without ``key=`` tags it."""
+        if keys.is_nothing(payload):
+            raise KeyMissing("an empty message is not a key: give key=, or send content")
+        return {"payload": without(payload, self.ignore)}
+
+    def _content(self, message: object) -> str:
+        return fingerprint(without(payload_of(message), self.ignore))
+
+
+def _selected(selector: Selector, message: object, payload: object, what: str) -> object:
+    if isinstance(selector, str):
+        return keys.select(selector, payload, what)
+    return keys.select_from(selector, (message,), {}, what)
+
+
 class Backlog:
     """
-    What is still to be sent.
+    The messages that are still to be sent.
 
-    At most one message of a group is on its way at a time: so none overtakes another of its group, whichever
-    of a request's messages fail.
+    At most one message of a group is in flight: so none overtakes another of its group, whichever messages of
+    a request fail.
     """
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -129,7 +222,7 @@ class Backlog:
         self._behind: dict[str, deque[int]] = {}
         for position, message in enumerate(messages):
             self._behind.setdefault(message.group, deque()).append(position)
-        # What was tried before goes first, so that its tries lie close together; then in the order given.
+        # Retries go first, so that the tries of a message are close together; then in the order given.
         self._heads = [(0, waiting.popleft()) for waiting in self._behind.values()]
         heapq.heapify(self._heads)
 
@@ -137,7 +230,7 @@ class Backlog:
         """
         Return the next request's messages: position and tries before, at most ten, within *most_bytes*.
 
-        Nothing of their groups is given again until each is settled by one of the other methods.
+        No message of their groups is returned again until one of the other methods was called for each.
         """
         taken: list[tuple[int, int]] = []
         size = 0
@@ -150,17 +243,17 @@ class Backlog:
         return taken
 
     def sent(self, position: int) -> None:
-        """Let the next of the group of *position* go."""
+        """Make the next message of the group of *position* available."""
         waiting = self._behind[self._messages[position].group]
         if waiting:
             heapq.heappush(self._heads, (0, waiting.popleft()))
 
     def again(self, position: int, tries: int) -> None:
-        """Put *position* back, before all that was tried less often."""
+        """Put *position* back, before all with fewer tries."""
         heapq.heappush(self._heads, (-tries, position))
 
     def failed(self, position: int) -> list[int]:
-        """Give up *position* and return what stood behind it in its group, which now stays unsent."""
+        """Give up *position*, and return the rest of its group, which stays unsent."""
         waiting = self._behind[self._messages[position].group]
         held = list(waiting)
         waiting.clear()

@@ -1,12 +1,12 @@
 """
 Publishes to an SNS FIFO topic or an SQS FIFO queue, in order within a group.
 
-Each message goes under the deduplication id that its key gives: publishing it again within five minutes
-delivers nothing again.
+Each message has a deduplication id made of its key: published again within five minutes, it is not delivered
+again.
 
     publisher = Publisher(topic_arn, name="receipts", key="receiptId", group="customer")
     for receipt, result in zip(receipts, publisher.publish_all(receipts)):
-        if not isinstance(result, Sent): ...          # Refused, Unanswered or Unsent: nothing is dropped
+        if not isinstance(result, Sent): ...          # Failed, Unanswered or Unsent
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured, RetryLater
-from lambda_once.patterns.fifo.channels import Trouble, channel_of
-from lambda_once.patterns.fifo.messages import Backlog
-from lambda_once.patterns.fifo.rules import Rules
+from lambda_once.patterns.fifo.channels import Failure, channel_of
+from lambda_once.patterns.fifo.messages import Backlog, MessageFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,33 +28,31 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
     from lambda_once.core.keys import Selector as OptionalSelector
     from lambda_once.patterns.fifo.channels import Answer
-    from lambda_once.patterns.fifo.messages import Attributes, Message
-    from lambda_once.patterns.fifo.rules import Selector
+    from lambda_once.patterns.fifo.messages import Attributes, Message, Selector
 
 WINDOW_SECONDS: Final = 300
 """
-How long a deduplication id is remembered once a message was taken.
+How long a deduplication id is remembered.
 
 Source: API references, MessageDeduplicationId of PublishBatch (SNS) and SendMessageBatch (SQS). The six tries
-of one message follow each other, with at most five seconds for an answer and one between: a late try is well
-within it, and delivers nothing again.
+of one message are at most six seconds apart, so a late try is well within it, and is not delivered again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The message was taken: now, or as a duplicate of one within five minutes."""
+    """The message was accepted, now or as a duplicate of one within five minutes."""
 
     group: str
     deduplication_id: str
     message_id: str
     sequence: str | None
-    """Its number in the order of the topic or queue, where the answer tells it."""
+    """Its sequence number, where the answer has one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The message was refused for good: as it is, and as things are, it will not be taken."""
+class Failed:
+    """The message was refused for good. A retry changes nothing."""
 
     group: str
     deduplication_id: str
@@ -65,7 +62,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No try succeeded, and one may have been taken all the same: publish it again, the id is the same."""
+    """No try was answered, and one may have succeeded: publish it again, the id is the same."""
 
     group: str
     deduplication_id: str
@@ -74,15 +71,15 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """The message was not sent, because one that goes before it failed."""
+    """The message was not sent, because an earlier one of its group failed."""
 
     group: str
     deduplication_id: str
     behind: int
-    """The position of the one that failed."""
+    """The position of the failed message."""
 
 
-Result = Sent | Refused | Unanswered | Unsent
+Result = Sent | Failed | Unanswered | Unsent
 
 
 class Publisher:
@@ -93,10 +90,10 @@ class Publisher:
     the message, or a callable that gets it), *service* and *name* are those of a lock token, and the
     deduplication id is the digest of that token: 64 hex. *key* None is the whole message, *service* None
     POWERTOOLS_SERVICE_NAME, *name* None that of the topic or queue. *group* selects the message group.
-    *with_content*: the content counts for the id, too, so that an amended message of one key is delivered
-    instead of vanishing as a duplicate. *ignore*: dotted paths that make no other content. *attributes*:
-    message attributes, or a callable that makes them of a message. *largest*: bytes of a request; give the
-    topic's MaximumMessageSize where that was raised.
+    *with_content*: the content is part of the id, so that an amended message with the same key is delivered,
+    and not dropped as a duplicate. *ignore*: dotted paths that do not count as content. *attributes*: message
+    attributes, or a callable that returns them for a message. *largest*: bytes of a request; the topic's
+    MaximumMessageSize if it was raised.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -116,7 +113,7 @@ class Publisher:
         clock: Clock | None = None,
     ) -> None:
         self._channel = channel_of(target, largest)
-        self.rules = Rules(
+        self.format = MessageFormat(
             key=key,
             scope=scope,
             group=group,
@@ -131,18 +128,22 @@ class Publisher:
         self._client = low_level(client)
         self._lock = threading.Lock()
 
+    def token(self, message: object) -> str:
+        """Return the token whose digest is the deduplication id of *message*. Raises `KeyMissing`."""
+        return self.format.token(message)
+
     def publish(self, message: object) -> Sent:
         """
         Publish one message.
 
-        Raises `KeyMissing` or `Misconfigured` for one that cannot be sent or is refused; `RetryLater` where
-        no try was answered: publish it again.
+        Raises `KeyMissing` or `Misconfigured` for one that cannot be sent or is refused; `RetryLater` without
+        an answer: publish it again.
         """
         (result,) = self.publish_all([message])
         match result:
             case Sent():
                 return result
-            case Refused():
+            case Failed():
                 raise Misconfigured(f"{self._channel.name} refused a message: {result.code}, {result.reason}")
             case _:
                 raise RetryLater(f"no answer from {self._channel.name}: publish the message again")
@@ -151,23 +152,23 @@ class Publisher:
         """
         Publish *messages*, and return the result of each in their order.
 
-        Within a group they are taken in their order: after one that fails, the rest of its group is `Unsent`.
-        A request has at most one message of each group, so many groups make few requests. Raises, before
-        anything is sent, `KeyMissing` or `Misconfigured` for a message that cannot be, and `KeyReused` where
-        two of one key differ, of which the second would vanish.
+        Each group is sent in order: after a message that fails, the rest of its group is `Unsent`. A request
+        has at most one message of each group, so many groups need few requests. Raises, before anything is
+        sent, `KeyMissing` or `Misconfigured` for a message that cannot be sent, and `KeyReused` where two
+        with one key differ, of which the second would be dropped.
         """
-        ready = self.rules.all_prepared(list(messages))
+        ready = self.format.all_prepared(list(messages))
         backlog = Backlog(ready)
         results: dict[int, Result] = {}
-        troubled = 0
+        failures = 0
         while taken := backlog.take(self._channel.largest):
             batch = [ready[position] for position, _ in taken]
             answers = self._channel.send(self._connected(), batch)
             for (position, tries), answer in zip(taken, answers, strict=True):
-                results |= settled(backlog, ready, position, tries + 1, answer)
-            troubled = 0 if all(position in results for position, _ in taken) else troubled + 1
-            if troubled:
-                self._clock.sleep(jitter(troubled))
+                results |= results_of(backlog, ready, position, tries + 1, answer)
+            failures = 0 if all(position in results for position, _ in taken) else failures + 1
+            if failures:
+                self._clock.sleep(jitter(failures))
         return tuple(results[position] for position in range(len(ready)))
 
     def _connected(self) -> Any:
@@ -177,13 +178,13 @@ class Publisher:
             return self._client
 
 
-def settled(
+def results_of(
     backlog: Backlog, messages: Sequence[Message], position: int, tries: int, answer: Answer
 ) -> dict[int, Result]:
-    """Return what *answer* to try number *tries* settles, by position: nothing where another try follows."""
+    """Return the results by *answer* to try number *tries*, by position; none if another try follows."""
     message = messages[position]
     known = (message.group, message.deduplication_id)
-    if not isinstance(answer, Trouble):
+    if not isinstance(answer, Failure):
         backlog.sent(position)
         return {position: Sent(*known, answer["MessageId"], answer.get("SequenceNumber"))}
     if answer.passes and tries < TRIES:
@@ -195,4 +196,4 @@ def settled(
     }
     if answer.passes:
         return {position: Unanswered(*known, answer.code), **unsent}
-    return {position: Refused(*known, answer.code, answer.reason), **unsent}
+    return {position: Failed(*known, answer.code, answer.reason), **unsent}
