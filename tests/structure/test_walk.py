@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.structure.walk import Step, Walk, of_api, of_sqs
+
+ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
+FILES_TO_READ = 14
 
 
 @pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 27, 105), (of_api, 31, 125)])
@@ -24,3 +29,17 @@ def test_a_switch_is_a_call_in_another_file() -> None:
     walk = Walk([Step(file, function, 0, entered) for file, function, entered in calls])
     assert (walk.files, walk.functions, walk.switches) == (["a", "b"], 4, 2)
     assert list(walk.hops()) == ["a: f", "b: g h", "a: k"]
+
+
+def test_the_page_lists_the_files_to_read() -> None:
+    """What docs/architecture.md lists for a duplicate is entered by one, and is at most 14 files."""
+    listed = re.search(
+        r"To understand one duplicate.*?replay\.py`\.(.*?)in place of(.*?)\. ",
+        ARCHITECTURE.read_text(),
+        re.DOTALL,
+    )
+    assert listed is not None
+    whole, more, instead = (set(re.findall(r"`([\w/]+\.py)`", part)) for part in listed.group(0, 1, 2))
+    assert 1 < len(whole - more) <= FILES_TO_READ
+    assert whole - more <= set(of_sqs().files)
+    assert whole - instead <= set(of_api().files)
