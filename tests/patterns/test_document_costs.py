@@ -55,7 +55,7 @@ class Charged:
 
 
 def conflict(documents: Documents) -> None:
-    """Expect a version that does not stand."""
+    """Expect a version that is not current."""
     with pytest.raises(Conflict):
         documents.write(ID, MEGABYTE, expected_version="0" * 26)
 
@@ -64,7 +64,7 @@ OPERATIONS: dict[str, Callable[[Documents], object]] = {
     "`write`, 1 MB, the first": lambda documents: documents.write(ID, MEGABYTE),
     "`write`, 1 MB, over another": lambda documents: documents.write(ID, MEGABYTE),
     "`write` of 1 KB": lambda documents: documents.write("small", "x" * 800),
-    "`write` with an `expected_version` that does not stand": conflict,
+    "`write` with an `expected_version` that is not current": conflict,
     "`read`, 1 MB, before the old version is removed": lambda documents: documents.read(ID),
     "`clean`, 1 MB superseded": lambda documents: documents.clean(ID),
     "`read`, 1 MB": lambda documents: documents.read(ID),

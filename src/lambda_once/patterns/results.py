@@ -13,7 +13,7 @@ A race, an unknown outcome, a limit or a mistake is raised:
     OnceError
     ├── RetryLater
     │   ├── Conflict          the item is not as expected: read it, decide again
-    │   ├── StoreUnavailable  no answer: written or not, nobody knows (`lambda_once.errors`)
+    │   ├── StoreUnavailable  no answer: it may be written or not (`lambda_once.errors`)
     │   ├── Full              the item has no room for another id
     │   ├── TooFarAhead       a timestamp is too far ahead of this clock
     │   └── Unreadable        no version of the document is complete here yet

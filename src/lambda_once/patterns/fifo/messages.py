@@ -268,7 +268,7 @@ def _json(message: object) -> str:
 
 
 def _with_digits(value: object, nonce: str) -> object:
-    """Mark a Decimal that no float equals, whose digits then stand in the text as a number."""
+    """Mark a Decimal that no float equals: its digits become the number in the text."""
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError("JSON has no number for it")
