@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def tell(*arguments: str) -> tuple[int, str]:
     return code, said.getvalue()
 
 
+@cache
+def told() -> tuple[int, str]:
+    """Run the whole demo once for all tests that only read what it said."""
+    return tell()
+
+
+@cache
+def performed() -> Performance:
+    """Perform all scenes once for all tests that only look at what they left."""
+    return perform(None)
+
+
 def broken(performance: Performance) -> dict[str, tuple[str, ...]]:
     """Return the scenes that broke their promise, and how."""
     return {act.scene.title: act.broken for act in performance.played if act.broken}
@@ -48,17 +61,17 @@ def keys(performance: Performance, state: State) -> set[str]:
 
 def test_every_scene_ends_as_promised_and_says_so() -> None:
     """All twelve verdicts are told, in their order, and the exit code is 0."""
-    code, said = tell()
+    code, said = told()
     assert code == KEPT
     assert "All 12 scenes and 4 patterns ended as promised" in said
-    told = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
-    assert told == [f"✓ {scene.verdict}" for scene in scenes.SCENES]
+    verdicts = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
+    assert verdicts == [f"✓ {scene.verdict}" for scene in scenes.SCENES]
     assert "✗" not in said
 
 
 def test_the_rows_tell_what_waits_for_a_person() -> None:
     """One payment is held, one is in progress with its lease over, and everything else is complete."""
-    performance = perform(None)
+    performance = performed()
     assert keys(performance, State.HELD) == {"pay_12347"}
     assert keys(performance, State.IN_PROGRESS) == {"pay_12348"}
     assert len(keys(performance, State.COMPLETE)) == len(performance.records) - 2 == 8
@@ -68,7 +81,7 @@ def test_the_rows_tell_what_waits_for_a_person() -> None:
 
 def test_what_began_and_settled_nothing_is_counted() -> None:
     """Of the attempts that began, those that died and the one that was fenced are missing, as on an alarm."""
-    code, said = tell()
+    code, said = told()
     assert code == KEPT
     assert "3 attempts began and settled nothing (2 died, 1 fenced)" in said
 
@@ -100,7 +113,7 @@ def test_without_fencing_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_patterns_keep_what_plain_writes_lose() -> None:
     """Each is seen beside the plain writes, which were really made; no pattern needs a token."""
-    found = {each.pattern: each for each in perform(None).contrasts}
+    found = {each.pattern: each for each in performed().contrasts}
     assert list(found) == ["Ledger", "Ratchet", "Unique", "Documents"]
     assert not any(each.broken for each in found.values())
     plain = {name: each.plain for name, each in found.items()}
@@ -123,7 +136,7 @@ def test_a_pattern_without_its_condition_fails_the_demo(monkeypatch: pytest.Monk
 
 def test_the_tables_hold_no_log_lines_unless_asked_for() -> None:
     """What the handlers print is captured; --verbose shows it."""
-    _, quiet = tell()
+    _, quiet = told()
     _, verbose = tell("--verbose")
     assert "once.replayed" not in quiet
     assert "_aws" not in quiet

@@ -20,6 +20,7 @@ from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
 from lambda_once.stores.store import DynamoDBStore
+from tests.kit.strict.mounted import mounted
 
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
@@ -117,13 +118,14 @@ def aws(session: boto3.Session) -> Iterator[boto3.Session]:
 
 
 @pytest.fixture
-def token_table(translated: Template, aws: boto3.Session) -> DynamoDBStore:
+def token_table(translated: Template, session: boto3.Session) -> Iterator[DynamoDBStore]:
     """A store on a table with the keys and the index of the template, and nothing else of the stack."""
     properties = translated["Resources"]["TokenTable"]["Properties"]
     wanted = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
-    client: Any = aws.client("dynamodb")
-    client.create_table(TableName="tokens", **{name: properties[name] for name in wanted})
-    return DynamoDBStore("tokens", client)
+    with mounted():
+        client: Any = session.client("dynamodb")
+        client.create_table(TableName="tokens", **{name: properties[name] for name in wanted})
+        yield DynamoDBStore("tokens", client)
 
 
 @pytest.fixture

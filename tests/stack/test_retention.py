@@ -120,10 +120,12 @@ def test_without_a_rule_something_is_outlived(template: Template, name: str) -> 
 
 def test_cfn_lint_sees_a_broken_rule(template: Template) -> None:
     """A rule that names no parameter is found: that the template is clean means something here."""
-    broken = copy.deepcopy(template)
-    rule = broken["Rules"]["OutcomesOutliveMessagesOfSevenDays"]
+    rules = copy.deepcopy(template["Rules"])
+    rule = rules["OutcomesOutliveMessagesOfSevenDays"]
     rule["RuleCondition"] = {"Fn::Equals": [{"Ref": "Nothing"}, "604800"]}
-    assert complaints(json.dumps(broken))
+    topic = {"Type": "AWS::SNS::Topic"}
+    broken = {"Parameters": template["Parameters"], "Rules": rules, "Resources": {"Topic": topic}}
+    assert any("'Nothing'" in complaint for complaint in complaints(json.dumps(broken)))
 
 
 def test_the_rules_survive_sam(template: Template, translated: Template) -> None:
