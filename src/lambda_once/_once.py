@@ -53,11 +53,11 @@ class Once:
     """
     Makes handlers and functions take effect once, with one token table and one set of defaults.
 
-    No connection is made before first use. *table* defaults to LAMBDA_ONCE_TABLE; *client* is a low-level
-    DynamoDB client; *store*, in place of a table, is anything that implements the store contract. *service*
-    is the first part of every token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer*
-    are your Powertools objects. Each function in *hooks* is called with every event, and cannot change the
-    outcome.
+    No request is sent before first use; in Lambda the client is made at INIT. *table* defaults to
+    LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, or "lean" for one without botocore; *store*,
+    in place of a table, is anything that implements the store contract. *service* is the first part of every
+    token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools
+    objects. Each function in *hooks* is called with every event, and cannot change the outcome.
 
     The policies apply to all decorators; a decorator may override each of them (docs/reference.md).
 
@@ -100,6 +100,7 @@ class Once:
         )
         reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
         self._runtime = Runtime(table, client, store, service, reporter)
+        self._runtime.prepare()
 
     @overload
     def sqs(

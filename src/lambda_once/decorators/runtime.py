@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
@@ -17,11 +20,12 @@ from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from lambda_once.engine.invocation import Invocation
     from lambda_once.stores.contract import Store
+    from lambda_once.stores.store import DynamoDBStore
 
 _TRUE: Final = ("1", "y", "yes", "t", "true", "on")
 _FALSE: Final = ("0", "n", "no", "f", "false", "off")
@@ -46,8 +50,30 @@ class Environment(NamedTuple):
     disabled: bool
 
 
+class Start(Enum):
+    """Where the import of a handler runs, as far as the client is concerned."""
+
+    INIT = auto()
+    """The INIT phase of a Lambda environment, which has more CPU than its invocations."""
+    SNAPSHOT = auto()
+    """The INIT phase before a SnapStart snapshot: many environments start from it."""
+    ELSEWHERE = auto()
+
+
+def start_of(environ: Mapping[str, str], modules: Container[str]) -> Start:
+    """Return where a process with *environ* and the loaded *modules* runs."""
+    if "AWS_LAMBDA_RUNTIME_API" not in environ or "moto" in modules or "pytest" in modules:
+        return Start.ELSEWHERE
+    snapshot = environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start"
+    return Start.SNAPSHOT if snapshot else Start.INIT
+
+
 class Runtime:
-    """Makes the engine at first use: nothing is looked up or connected before."""
+    """
+    Makes the engine at first use: nothing is sent before.
+
+    In Lambda the store and its client are made earlier, by `prepare`.
+    """
 
     overrides: ClassVar[Overrides | None] = None
     """Set by `lambda_once.testing` alone. Engines are made anew when it changes, with empty caches."""
@@ -66,6 +92,30 @@ class Runtime:
         """The overrides that the engines were made under."""
         self._lock = threading.Lock()
         self._warned: set[Event] = set()
+        self._prepared: DynamoDBStore | None = None
+
+    def prepare(self) -> None:
+        """
+        Make the client where the handler is imported, if that is Lambda's INIT phase; send nothing.
+
+        Before a snapshot no client is made, since a snapshot must hold neither secrets nor connections: it
+        is made after the restore where `snapshot_restore_py` is installed, else at first use. Never raises:
+        what fails here fails again at first use.
+        """
+        start = start_of(os.environ, sys.modules)
+        if start is Start.ELSEWHERE or self._store is not None:
+            return
+        with suppress(Exception):
+            if self.disabled:
+                return
+            store = self._new_store()
+            if start is Start.INIT:
+                store.transport.prepare()
+            else:
+                from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]
+
+                register_after_restore(store.transport.prepare)
+            self._prepared = store
 
     def environment(self) -> Environment:
         """Read the environment. Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED."""
@@ -163,16 +213,31 @@ class Runtime:
             return self._store
         if self._overrides is not None and self._overrides.store is not None:
             return self._overrides.store
+        if self._prepared is not None and self._prepared.table == self._table_name:
+            return self._prepared
+        return self._new_store()
+
+    @property
+    def _table_name(self) -> str | None:
+        return self._table or os.environ.get("LAMBDA_ONCE_TABLE")
+
+    def _new_store(self) -> DynamoDBStore:
         from lambda_once.stores.rows import configured_shards
         from lambda_once.stores.store import DynamoDBStore
 
-        table = self._table or os.environ.get("LAMBDA_ONCE_TABLE")
+        table = self._table_name
         if not table:
             raise Misconfigured(
                 "no token table configured: set LAMBDA_ONCE_TABLE, or pass Once(table=…), "
                 "or Once(store=MemoryStore()) for a first try"
             )
-        return DynamoDBStore(table, self._client, configured_shards(), self._log_batch_denied)
+        return DynamoDBStore(
+            table,
+            self._client,
+            configured_shards(),
+            warn=partial(self._log, Event.BATCH_DENIED),
+            declined=partial(self._log, Event.LEAN_CLIENT_DECLINED),
+        )
 
-    def _log_batch_denied(self, reason: str) -> None:
-        self.reporter.log(Details(Event.BATCH_DENIED, reason=reason))
+    def _log(self, event: Event, reason: str) -> None:
+        self.reporter.log(Details(event, reason=reason))

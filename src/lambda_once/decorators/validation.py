@@ -34,11 +34,15 @@ def check_parts(*, table: object, client: object, store: object, service: object
     for name, part in {"client": client, "store": store, **reported}.items():
         if isinstance(part, type):
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
-    if client is not None:
+    if isinstance(client, str):
+        from lambda_once.dynamodb.choice import wants_lean
+
+        wants_lean(client, {})
+    elif client is not None:
         from lambda_once.dynamodb.client import low_level  # no cold start without client= needs it
 
         low_level(client)
-    if client is not None and not callable(getattr(client, "update_item", None)):
+    if not (client is None or isinstance(client, str) or callable(getattr(client, "update_item", None))):
         raise Misconfigured(
             f'client= is a {type(client).__name__}, not a DynamoDB client: pass boto3.client("dynamodb")'
         )

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lambda_once.dynamodb.choice import declined, endpoint_url, of_modules, wants_lean
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured
 
@@ -41,13 +42,29 @@ class Transport:
     """
     Sends requests by one client. Safe from several threads; keeps no state of a request.
 
-    Without *client* one is made at first use. Every response must be DynamoDB's (`errors`).
+    *client* is a client of boto3's, the name of one that is made here (`choice`), or None. One that is made
+    here is made at first use, or by `prepare`. Every answer must be DynamoDB's (`errors`).
     """
 
-    def __init__(self, client: Any = None, heard: Callable[[Any, datetime], object] | None = None) -> None:
-        """*heard* is called with every response, errors included, and the time of its request."""
+    def __init__(
+        self,
+        client: Any = None,
+        heard: Callable[[Any, datetime], object] | None = None,
+        declined: Callable[[str], object] | None = None,
+    ) -> None:
+        """
+        *heard* is called with every response, errors included, and the time of its request.
+
+        *declined* is called with the reason if the lean client is asked for and botocore's is used.
+        """
         self._heard = heard
-        self._client = None if client is None else _guarded(client)
+        self._declined = declined
+        self._given = client if client is None or isinstance(client, str) else None
+        self._client = client if self._given is None and client is not None else None
+        if self._client is not None:
+            _guarded(self._client)
+        self._prepared: tuple[object, ...] | None = None
+        """The surroundings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._longest = longest_try(client)
@@ -121,11 +138,37 @@ class Transport:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
 
-    def _connected(self) -> Any:
+    def prepare(self) -> None:
+        """
+        Make the client before its first use, and send nothing.
+
+        It is made again at first use where the process, the endpoint, the region, the credentials or the
+        libraries that patch botocore have changed since. Raises what making it raises.
+        """
         with self._lock:
             if self._client is None:
-                self._client = _guarded(new_client())
+                self._client = self._made()
+                self._prepared = _surroundings()
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._prepared is not None:
+                if self._prepared != _surroundings():
+                    self._client = None
+                self._prepared = None
+            if self._client is None:
+                self._client = self._made()
             return self._client
+
+    def _made(self) -> Any:
+        if not wants_lean(self._given, os.environ):
+            return _guarded(new_client())
+        reason = declined(os.environ, sys.modules)
+        if reason is None:
+            return lean_client()
+        if self._declined is not None:
+            self._declined(f"botocore's client is used instead of the lean one: {reason}")
+        return _guarded(new_client())
 
 
 class Answer:
@@ -206,6 +249,31 @@ def low_level(client: Any) -> Any:
             " its own, boto3.client('dynamodb')"
         )
     return client
+
+
+_MATTER: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_PROFILE",
+)
+
+
+def _surroundings() -> tuple[object, ...]:
+    """Return what a client is made for; of the secrets only a hash, which is never shown."""
+    variables = tuple(os.environ.get(name) for name in _MATTER)
+    return os.getpid(), hash(variables), of_modules(sys.modules)
+
+
+def lean_client() -> Any:
+    """Make a lean client for the environment, with the time limits of `new_client`."""
+    from lambda_once.dynamodb.lean import Endpoint, LeanClient
+
+    endpoint = Endpoint(endpoint_url(os.environ), os.environ["AWS_DEFAULT_REGION"])
+    return LeanClient(endpoint, os.environ, connect=CONNECT, answer=ANSWER, connections=WORKERS)
 
 
 def new_client() -> Any:

@@ -140,8 +140,13 @@ def _after_call(parsed: Mapping[str, Any], **_: object) -> None:
 
 
 def _check(status: object, headers: Mapping[str, str]) -> None:
-    if not (headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers):
+    if not is_from_dynamodb(headers):
         raise NotDynamoDB(status=status)
+
+
+def is_from_dynamodb(headers: Mapping[str, str]) -> bool:
+    """Return whether a successful response has what DynamoDB's have. Names of *headers* are in lower case."""
+    return headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers
 
 
 def _is_object(body: bytes) -> bool:

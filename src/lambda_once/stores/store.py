@@ -53,7 +53,7 @@ class DynamoDBStore:
 
     *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use, with time
     limits that fit an invocation. *shards* is 1 to 100, or it raises `Misconfigured`. *warn* is called once,
-    with a fixed text, if batches are not permitted; *heard* is as for `Transport`.
+    with a fixed text, if batches are not permitted; *heard* and *declined* are as for `Transport`.
     """
 
     def __init__(
@@ -63,10 +63,11 @@ class DynamoDBStore:
         shards: int = 1,
         warn: Callable[[str], object] = str,
         heard: Callable[[Any, datetime], object] | None = None,
+        declined: Callable[[str], object] | None = None,
     ) -> None:
         self.table = table
         self.shards = sound_shards(shards)
-        self.transport = TokenTransport(table, client, heard)
+        self.transport = TokenTransport(table, client, heard, declined)
         self._batches = Batches(self.transport, shards, warn)
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:

@@ -39,9 +39,13 @@ class TokenTransport(Transport):
     """Sends requests to one token table."""
 
     def __init__(
-        self, table: str, client: Any = None, heard: Callable[[Any, datetime], object] | None = None
+        self,
+        table: str,
+        client: Any = None,
+        heard: Callable[[Any, datetime], object] | None = None,
+        declined: Callable[[str], object] | None = None,
     ) -> None:
-        super().__init__(client, heard)
+        super().__init__(client, heard, declined)
         self.table = table
 
     def asked(

@@ -1,0 +1,385 @@
+"""The lean client on a socket: what goes out, what comes back, and what fails."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    HTTPClientError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+    SSLError,
+)
+
+from lambda_once.core.clock import Deadline, SystemClock
+from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
+from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from tests.kit.tls import Authority
+
+ENVIRON = {
+    "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "geheim",
+    "AWS_SESSION_TOKEN": "wimpel",
+}
+JSON = "application/x-amz-json-1.0"
+KEY = {"lockToken": {"S": "t"}}
+
+
+def answer(content: object, status: int = 200, **headers: str) -> bytes:
+    """Return an HTTP response as DynamoDB sends it; None among *headers* is left out."""
+    body = json.dumps(content).encode()
+    shown = {
+        "Content-Type": JSON,
+        "Content-Length": str(len(body)),
+        "x-amzn-RequestId": "R1",
+        "x-amz-crc32": str(crc32(body)),
+    } | {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in shown.items())
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}\r\n".encode() + body
+
+
+def refusal(code: str, message: str = "no", status: int = 400, **more: object) -> bytes:
+    """Return DynamoDB's error *code* as an HTTP response, with *more* in its body."""
+    return answer({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message, **more}, status)
+
+
+class Server:
+    """Sends what its script has for each connection, one entry a request, and closes it."""
+
+    def __init__(self, *connections: list[bytes], context: ssl.SSLContext | None = None) -> None:
+        self._script = list(connections)
+        self._context = context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.connections = 0
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            if not self._script:
+                connection.close()
+                return
+            self.connections += 1
+            with suppress(OSError):  # the client has gone, or refuses the certificate
+                self._answer(connection, self._script.pop(0))
+
+    def _answer(self, connection: socket.socket, script: list[bytes]) -> None:
+        with connection:
+            if self._context is not None:
+                connection = self._context.wrap_socket(connection, server_side=True)
+            with connection, connection.makefile("rb") as reader:
+                for sent in script:
+                    if not self._read(reader):
+                        break
+                    connection.sendall(sent)
+
+    def _read(self, reader: Any) -> bool:
+        line = reader.readline()
+        if not line:
+            return False
+        headers = {}
+        while (line := reader.readline().decode().strip()) != "":
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        self.requests.append((headers, reader.read(int(headers["content-length"]))))
+        return True
+
+    def close(self) -> None:
+        """End it: a last connection finds the script empty."""
+        self._script.clear()
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join()
+        self._listener.close()
+
+
+CLIENTS: list[LeanClient] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the connections that clients of a test have kept."""
+    yield
+    while CLIENTS:
+        CLIENTS.pop().close()
+
+
+@contextmanager
+def serving(*connections: list[bytes], context: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve *connections*, and yield the server."""
+    server = Server(*connections, context=context)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def client(server: Server | int, environ: dict[str, str] | None = None, **options: Any) -> LeanClient:
+    """Return a client of *server*, or of a port."""
+    port = server if isinstance(server, int) else server.port
+    endpoint = Endpoint(options.pop("url", f"http://127.0.0.1:{port}"), "eu-central-1")
+    limits = {"connect": 1.0, "answer": 5.0, "connections": 10}
+    made = LeanClient(endpoint, ENVIRON if environ is None else environ, **{**limits, **options})
+    CLIENTS.append(made)
+    return made
+
+
+def test_a_request_is_json_and_signed() -> None:
+    """Binary values go as base64, and come back as bytes, nested ones too; a map may have a name B."""
+    item = {
+        "lockToken": {"S": "ü"},
+        "result": {"B": b64encode(b"\0\1").decode()},
+        "more": {"M": {"B": {"BS": [b64encode(b"x").decode()]}, "BS": {"L": [{"N": "1"}]}}},
+    }
+    with serving([answer({"Attributes": item})]) as server:
+        got = client(server).update_item(TableName="t", Key={"lockToken": {"B": b"\xff"}})
+    [(headers, body)] = server.requests
+    assert json.loads(body) == {"TableName": "t", "Key": {"lockToken": {"B": "/w=="}}}
+    assert headers["x-amz-target"] == "DynamoDB_20120810.UpdateItem"
+    assert headers["accept-encoding"] == "identity"
+    assert headers["host"] == f"127.0.0.1:{server.port}"
+    assert headers["x-amz-security-token"] == "wimpel"
+    assert got["Attributes"] == {
+        "lockToken": {"S": "ü"},
+        "result": {"B": b"\0\1"},
+        "more": {"M": {"B": {"BS": [b"x"]}, "BS": {"L": [{"N": "1"}]}}},
+    }
+    assert got["ResponseMetadata"]["RequestId"] == "R1"
+    assert got["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+def test_connections_are_kept() -> None:
+    """Two requests, one connection."""
+    with serving([answer({}), answer({})]) as server:
+        lean = client(server)
+        lean.get_item(TableName="t", Key=KEY)
+        lean.get_item(TableName="t", Key=KEY)
+    assert (server.connections, len(server.requests)) == (1, 2)
+
+
+def test_a_kept_connection_that_died_costs_no_try() -> None:
+    """The server closed it meanwhile: the request is sent at once on a fresh connection."""
+    with serving([answer({})], [answer({"Item": KEY})]) as server:
+        lean = client(server)
+        lean.get_item(TableName="t", Key=KEY)
+        transport = Transport(lean)
+        once = Deadline(SystemClock(), SystemClock().now() + timedelta(seconds=60), one_try=True)
+        assert transport.call("get_item", {"TableName": "t", "Key": KEY}, once)["Item"] == KEY
+    assert server.connections == 2
+
+
+def test_a_fresh_connection_that_dies_is_no_answer() -> None:
+    """It is not sent again here: the retries of the transport know the deadline."""
+    with serving([b""], [b""]) as server, pytest.raises(ConnectionClosedError) as raised:
+        client(server).get_item(TableName="t", Key=KEY)
+    assert (server.connections, is_transient(raised.value)) == (1, True)
+
+
+@pytest.mark.parametrize("cut", [1, 5], ids=str)
+def test_half_an_answer_is_none(cut: int) -> None:
+    """The connection ends within the body: it is not sent again at once."""
+    with serving([answer({}), answer({"Item": KEY})[:-cut]], [answer({})]) as server:
+        lean = client(server)
+        lean.get_item(TableName="t", Key=KEY)
+        with pytest.raises(ResponseStreamingError) as raised:
+            lean.get_item(TableName="t", Key=KEY)
+    assert (server.connections, is_transient(raised.value)) == (1, True)
+
+
+def test_a_wrong_checksum_is_no_answer() -> None:
+    """The body was altered on its way."""
+    with serving([answer({}, x_amz_crc32="1")]) as server, pytest.raises(ResponseStreamingError) as raised:
+        client(server).get_item(TableName="t", Key=KEY)
+    assert is_transient(raised.value)
+
+
+def test_no_answer_in_time() -> None:
+    """The limit is that of one read."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener, pytest.raises(ReadTimeoutError) as raised:
+        client(listener.getsockname()[1], answer=0.05).get_item(TableName="t", Key=KEY)
+    assert is_transient(raised.value)
+
+
+def test_nobody_listens() -> None:
+    """A refused connection is transient, as botocore's is."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(EndpointConnectionError) as raised:
+        client(port).get_item(TableName="t", Key=KEY)
+    assert is_transient(raised.value)
+
+
+STRANGERS: dict[str, bytes] = {
+    "page": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+    "empty": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    "redirect": b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 6\r\n\r\n<html>",
+    "not found": b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+    "a list": b"HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: 2\r\n\r\n[]",
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_somebody_elses_page_is_refused(name: str) -> None:
+    """An empty answer would be an acquisition."""
+    with serving([STRANGERS[name]]) as server, pytest.raises(NotDynamoDB):
+        client(server).update_item(TableName="t", Key=KEY)
+
+
+def test_no_http_at_all() -> None:
+    """What answers does not speak HTTP."""
+    with serving([b"SSH-2.0-OpenSSH\r\n\r\n"]) as server, pytest.raises(HTTPClientError):
+        client(server).update_item(TableName="t", Key=KEY)
+
+
+def test_a_fault_of_the_server_is_transient() -> None:
+    """A proxy's page of status 502, too."""
+    page = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"
+    with serving([page]) as server, pytest.raises(ClientError) as raised:
+        client(server).update_item(TableName="t", Key=KEY)
+    assert is_transient(raised.value)
+    assert raised.value.response["Error"] == {"Code": "502", "Message": "Bad Gateway"}
+
+
+def test_a_refusal_is_botocores_error() -> None:
+    """With the row that DynamoDB returns, its binary values as bytes."""
+    row = {"lockToken": {"S": "t"}, "fields": {"B": b64encode(b"f").decode()}}
+    with (
+        serving(
+            [refusal("ConditionalCheckFailedException", "The conditional request failed", Item=row)]
+        ) as server,
+        pytest.raises(ClientError) as raised,
+    ):
+        client(server).update_item(TableName="t", Key=KEY)
+    response = raised.value.response
+    assert response["Error"] == {
+        "Code": "ConditionalCheckFailedException",
+        "Message": "The conditional request failed",
+    }
+    assert response["Item"] == {"lockToken": {"S": "t"}, "fields": {"B": b"f"}}
+    assert raised.value.operation_name == "UpdateItem"
+
+
+@pytest.mark.parametrize("code", ["ExpiredTokenException", "UnrecognizedClientException"])
+def test_expired_credentials_are_read_again_once(code: str) -> None:
+    """The environment has new ones: they sign the same request, and those after it."""
+    environ = dict(ENVIRON)
+    with serving([refusal(code), answer({"Item": KEY}), answer({})]) as server:
+        lean = client(server, environ)
+        environ["AWS_SESSION_TOKEN"] = "neu"
+        assert lean.get_item(TableName="t", Key=KEY)["Item"] == KEY
+        lean.get_item(TableName="t", Key=KEY)
+    tokens = [headers["x-amz-security-token"] for headers, _ in server.requests]
+    assert tokens == ["wimpel", "neu", "neu"]
+
+
+def test_without_new_credentials_the_refusal_stands() -> None:
+    """One request, and the error that becomes `Misconfigured`."""
+    with (
+        serving([refusal("ExpiredTokenException")]) as server,
+        pytest.raises(ClientError, match="ExpiredToken"),
+    ):
+        client(server).get_item(TableName="t", Key=KEY)
+    assert len(server.requests) == 1
+
+
+def test_no_error_shows_a_credential() -> None:
+    """DynamoDB quotes the canonical request when a signature is wrong, and the session token is in it."""
+    quoted = "The Canonical String should have been 'POST\n/\n\nx-amz-security-token:wimpel'"
+    with (
+        serving([refusal("InvalidSignatureException", quoted)]) as server,
+        pytest.raises(ClientError) as raised,
+    ):
+        client(server).get_item(TableName="t", Key=KEY)
+    shown = f"{raised.value} {raised.value.response} {client(server)!r}"
+    assert "should have been" in shown
+    assert not [secret for secret in ENVIRON.values() if secret in shown]
+
+
+def test_a_value_that_json_cannot_write() -> None:
+    """The developer's mistake, such as Decimal instead of {"N": "1"}, is named."""
+    with pytest.raises(TypeError, match="has a set; give low-level attribute values"):
+        client(1).put_item(TableName="t", Item={"n": {"NS": {"1"}}})
+
+
+def test_threads_share_the_pool() -> None:
+    """Requests at once have connections of their own, and no more than asked for are kept."""
+    one = [answer({}), answer({})]
+    with serving(one) as server:
+        lean = client(server, connections=1)
+        for _ in range(2):
+            thread = threading.Thread(target=lean.get_item, kwargs={"TableName": "t", "Key": KEY})
+            thread.start()
+            thread.join()
+    assert server.connections == 1
+
+
+# ------------------------------------------------------------------ TLS
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """One for all: keys take a while."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def _named(server: Server) -> dict[str, Any]:
+    return {"url": f"https://localhost:{server.port}"}
+
+
+@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_tls_with_an_authority_of_ones_own(authority: Authority, variable: str) -> None:
+    """Either variable names the file."""
+    environ = ENVIRON | {variable: str(authority.bundle)}
+    with serving([answer({"Item": KEY})], context=authority.server("localhost")) as server:
+        assert client(server, environ, **_named(server)).get_item(TableName="t", Key=KEY)["Item"] == KEY
+
+
+Trust = Callable[[Authority, Path], dict[str, str]]
+WRONG: dict[str, tuple[str, Trust]] = {
+    "another name": ("dynamodb.example", lambda authority, _: {"AWS_CA_BUNDLE": str(authority.bundle)}),
+    "another authority": ("localhost", lambda _, folder: {"AWS_CA_BUNDLE": str(Authority(folder).bundle)}),
+    "a private authority": ("localhost", lambda _authority, _folder: {}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_tls_with_a_wrong_certificate(authority: Authority, tmp_path: Path, name: str) -> None:
+    """Nothing is sent to it."""
+    host, trust = WRONG[name]
+    with (
+        serving([answer({})], context=authority.server(host)) as server,
+        pytest.raises(SSLError),
+    ):
+        client(server, ENVIRON | trust(authority, tmp_path), **_named(server)).get_item(
+            TableName="t", Key=KEY
+        )
+    assert server.requests == []
+
+
+def test_old_tls_is_refused(authority: Authority) -> None:
+    """TLS 1.2 is the oldest."""
+    context = authority.server("localhost")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    environ = ENVIRON | {"AWS_CA_BUNDLE": str(authority.bundle)}
+    with serving([answer({})], context=context) as server, pytest.raises(SSLError):
+        client(server, environ, **_named(server)).get_item(TableName="t", Key=KEY)
