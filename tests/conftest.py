@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kit import descriptions
 from tests.kit.dynamodb_local import EngineAbsent, running
 from tests.kit.strict.mounted import batches_sent
 from tests.operations.crowd import crowd
 
 __all__ = ["crowd"]
+
+descriptions.read_once()
 
 HARMLESS = {
     "AWS_ACCESS_KEY_ID": "testing",
