@@ -19,10 +19,13 @@ from botocore.config import Config
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import stamp
+from lambda_once.dynamodb.client import WORKERS
+from lambda_once.dynamodb.lean import Endpoint, LeanClient
 from lambda_once.observability.reporter import Details
 from lambda_once.testing import lambda_context, sqs_event
 from tests.chaos.deliveries import Lane
 from tests.chaos.journal import Journal
+from tests.kit.tables import CREDENTIALS
 
 PATIENCE = 0.4
 """Seconds that a client waits for an answer."""
@@ -54,6 +57,8 @@ class Place:
     journal: str
     hold_takes_over: bool = False
     """For a negative twin: the lane that promises to hold takes over instead."""
+    lean: bool = False
+    """Whether the handlers' requests are sent by the lean client."""
 
     def client(self, patience: float = PATIENCE) -> Any:
         """Return a client that waits *patience* seconds for an answer; nothing is connected yet."""
@@ -65,6 +70,11 @@ class Place:
             aws_secret_access_key="testing",
             config=Config(connect_timeout=patience, read_timeout=patience, retries={"total_max_attempts": 1}),
         )
+
+    def lean_client(self, patience: float = PATIENCE) -> LeanClient:
+        """Return a lean client with the same time limits."""
+        there = Endpoint(self.endpoint, "eu-central-1")
+        return LeanClient(there, CREDENTIALS, connect=patience, answer=patience, connections=WORKERS)
 
 
 def result(key: str, attempt: str) -> str:
@@ -83,7 +93,7 @@ class Handlers:
         self._effects = place.effects
         self._on_lapse: Literal["take_over", "hold"] = "take_over" if place.hold_takes_over else "hold"
         quiet = Logger(service="chaos", level="CRITICAL")
-        client = place.client()
+        client = place.lean_client() if place.lean else place.client()
         self._once = Once(
             table=place.tokens, client=client, service="chaos", logger=quiet, hooks=[self._noted]
         )

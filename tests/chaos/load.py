@@ -50,6 +50,8 @@ class Load:
     without: str | None = None
     """A guard of `sabotage` that the workers do without."""
     hold_takes_over: bool = False
+    lean: bool = False
+    """Whether the lean client sends the workers' requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Crew:
     def __init__(self, load: Load, place: Place, folder: Path) -> None:
         self.queue = Queue(load.lanes, load.seed, load.messages)
         self.fallen = Fallen()
-        self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over))
+        self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over, lean=load.lean))
         if load.without is not None:
             self._options["without"] = load.without
         upstream = urlsplit(place.endpoint)
@@ -207,10 +209,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=75.0)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
+    parser.add_argument("--lean", action="store_true", help="the lean client sends the requests")
     parser.add_argument("--endpoint", default=None, help="default: DynamoDB Local is started")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    load = Load(seed, given.messages, given.seconds, workers=4, throttled=min(4.0, given.seconds / 5))
+    load = Load(
+        seed, given.messages, given.seconds, workers=4, throttled=min(4.0, given.seconds / 5), lean=given.lean
+    )
     sys.stdout.write(f"seed {seed}, about {given.seconds:.0f} s\n")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         endpoint = given.endpoint or stack.enter_context(running())

@@ -40,11 +40,14 @@ def twice(report: Report) -> list[str]:
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("lean", [False, True], ids=["botocore", "lean"])
 def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
-    dynamodb_local: str, tmp_path: Path
+    dynamodb_local: str,
+    tmp_path: Path,
+    lean: bool,
 ) -> None:
     """Processes that are killed, paused and cut off lose no message, and repeat only what lapsed."""
-    report = run(Load(SEED), dynamodb_local, tmp_path)
+    report = run(Load(SEED, lean=lean), dynamodb_local, tmp_path)
     assert report.verdict.violations == [], str(report)
     assert report.verdict.counts["executions"] > 0
     assert report.verdict.counts["replayed"] > 0

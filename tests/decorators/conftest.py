@@ -11,7 +11,7 @@ from lambda_once.engine import pipeline
 from lambda_once.testing import create_table
 from tests.decorators.counted import Counted
 from tests.decorators.grounds import Memory, Table
-from tests.decorators.rig import ENGINE, MEMORY, STRICT, Rig
+from tests.decorators.rig import ENGINE, LEAN, MEMORY, STRICT, Rig
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.stores.wire import Wire
@@ -53,7 +53,18 @@ def on_engine(engines_table: Table, partiql: None) -> Iterator[Rig]:
     engines_table.clear()
 
 
-@pytest.fixture(params=[MEMORY, STRICT, pytest.param(ENGINE, marks=pytest.mark.engine)])
+@pytest.fixture
+def on_lean(engines_table: Table, dynamodb_local: str, partiql: None) -> Iterator[Rig]:
+    """The same, where the lean client sends every request."""
+    client = tables.lean(dynamodb_local)
+    yield Rig(engines_table.anew(client))
+    engines_table.clear()
+    client.close()
+
+
+@pytest.fixture(
+    params=[MEMORY, STRICT, *(pytest.param(name, marks=pytest.mark.engine) for name in (ENGINE, LEAN))]
+)
 def rig(request: pytest.FixtureRequest) -> Rig:
     """An empty table and a clock that stands, on each store in turn."""
     found: Rig = request.getfixturevalue(request.param)

@@ -55,8 +55,9 @@ class Memory:
 class Table:
     """A table that keeps lock tokens and, as one more row, the user's count."""
 
-    def __init__(self, client: Any, name: str) -> None:
-        self.store: Store = DynamoDBStore(name, client)
+    def __init__(self, client: Any, name: str, sender: Any = None) -> None:
+        """*sender* is the store's client, where that is another."""
+        self.store: Store = DynamoDBStore(name, sender or client)
         self._client = client
         self._name = name
 
@@ -72,9 +73,9 @@ class Table:
     def bookings(self) -> int:
         return sum(int(item["bookings"]["N"]) for item in self._items() if "bookings" in item)
 
-    def anew(self) -> Table:
+    def anew(self, sender: Any = None) -> Table:
         """Return the same table under a new store, which remembers nothing."""
-        return Table(self._client, self._name)
+        return Table(self._client, self._name, sender)
 
     def clear(self) -> None:
         """Delete all rows."""

@@ -24,7 +24,7 @@ from tests.decorators.grounds import Ground, Memory
 
 T = TypeVar("T")
 
-MEMORY, STRICT, ENGINE = "on_memory", "on_strict", "on_engine"
+MEMORY, STRICT, ENGINE, LEAN = "on_memory", "on_strict", "on_engine", "on_lean"
 """The fixtures that `rig` goes through."""
 
 in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)

@@ -12,9 +12,12 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from lambda_once.dynamodb.client import ANSWER, CONNECT, WORKERS
+from lambda_once.dynamodb.lean import Endpoint, LeanClient
 from lambda_once.testing import create_table
 
 REGION = "eu-central-1"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
 
 @cache
@@ -27,6 +30,12 @@ def client(endpoint: str | None = None, **options: Any) -> Any:
     """Make a client that does not try again by itself: of *endpoint*, else of moto where it is on."""
     config = Config(retries={"total_max_attempts": 1}, **options)
     return session().client("dynamodb", endpoint_url=endpoint, config=config)
+
+
+def lean(endpoint: str) -> LeanClient:
+    """Make the lean client for *endpoint*, with the time limits that the package gives it."""
+    there = Endpoint(endpoint, REGION)
+    return LeanClient(there, CREDENTIALS, connect=CONNECT, answer=ANSWER, connections=WORKERS)
 
 
 @contextmanager

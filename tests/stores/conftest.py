@@ -49,7 +49,23 @@ def batches(engine: World) -> World:
     return replace(engine, store=InCompany(engine.store))
 
 
-ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in ("engine", "batches")]
+@pytest.fixture
+def lean(engine: World, dynamodb_local: str) -> Iterator[World]:
+    """The same, where the lean client sends every request."""
+    client = tables.lean(dynamodb_local)
+    name = engine.store.table  # type: ignore[attr-defined]
+    yield replace(engine, store=DynamoDBStore(name, client))
+    client.close()
+
+
+@pytest.fixture
+def lean_batches(lean: World) -> World:
+    """Both."""
+    return replace(lean, store=InCompany(lean.store))
+
+
+REAL = ("engine", "batches", "lean", "lean_batches")
+ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in REAL]
 
 
 @pytest.fixture
