@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import pytest
-from moto import mock_aws
 
 from benchmarks import cost, recording, report, standin
 from benchmarks.answers import Answers
@@ -14,6 +15,7 @@ from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.stores.batches import Batches
 from lambda_once.testing import lambda_context
+from tests.kit.strict.mounted import batches_sent, mounted
 
 AWS = "https://dynamodb.eu-central-1.amazonaws.com"
 TINY = Size(
@@ -31,8 +33,8 @@ TINY = Size(
 
 @pytest.fixture(scope="module")
 def whole_run() -> Run:
-    """Take every figure, as few times as it goes: from moto what is recorded, batches from the stand-in."""
-    with mock_aws():
+    """Take every figure, as few times as it goes: recorded on the strict engine, batches by the stand-in."""
+    with mounted():
         known = prepared(TINY, AWS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Batches, "usable", True)
@@ -104,11 +106,10 @@ def test_the_table_has_every_case(whole_run: Run) -> None:
 
 @pytest.mark.parametrize("event", ["batch", "seen_batch", "mixed"])
 @pytest.mark.parametrize("side", SIDES, ids=lambda side: str(side.name))
-@mock_aws
 def test_recorded_answers_lead_to_the_same_requests(side: Side, event: str) -> None:
     """A handler sends a table that answers from a record what it sends the engine that was recorded."""
-    with function_environment(), reaching(AWS):
-        on_engine, by_record = _requests_of(side, event)
+    with function_environment(), reaching(AWS), batches_sent():
+        on_engine, by_record = _requests_of(side, event, mounted())
     assert by_record == on_engine
 
 
@@ -119,20 +120,23 @@ def test_recorded_answers_to_batches_lead_to_the_same_requests(
 ) -> None:
     """The same holds for statements in batches."""
     with function_environment(), reaching(dynamodb_local):
-        on_engine, by_record = _requests_of(OURS, event)
+        on_engine, by_record = _requests_of(OURS, event, nullcontext())
     assert by_record == on_engine
     assert "BatchExecuteStatement" in on_engine
 
 
-def _requests_of(side: Side, event: str) -> tuple[list[str], list[str]]:
-    """Return what *side* sends for *event*: to the engine, and to a table that answers from a record."""
-    for each in SIDES:
-        _recreate(each)
-    events = recording.new_events(())
-    answers = Answers(recording.recorded(events).rows)
-    given = getattr(events, event)
-    # The engine first: with moto about, it would take what is meant for the record, too.
-    return _requests(side, None, given), _requests(side, answers, given)
+def _requests_of(
+    side: Side, event: str, engine: AbstractContextManager[object]
+) -> tuple[list[str], list[str]]:
+    """Return what *side* sends for *event*: to *engine*, and to a table that answers from a record."""
+    with engine:
+        for each in SIDES:
+            _recreate(each)
+        events = recording.new_events(())
+        answers = Answers(recording.recorded(events).rows)
+        given = getattr(events, event)
+        on_engine = _requests(side, None, given)
+    return on_engine, _requests(side, answers, given)
 
 
 def _requests(side: Side, answers: Answers | None, event: dict[str, object]) -> list[str]:
