@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeVar
 
 from lambda_once.core.keys import downstream
@@ -81,6 +82,33 @@ class Lapsed:
 
 
 Probe = Callable[..., object]
+
+
+def ask(probe: Probe, lapsed: Lapsed, *arguments: Any) -> object:
+    """
+    Return what *probe* returns or awaits. Raises what it raises.
+
+    An awaitable gets an event loop of its own, in a thread if this one already runs a loop.
+    """
+    answer = probe(lapsed, *arguments)
+    if not isawaitable(answer):
+        return answer
+    import asyncio
+
+    async def awaited() -> object:
+        return await answer
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(awaited())
+    from concurrent.futures import ThreadPoolExecutor
+    from contextvars import copy_context
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, awaited()).result()
+
+
 OnError = Policy | Mapping[type[BaseException], Policy] | Callable[[BaseException], Policy]
 OnLapseOption = Literal["take_over", "hold"] | Probe | None
 

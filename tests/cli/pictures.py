@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from lambda_once.cli import output
+from lambda_once.cli import render
 from lambda_once.cli.app import app
 from lambda_once.core.record import Failure
 from lambda_once.core.writes import Hold, Release
@@ -107,8 +107,8 @@ def drawn(picture: Picture) -> str:
             highlight=False,
             emoji=False,
         )
-        patch.setattr(output, "console", lambda: console)
-        patch.setattr(output.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
+        patch.setattr(render, "console", lambda: console)
+        patch.setattr(render.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
         with on_strict(patch) as shop:
             picture.prepare(shop)
             console.print(Text(f"$ lambda-once {picture.command}\n", style="bold"))

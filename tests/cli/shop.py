@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lambda_once.cli import access
+from lambda_once.cli import options
 from lambda_once.cli.app import app
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.record import Failure, Resolution
@@ -149,7 +149,7 @@ def on_strict(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop
         client = tables.client()
         create_table(client, "tokens")
         shop = Shop(client, "tokens", shards=shards)
-        monkeypatch.setattr(access, "clock", lambda: shop.clock)
+        monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop
 
 
@@ -159,7 +159,7 @@ def on_engine(monkeypatch: pytest.MonkeyPatch, endpoint: str, shards: int = 1) -
     client = tables.client(endpoint)
     with tables.fresh(client) as name:
         shop = Shop(client, name, endpoint, shards)
-        monkeypatch.setattr(access, "clock", lambda: shop.clock)
+        monkeypatch.setattr(options, "clock", lambda: shop.clock)
         yield shop
     client.close()
 

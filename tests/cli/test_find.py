@@ -4,7 +4,7 @@ import pytest
 
 from lambda_once.core.canonical import digest
 from lambda_once.core.keys import token
-from lambda_once.operations import searching
+from lambda_once.operations import search
 from tests.cli.shop import Shop, lines, on_engine, open_shop
 
 __all__ = ["open_shop"]
@@ -155,12 +155,12 @@ def test_the_size_need_not_be_known(shop: Shop, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_request_asks_for_the_encoded_text_and_the_digests() -> None:
     """Nothing but what is shown is projected; without regard to case nothing is filtered."""
-    what = searching.sought("a/b")
-    request = searching.scan("tokens", what, 2, 8, None)
+    what = search.containing("a/b")
+    request = search.scan_request("tokens", what, 2, 8, None)
     assert request["FilterExpression"] == "contains(lockToken, :wanted0) OR contains(lockToken, :wanted1)"
     assert request["ExpressionAttributeValues"][":wanted0"] == {"S": "a%2Fb"}
     assert (request["Segment"], request["TotalSegments"]) == (2, 8)
     assert "result" not in request["ProjectionExpression"]
-    assert "FilterExpression" not in searching.scan(
-        "tokens", searching.sought("a", ignore_case=True), 0, 1, None
+    assert "FilterExpression" not in search.scan_request(
+        "tokens", search.containing("a", ignore_case=True), 0, 1, None
     )

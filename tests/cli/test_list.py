@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from lambda_once.cli import access, output
+from lambda_once.cli import options, render
 from lambda_once.core.record import State
 from lambda_once.core.writes import Release
-from lambda_once.operations.entries import Status
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable
+from lambda_once.operations.tokens import Status
 from lambda_once.stores.index import partitions
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
@@ -107,7 +107,7 @@ def _on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     console = Console(
         file=screen, width=columns, force_terminal=True, color_system=None, highlight=False, emoji=False
     )
-    monkeypatch.setattr(output, "console", lambda: console)
+    monkeypatch.setattr(render, "console", lambda: console)
     return screen
 
 
@@ -257,7 +257,7 @@ def test_the_first_rows_of_a_crowd_come_after_one_round(
 @pytest.mark.engine
 def test_the_counts_of_a_crowd_are_exact(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """In all shards, whether they are listed or counted."""
-    monkeypatch.setattr(access, "clock", lambda: FakeClock(NOW))
+    monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
     shop = Shop(crowd.client, crowd.name, crowd.endpoint)
     ran = shop.run("list", "--overdue", "--output", "jsonl", "--shards", str(SHARDS))
     keys = [row["lockToken"] for row in lines(ran)]
@@ -274,7 +274,7 @@ def test_the_counts_of_a_crowd_are_exact(crowd: Crowd, monkeypatch: pytest.Monke
 @pytest.mark.engine
 def test_one_of_a_crowd_is_found(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finished ones too, through all pages of all segments; it costs the read units that were said before."""
-    monkeypatch.setattr(access, "clock", lambda: FakeClock(NOW))
+    monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
     shop = Shop(crowd.client, crowd.name, crowd.endpoint)
     ran = shop.run("find", "order_099999", "--output", "jsonl")
     assert [(row["lockToken"], row["status"]) for row in lines(ran)] == [

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import verdict
+from lambda_once.cli import options
 from lambda_once.core.record import State
-from lambda_once.operations import redriving
+from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from tests.operations.desk import Desk, desk, said
@@ -118,7 +118,7 @@ def test_a_person_is_asked(
 ) -> None:
     """After they have seen the tokens; who says no, or nothing, changes nothing."""
     _some_are_held(at)
-    monkeypatch.setattr(verdict, "is_terminal", lambda: True)
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
     ran = at.run("redrive", "--because", "x", stdin=answer)
     assert ran.exit_code == code
     assert "Release 4" in said(ran)
@@ -130,16 +130,16 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 ) -> None:
     """Each write is conditional on what was shown: exit code 1, and the token is named."""
     _some_are_held(at)
-    settle = TokenTable.settle
+    settle = TokenTable.finish
     second = at.row("p-1")
 
     def late(table: TokenTable, write: Any) -> Any:
         if write.token == second.token:
-            done = settlement(second, Verdict.DONE, by="bob", because="seen", now=at.clock.now(), result="5")
+            done = resolution(second, Resolve.DONE, by="bob", because="seen", now=at.clock.now(), result="5")
             settle(table, done)
         return settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "settle", late)
+    monkeypatch.setattr(TokenTable, "finish", late)
     ran = at.run("redrive", "--output", "jsonl", *SURE)
     assert ran.exit_code == 1
     outcomes = [json.loads(line)["outcome"] for line in ran.stdout.splitlines()]
@@ -152,12 +152,12 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 def test_no_answer_leaves_the_rest(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take half a minute for each of them."""
     _some_are_held(at)
-    settle = TokenTable.settle
+    settle = TokenTable.finish
 
     def silent(table: TokenTable, write: Any) -> Any:
         return Unanswered("timed out") if write.token.endswith("p-1") else settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "settle", silent)
+    monkeypatch.setattr(TokenTable, "finish", silent)
     ran = at.run("redrive", "--output", "json", *SURE)
     assert ran.exit_code == 1
     assert [row["outcome"] for row in json.loads(ran.stdout)] == ["released", "unanswered", "left", "left"]
@@ -168,9 +168,9 @@ def test_no_answer_leaves_the_rest(at: Desk, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_row_counts_not_the_index(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the index still lists as held, and is settled, is not even shown."""
     _some_are_held(at)
-    listed = list(unfinished(at.operations, redriving.HELD, at.clock.now()))
+    listed = list(unfinished(at.operations, HELD, at.clock.now()))
     assert at.run("resolve", at.token("p-1"), "--done", *SURE).exit_code == 0
-    monkeypatch.setattr(redriving, "unfinished", lambda *_: iter(listed))
+    monkeypatch.setattr(resolutions, "unfinished", lambda *_: iter(listed))
     ran = at.run("redrive", *SURE)
     assert ran.exit_code == 0
     assert "shop/charge/p-1" not in ran.output

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lambda_once import StoredError
-from lambda_once.cli import resolve_command, result_file, verdict
+from lambda_once.cli import options, resolve_command
 from lambda_once.core.record import Failure, Record, State
 from lambda_once.core.results import Inline, Parts
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from tests.operations.desk import LEASE, Desk, Timeout, desk, said
@@ -229,19 +229,19 @@ def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None
 
 def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Let another operator release the token between the look and the write of this one."""
-    settle = TokenTable.settle
+    settle = TokenTable.finish
     settled: list[Record] = []
 
     def late(table: TokenTable, write: Any) -> Any:
         if not settled:
             settled.append(at.row("p-1"))
-            earlier = settlement(
-                settled[0], Verdict.NOT_DONE, by="bob", because="told by phone", now=at.clock.now()
+            earlier = resolution(
+                settled[0], Resolve.NOT_DONE, by="bob", because="told by phone", now=at.clock.now()
             )
             settle(table, earlier)
         return settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "settle", late)
+    monkeypatch.setattr(TokenTable, "finish", late)
     return settled
 
 
@@ -290,7 +290,7 @@ def test_twin_without_the_condition_two_operators_overwrite_each_other(
 def test_no_answer_is_no_verdict(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been written: the command says how to tell."""
     token = at.hold("p-1")
-    monkeypatch.setattr(TokenTable, "settle", lambda *_: Unanswered("timed out"))
+    monkeypatch.setattr(TokenTable, "finish", lambda *_: Unanswered("timed out"))
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
     assert f"lambda-once show {token} names attempt" in said(ran)
@@ -312,7 +312,7 @@ def test_a_person_is_asked(
 ) -> None:
     """What they have seen is written if they say yes."""
     token = at.hold("p-1")
-    monkeypatch.setattr(verdict, "is_terminal", lambda: True)
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
     ran = at.run("resolve", token, "--done", *BECAUSE, stdin=answer)
     assert ran.exit_code == code
     assert at.row("p-1").state is state
@@ -458,7 +458,7 @@ def test_a_result_over_the_limit_is_not_read_to_its_end(
     at: Desk, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says what the limit is."""
-    monkeypatch.setattr(result_file, "TEXT_LIMIT", 1_000)
+    monkeypatch.setattr(resolve_command, "TEXT_LIMIT", 1_000)
     ran = at.run(
         "resolve", at.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
     )

@@ -29,8 +29,7 @@ from lambda_once.core.writes import (
     after_finish,
     new_write_id,
 )
-from lambda_once.operations.settling import Verdict, settlement
-from lambda_once.operations.verdicts import objection
+from lambda_once.operations.resolution import Resolve, objection, resolution
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "lifecycle.md"
@@ -175,8 +174,8 @@ def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
     if row is None or objection(row, NOW) is not None:
         return []
     made = [
-        (f"resolved as {v.value}", after_finish(row, settlement(row, v, by="ann", because="seen", now=NOW)))
-        for v in Verdict
+        (f"resolved as {v.value}", after_finish(row, resolution(row, v, by="ann", because="seen", now=NOW)))
+        for v in Resolve
     ]
     return [(label, after) for label, after in made if after is not None and after.state is not row.state]
 

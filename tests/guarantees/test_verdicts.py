@@ -10,8 +10,8 @@ import pytest
 from lambda_once import HOLD, Fenced, Held, OnceError
 from lambda_once.core.record import Record
 from lambda_once.core.writes import Resolver
-from lambda_once.operations import settling
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations import resolution as resolutions
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.stores import requests, store
 from lambda_once.stores.contract import FinishAnswer, Refused, Written
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
@@ -25,10 +25,10 @@ def _unsafe() -> None:
     raise Unsafe
 
 
-def _settle(machines: Cluster, seen: Record, verdict: Verdict, result: str | None = None) -> FinishAnswer:
+def _settle(machines: Cluster, seen: Record, verdict: Resolve, result: str | None = None) -> FinishAnswer:
     """Let an operator who looked at *seen* say what became of it."""
     now = machines.clock.now()
-    write = settlement(seen, verdict, by="ann", because="seen", now=now, result=result)
+    write = resolution(seen, verdict, by="ann", because="seen", now=now, result=result)
     (answer,) = machines.store.finish([write], machines.deadline)
     return answer
 
@@ -45,7 +45,7 @@ def _done_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Verdict.DONE, '"what ann found"') == Written()
+        assert _settle(machines, machines.row(), Resolve.DONE, '"what ann found"') == Written()
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -57,7 +57,7 @@ def _not_done_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Verdict.NOT_DONE) == Written()
+        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written()
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -70,7 +70,7 @@ def _held_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Verdict.HOLD) == Written()
+        assert _settle(machines, machines.row(), Resolve.HOLD) == Written()
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -94,7 +94,7 @@ def _successor_at_work(machines: Cluster) -> None:
         machines.lapse()
         first = machines.attempt("first")
         resumed.append(lambda: _raised(lambda: first.extend(3_600)))
-        assert _settle(machines, machines.row(), Verdict.NOT_DONE) == Written()
+        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written()
         assert tried(machines.machine("second", at_work)) == "second"
         return "first"
 
@@ -123,7 +123,7 @@ def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.
     def with_the_id_that_was_seen(seen: str, lease: Any, _fresh: str, state: Any) -> Resolver:
         return Resolver(seen, lease, seen, state)
 
-    monkeypatch.setattr(settling, "Resolver", with_the_id_that_was_seen)
+    monkeypatch.setattr(resolutions, "Resolver", with_the_id_that_was_seen)
     for module in (store,):
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_done_while_asleep)
@@ -150,7 +150,7 @@ def _answer_lost(machines: Cluster) -> None:
     """The verdict is written, and its answer is lost."""
     seen = _held(machines, "first")
     machines.lose_answers()
-    assert _settle(machines, seen, Verdict.DONE, '"what ann found"') == Written()
+    assert _settle(machines, seen, Resolve.DONE, '"what ann found"') == Written()
     assert tried(machines.machine("second")) == "what ann found"
 
 
@@ -169,9 +169,9 @@ def test_twin_without_recognition_a_verdict_is_refused_by_itself(monkeypatch: py
 def _two_on_a_held_token(machines: Cluster) -> None:
     """Two look at a held token. One says not done, and the next delivery is held; then the other says it."""
     seen = _held(machines, "first")
-    assert _settle(machines, seen, Verdict.NOT_DONE) == Written()
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Written()
     again = _held(machines, "second")
-    assert _settle(machines, seen, Verdict.NOT_DONE) == Refused(again)
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Refused(again)
     assert isinstance(tried(machines.machine("third")), Held)
 
 
@@ -179,9 +179,9 @@ def _two_on_a_finished_token(machines: Cluster) -> None:
     """The same of a complete one: the next delivery has done it by the time that the other says not done."""
     deliver(machines.machine("first"))
     seen = machines.row()
-    assert _settle(machines, seen, Verdict.NOT_DONE) == Written()
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Written()
     assert tried(machines.machine("second")) == "second"
-    assert _settle(machines, seen, Verdict.NOT_DONE) == Refused(machines.row())
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Refused(machines.row())
     assert tried(machines.machine("third")) == "second"
 
 
@@ -196,7 +196,7 @@ def _two_on_a_released_token(machines: Cluster) -> None:
     seen = machines.row()
     with pytest.raises(ZeroDivisionError):
         deliver(machines.machine("second", fails))
-    assert _settle(machines, seen, Verdict.DONE, '"of the first"') == Refused(machines.row())
+    assert _settle(machines, seen, Resolve.DONE, '"of the first"') == Refused(machines.row())
     assert tried(machines.machine("third")) == "third"
 
 
@@ -233,7 +233,7 @@ def _finished_meanwhile(machines: Cluster) -> None:
         return "first"
 
     deliver(machines.machine("first", overslept, on_lapse="hold"))
-    assert _settle(machines, looked[0], Verdict.NOT_DONE) == Refused(machines.row())
+    assert _settle(machines, looked[0], Resolve.NOT_DONE) == Refused(machines.row())
     assert tried(machines.machine("second")) == "first"
 
 
@@ -244,7 +244,7 @@ def _renewed_meanwhile(machines: Cluster) -> None:
         machines.lapse()
         seen = machines.row()
         machines.attempt("first").extend(3_600)
-        assert _settle(machines, seen, Verdict.NOT_DONE) == Refused(machines.row())
+        assert _settle(machines, seen, Resolve.NOT_DONE) == Refused(machines.row())
         assert isinstance(tried(machines.machine("second")), OnceError)
         return "first"
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once import HOLD, STORE, Once
-from lambda_once.cli import access
+from lambda_once.cli import options
 from lambda_once.cli.app import app
 from lambda_once.core.record import Record
 from lambda_once.operations.table import TokenTable
@@ -135,7 +135,7 @@ def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk
         else:
             name = stack.enter_context(tables.fresh(client))
         found = Desk(client, name, endpoint)
-        monkeypatch.setattr(access, "clock", lambda: found.clock)
+        monkeypatch.setattr(options, "clock", lambda: found.clock)
         found.open(stack)
         yield found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import access
+from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
 from lambda_once.operations import clock as clocks
 from lambda_once.operations.clock import CorrectedClock, date_of
@@ -55,7 +55,7 @@ def test_a_clock_is_corrected_beyond_two_seconds(seconds: float, skew: float, to
     """A date has whole seconds: the correction is the least that it can be."""
     local = FakeClock()
     clock = CorrectedClock(local, told.append)
-    clock.hear(dated(local.now() + timedelta(seconds=seconds)), local.now())
+    clock.observe(dated(local.now() + timedelta(seconds=seconds)), local.now())
     assert clock.now() - local.now() == timedelta(seconds=skew)
     assert len(told) == bool(skew)
     if told:
@@ -68,8 +68,8 @@ def test_an_answer_that_was_long_under_way_says_nothing(told: list[str]) -> None
     clock = CorrectedClock(local, told.append)
     sent = local.now()
     local.advance(20)
-    clock.hear(dated(sent), sent)
-    clock.hear(dated(sent + timedelta(seconds=20)), sent)
+    clock.observe(dated(sent), sent)
+    clock.observe(dated(sent + timedelta(seconds=20)), sent)
     assert (clock.now(), told) == (local.now(), [])
 
 
@@ -78,9 +78,9 @@ def test_a_correction_is_said_once_and_taken_back(told: list[str]) -> None:
     local = FakeClock()
     clock = CorrectedClock(local, told.append)
     for late in (60, 60.4, 61):
-        clock.hear(dated(local.now() + timedelta(seconds=late)), local.now())
+        clock.observe(dated(local.now() + timedelta(seconds=late)), local.now())
     assert clock.skew == timedelta(seconds=60)
-    clock.hear(dated(local.now()), local.now())
+    clock.observe(dated(local.now()), local.now())
     assert clock.skew == timedelta(0)
     assert len(told) == 1
 
@@ -94,8 +94,8 @@ def test_an_answer_without_a_date_changes_nothing(answer: Any) -> None:
     local = FakeClock()
     clock = CorrectedClock(local)
     assert date_of(answer) is None
-    clock.hear(answer, local.now())
-    assert (clock.now(), clock.heard) == (local.now(), False)
+    clock.observe(answer, local.now())
+    assert (clock.now(), clock.synchronised) == (local.now(), False)
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     with on_strict(monkeypatch) as found:
         fast = FakeClock(found.clock.now() + FAST)
         answers_by(found.client, found.clock)
-        monkeypatch.setattr(access, "clock", lambda: CorrectedClock(fast))
-        monkeypatch.setattr(access, "new_client", lambda *_: found.client)
+        monkeypatch.setattr(options, "clock", lambda: CorrectedClock(fast))
+        monkeypatch.setattr(options, "new_client", lambda *_: found.client)
         yield found
 
 
@@ -183,4 +183,4 @@ def test_an_engine_tells_its_time(dynamodb_local: str) -> None:
     with tables.fresh(client) as name:
         assert TokenTable(name, client, clock).now().year > 2020
     client.close()
-    assert clock.heard
+    assert clock.synchronised

@@ -10,7 +10,7 @@ import pytest
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.errors import StoreUnavailable
-from lambda_once.operations.lookup import parts_there
+from lambda_once.operations.search import parts_present
 from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
@@ -42,7 +42,7 @@ def test_the_parts_that_are_there_are_counted() -> None:
     record = complete(clock)
     for key in part_keys(record, 2):
         client.put_item(TableName="tokens", Item={**key, "data": {"B": b"x"}})
-    assert parts_there(TokenTable("tokens", client, clock), record) == 2
+    assert parts_present(TokenTable("tokens", client, clock), record) == 2
 
 
 @mounted()
@@ -57,5 +57,5 @@ def test_a_table_that_processes_no_key_is_given_up() -> None:
     client.batch_get_item = busy
     began = clock.now()
     with pytest.raises(StoreUnavailable, match="in time"):
-        parts_there(TokenTable("tokens", client, clock), complete(clock))
+        parts_present(TokenTable("tokens", client, clock), complete(clock))
     assert clock.now() - began >= timedelta(seconds=PATIENCE)

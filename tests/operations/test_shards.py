@@ -14,7 +14,8 @@ from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.record import Failure, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.listing import count_unfinished
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
 from lambda_once.stores.contract import AcquireAnswer, Refused, Unfinished, Won, Written
@@ -178,8 +179,8 @@ def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
     for entry in held:
         record = table.read(entry.token)
         assert record is not None
-        verdict = settlement(record, Verdict.DONE, by="ann", because="it was paid", now=live.clock.now())
-        assert table.settle(verdict) == Written()
+        verdict = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
+        assert table.finish(verdict) == Written()
     assert live.listed(State.HELD, reader) == []
 
 
@@ -191,8 +192,8 @@ def test_what_is_held_again_moves_to_the_writers_shard(live: Live, shards: int) 
     table = live.seen_with(shards)
     record = table.read(token)
     assert record is not None
-    hold = settlement(record, Verdict.HOLD, by="ann", because="look at it", now=live.clock.now())
-    assert table.settle(hold) == Written()
+    hold = resolution(record, Resolve.HOLD, by="ann", because="look at it", now=live.clock.now())
+    assert table.finish(hold) == Written()
     (entry,) = live.listed(State.HELD, 1)
     assert (entry.token, entry.shard is None) == (token, shards == 1)
     assert live.listed(State.IN_PROGRESS, 1) == []
@@ -220,17 +221,17 @@ def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: in
 def test_rows_beyond_the_configured_shards_are_noticed(live: Live) -> None:
     """Where the number was made smaller, or not told to everybody: found all the same, and known as such."""
     tokens = live.grown()
-    reader = live.seen_with(10)
     entries = live.listed(State.IN_PROGRESS, 10)
-    beyond = {entry.token for entry in entries if reader.is_beyond(entry)}
+    beyond = {entry.token for entry in entries if entry.shard is not None and entry.shard >= 10}
     expected = {token for token in tokens if int((live.status(token) or "").partition("_")[2] or 0) >= 10}
     assert beyond == expected
     assert beyond, "a hundred shards put some there"
     assert {tokens[token] for token in beyond} == {MOST_SHARDS}
-    everything = live.seen_with(MOST_SHARDS)
-    assert [entry for entry in entries if everything.is_beyond(entry)] == []
-    one = live.seen_with(1)
-    assert {entry.shard for entry in entries if not one.is_beyond(entry)} <= {None, 0}
+    counts = count_unfinished(live.seen_with(10), live.clock.now())
+    shards = [entry.shard or 0 for entry in entries]
+    assert counts.beyond(10) == (len(beyond), max(shards))
+    assert counts.beyond(MOST_SHARDS)[0] == 0
+    assert counts.beyond(1)[0] == sum(shard >= 1 for shard in shards)
 
 
 def test_the_store_in_memory_has_no_shards() -> None:
@@ -268,10 +269,10 @@ def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPat
     (entry,) = table.store.unfinished(State.HELD, table.deadline())
     record = table.read(entry.token)
     assert record is not None
-    paid = settlement(
-        record, Verdict.DONE, by="ann", because="paid", now=table.clock.now(), result='"receipt 5"'
+    paid = resolution(
+        record, Resolve.DONE, by="ann", because="paid", now=table.clock.now(), result='"receipt 5"'
     )
-    assert table.settle(paid) == Written()
+    assert table.finish(paid) == Written()
     assert deployed(MOST_SHARDS)({"id": "5"}, lambda_context()) == "receipt 5"
     assert runs == ["5"]
 

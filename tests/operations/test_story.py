@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from lambda_once.core.record import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
-from lambda_once.operations.spans import moment, spoken
+from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import (
+    describe_result,
     function_of,
-    kept,
     log_queries,
-    memory_is_short,
     next_steps,
     outlook,
+    short_memory,
     story,
 )
 
@@ -75,7 +75,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
 )
 def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
     """Never by what it is."""
-    assert kept(stored) == said
+    assert describe_result(stored) == said
     row = ROW._replace(state=State.COMPLETE, stored=stored, **ENDS[State.COMPLETE])
     assert any(said in event.what for event in story(row, NOW))
 
@@ -128,10 +128,10 @@ def test_the_memory_is_measured_from_the_completion() -> None:
     done = NOW + timedelta(milliseconds=999)
     row = ROW._replace(state=State.COMPLETE, actual_completion=done)
     whole = row._replace(ttl=int((done + timedelta(days=14)).timestamp()))
-    assert memory_is_short(whole, timedelta(days=14)) is None
-    assert memory_is_short(whole, timedelta(days=14, seconds=2)) is not None
-    assert memory_is_short(whole._replace(state=State.RELEASED), timedelta(days=99)) is None
-    assert memory_is_short(row, timedelta(days=14)) is None
+    assert short_memory(whole, timedelta(days=14)) is None
+    assert short_memory(whole, timedelta(days=14, seconds=2)) is not None
+    assert short_memory(whole._replace(state=State.RELEASED), timedelta(days=99)) is None
+    assert short_memory(row, timedelta(days=14)) is None
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_the_memory_is_measured_from_the_completion() -> None:
 )
 def test_spans_have_two_units_at_most(seconds: float, said: str) -> None:
     """As one would say them; never 60 s."""
-    assert spoken(timedelta(seconds=seconds)) == said
+    assert duration_text(timedelta(seconds=seconds)) == said
 
 
 def test_a_moment_of_today_has_no_date() -> None:
     """Another day's has, in UTC both."""
-    assert moment(NOW - timedelta(hours=1), NOW) == "09:12:00"
-    assert moment(NOW - timedelta(days=1), NOW) == "2026-11-19 10:12:00"
+    assert time_text(NOW - timedelta(hours=1), NOW) == "09:12:00"
+    assert time_text(NOW - timedelta(days=1), NOW) == "2026-11-19 10:12:00"
 
 
 def test_decisions_in_a_row_are_counted() -> None:

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.operations import sweeping
-from lambda_once.operations.cursors import SWEEP_ROW, WATCHDOG_ROW
+from lambda_once.operations import sweep
+from lambda_once.operations.table import SWEEP_ROW, WATCHDOG_ROW
 from lambda_once.testing import lambda_context
 from tests.operations.watch import CHARGE, Post
 
@@ -83,8 +83,8 @@ def test_a_bounded_sweep_goes_on_where_the_last_one_stopped(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Page by page, run by run, until the whole table was looked at; then it begins anew."""
-    monkeypatch.setattr(sweeping, "ROWS", 2)
-    monkeypatch.setattr(sweeping.sweep, "__defaults__", (2,))
+    monkeypatch.setattr(sweep, "ROWS", 2)
+    monkeypatch.setattr(sweep.sweep, "__defaults__", (2,))
     for n in range(10):
         put(post, CHARGE.format(n), 2 * HOUR)
     swept = [post.run(sweep=True)["swept"] for _ in range(4)]

@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from lambda_once.core.record import State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.operations import overdue, rounds
+from lambda_once.operations import listing, watchdog_run
 from lambda_once.operations import watchdog as module
-from lambda_once.operations.acting import Action
-from lambda_once.operations.cursors import WATCHDOG_ROW
-from lambda_once.operations.overdue import place_from, place_text
+from lambda_once.operations.listing import place_from, place_text
+from lambda_once.operations.table import WATCHDOG_ROW
+from lambda_once.operations.watchdog_actions import Action
 from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed
 from lambda_once.stores import index
 from lambda_once.testing import lambda_context
@@ -129,8 +129,8 @@ def test_what_the_index_lists_is_read_again(post: Post) -> None:
 def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lease was extended while the pages were read: DynamoDB refuses a batch that names a row twice."""
     post.lapse("a", "b")
-    listed = overdue.walk
-    monkeypatch.setattr(rounds, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
+    listed = listing.walk
+    monkeypatch.setattr(watchdog_run, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
     found = post.run(actions=RELEASE)
     assert (found["released"], found["refused"]) == (2, 0)
     assert post.looked_at() == ["a", "b"]
@@ -465,9 +465,9 @@ def test_unsound_options_are_refused_at_once(options: dict[str, Any], named: str
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A new environment of Lambda's, whose module was just imported."""
-    module._by_environment.cache_clear()
+    module._from_environment.cache_clear()
     yield monkeypatch
-    module._by_environment.cache_clear()
+    module._from_environment.cache_clear()
 
 
 def test_the_ready_made_handler_takes_its_options_from_the_environment(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import stamp
-from lambda_once.operations.cursors import WATCHDOG_ROW
+from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.testing import FakeClock, lambda_context

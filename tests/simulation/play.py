@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from lambda_once import KeyReused, OnceError, ResultUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.errors import StoredError
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, sqs_event
@@ -267,9 +267,9 @@ class Schedule:
             if not done:
                 self.ledger.excused.add(seen.attempt)
                 self.ledger.resolved.add(seen.attempt)
-            write = settlement(
+            write = resolution(
                 seen,
-                Verdict.DONE if done else Verdict.NOT_DONE,
+                Resolve.DONE if done else Resolve.NOT_DONE,
                 by="operator",
                 because="looked at",
                 now=clock.now(),

@@ -13,7 +13,7 @@ from lambda_once.core.writes import Extend, Hold
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
-from lambda_once.operations import settling
+from lambda_once.operations import resolution as resolutions
 from lambda_once.stores import requests
 from tests.kit.strict import engine
 from tests.simulation.guards import (
@@ -221,7 +221,9 @@ TWINS = {
     "a finish returns its own value": Twin(returning_its_own, "not what was stored", deaf),
     "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
     "a try has its request's id": Twin(with_request_ids, ""),
-    "an operator writes under the id that was found": Twin(placing(settling, "Resolver", with_seen_id), ""),
+    "an operator writes under the id that was found": Twin(
+        placing(resolutions, "Resolver", with_seen_id), ""
+    ),
     # verdicts (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
     "a verdict on a held token hits a later attempt": Twin(
         placing(

@@ -12,7 +12,7 @@ import pytest
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.core.writes import Finish, Resolver, after_finish
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.stores import requests
 from lambda_once.stores.contract import FinishAnswer, Refused, Written
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, LEASE, PAID, UNSTARTED, World
@@ -28,7 +28,7 @@ ROWS = {
 LARGE = f'"{random.Random("large").randbytes(40_000).hex()}"'
 
 by_row = pytest.mark.parametrize("row", ROWS)
-by_verdict = pytest.mark.parametrize("verdict", Verdict)
+by_verdict = pytest.mark.parametrize("verdict", Resolve)
 
 
 def _made(world: World, row: str) -> Record:
@@ -40,9 +40,9 @@ def _made(world: World, row: str) -> Record:
     return world.row()
 
 
-def _verdict(world: World, before: Record, verdict: Verdict, result: str | None = None) -> Finish:
+def _verdict(world: World, before: Record, verdict: Resolve, result: str | None = None) -> Finish:
     because = "seen at the provider"
-    return settlement(before, verdict, by="ann", because=because, now=world.clock.now(), result=result)
+    return resolution(before, verdict, by="ann", because=because, now=world.clock.now(), result=result)
 
 
 def _send(world: World, write: Finish) -> FinishAnswer:
@@ -52,40 +52,40 @@ def _send(world: World, write: Finish) -> FinishAnswer:
 
 @by_row
 @by_verdict
-def test_a_verdict_is_written_to_the_row_as_it_was_seen(world: World, row: str, verdict: Verdict) -> None:
+def test_a_verdict_is_written_to_the_row_as_it_was_seen(world: World, row: str, verdict: Resolve) -> None:
     """With a fresh attempt id, a fence above, and who said so and why; nothing else is left of before."""
     before = _made(world, row)
-    write = _verdict(world, before, verdict, "5" if verdict is Verdict.DONE else None)
+    write = _verdict(world, before, verdict, "5" if verdict is Resolve.DONE else None)
     assert _send(world, write) == Written()
     after = world.row()
     assert after == after_finish(before, write)
     assert (after.attempt, after.fence) == (write.attempt, before.fence + 1)
     assert after.attempt != before.attempt
-    assert after.stored == (Inline("5") if verdict is Verdict.DONE else None)
-    assert (after.ttl is None) is (verdict is Verdict.HOLD)
+    assert after.stored == (Inline("5") if verdict is Resolve.DONE else None)
+    assert (after.ttl is None) is (verdict is Resolve.HOLD)
     assert after.resolution == write.note
     assert (after.fingerprint, after.delivery) == ("f", "m-1")
 
 
 LEFT = {
-    Verdict.DONE: {"actualCompletion", "ttl"},
-    Verdict.NOT_DONE: {"ttl"},
-    Verdict.FAILED: {"actualCompletion", "error", "ttl"},
-    Verdict.HOLD: {"actualCompletion", "status", "error"},
+    Resolve.DONE: {"actualCompletion", "ttl"},
+    Resolve.NOT_DONE: {"ttl"},
+    Resolve.FAILED: {"actualCompletion", "error", "ttl"},
+    Resolve.HOLD: {"actualCompletion", "status", "error"},
 }
 """What a verdict leaves beside what every row has."""
 
 
 @by_row
 @by_verdict
-def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, verdict: Verdict) -> None:
+def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, verdict: Resolve) -> None:
     """Neither its result nor its error, but the error of work that was not done."""
     before = _made(dynamodb, row)
     assert _send(dynamodb, _verdict(dynamodb, before, verdict)) == Written()
     item = dynamodb.item()
     assert item is not None
     everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion", "write"}
-    kept = {"error"} if verdict is Verdict.NOT_DONE and before.error is not None else set()
+    kept = {"error"} if verdict is Resolve.NOT_DONE and before.error is not None else set()
     assert item.keys() - {"fields"} == (
         everywhere | {"fingerprint", "delivery", "resolution"} | LEFT[verdict] | kept
     )
@@ -93,7 +93,7 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, v
 
 @by_row
 @by_verdict
-def test_a_verdict_sent_again_is_written(world: World, row: str, verdict: Verdict) -> None:
+def test_a_verdict_sent_again_is_written(world: World, row: str, verdict: Resolve) -> None:
     """Its answer was lost: the refusal of the second copy is our own first one."""
     write = _verdict(world, _made(world, row), verdict)
     _send(world, write)
@@ -112,7 +112,7 @@ OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
 @by_verdict
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_row_that_is_not_as_it_was_seen_refuses(
-    world: World, row: str, verdict: Verdict, other: str
+    world: World, row: str, verdict: Resolve, other: str
 ) -> None:
     """Another attempt, or another lease: nothing is written."""
     before = _made(world, row)
@@ -128,7 +128,7 @@ def test_a_row_that_is_not_as_it_was_seen_refuses(
 def test_another_state_than_was_seen_refuses(world: World, row: str, seen: State) -> None:
     """Though attempt and lease are those that were seen."""
     before = _made(world, row)
-    write = _verdict(world, before, Verdict.NOT_DONE)
+    write = _verdict(world, before, Resolve.NOT_DONE)
     assert isinstance(write.by, Resolver)
     answer = _send(world, replace(write, by=write.by._replace(state=seen)))
     assert answer == (Written() if seen is before.state else Refused(before))
@@ -138,7 +138,7 @@ def test_there_is_no_verdict_without_a_row(world: World) -> None:
     """It makes none."""
     before = _made(world, "held")
     world.rows.forget(world.token)
-    assert _send(world, _verdict(world, before, Verdict.DONE)) == Refused(None)
+    assert _send(world, _verdict(world, before, Resolve.DONE)) == Refused(None)
     assert world.read() is None
 
 
@@ -146,7 +146,7 @@ def test_there_is_no_verdict_without_a_row(world: World) -> None:
 def test_the_reason_outlives_the_next_attempt(world: World, row: str) -> None:
     """Whoever looks later sees that this work was released once, by whom and why."""
     before = _made(world, row)
-    write = _verdict(world, before, Verdict.NOT_DONE)
+    write = _verdict(world, before, Resolve.NOT_DONE)
     _send(world, write)
     again = world.won("a2", fingerprint="f")
     assert again.fence == before.fence + 2
@@ -159,23 +159,23 @@ def test_verdicts_of_one_writer_are_counted(world: World) -> None:
     """As long as nobody else decides in between."""
     times: list[int] = []
     for by in ("ann", "ann", "ann", "bob", "ann"):
-        write = settlement(
+        write = resolution(
             _made(world, "held") if not times else world.row(),
-            Verdict.HOLD,
+            Resolve.HOLD,
             by=by,
             because="wait",
             now=world.clock.now(),
         )
         _send(world, write)
-        resolution = world.row().resolution
-        assert resolution is not None
-        times.append(resolution.times)
+        note = world.row().resolution
+        assert note is not None
+        times.append(note.times)
     assert times == [1, 2, 3, 1, 1]
 
 
 def test_a_large_result_of_a_verdict_is_read_back(world: World) -> None:
     """Its parts bear the ids of the verdict."""
-    write = _verdict(world, _made(world, "held"), Verdict.DONE, LARGE)
+    write = _verdict(world, _made(world, "held"), Resolve.DONE, LARGE)
     assert _send(world, write) == Written()
     row = world.row()
     assert isinstance(row.stored, Parts)
@@ -187,8 +187,8 @@ def test_a_large_result_of_a_verdict_is_read_back(world: World) -> None:
 def test_of_two_verdicts_on_one_row_the_first_stands(world: World) -> None:
     """The second is refused, and gets the row that the first has made."""
     before = _made(world, "held")
-    first = _verdict(world, before, Verdict.NOT_DONE)
-    second = _verdict(world, before, Verdict.DONE, "5")
+    first = _verdict(world, before, Resolve.NOT_DONE)
+    second = _verdict(world, before, Resolve.DONE, "5")
     assert _send(world, first) == Written()
     assert _send(world, second) == Refused(after_finish(before, first))
 
@@ -240,7 +240,7 @@ def test_twins_of_every_part_of_a_verdicts_condition(
         always = f"({twin.part} OR attribute_exists(lockToken))"
         monkeypatch.setattr(requests, twin.condition, condition.replace(twin.part, always))
     before = _made(strict, twin.row)
-    write = _verdict(strict, before, Verdict.HOLD)
+    write = _verdict(strict, before, Resolve.HOLD)
     assert isinstance(write.by, Resolver)
     by = write.by._replace(state=twin.seen)
     by = by if twin.other is None else OTHERS[twin.other](by)

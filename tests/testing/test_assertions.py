@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from lambda_once import HOLD, RELEASE, STORE, MemoryStore, Once
-from lambda_once.operations.settling import Verdict, settlement
+from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.testing import (
     FakeClock,
     RecordingStore,
@@ -202,7 +202,7 @@ def test_what_a_person_decided_is_told(desk: Desk) -> None:
     store: Any = desk.once._runtime.engine.store
     now = datetime(2026, 11, 20, 11, tzinfo=UTC)
     held = assert_held(store)
-    write = settlement(held, Verdict.DONE, by="mira", because="the bank says so", now=now)
+    write = resolution(held, Resolve.DONE, by="mira", because="the bank says so", now=now)
     store.finish([write], deadline())
     said = message_of(lambda: assert_held(store))
     assert "  2026-11-20T11:00:00.000Z  completed, by mira" in said

@@ -1,4 +1,4 @@
-"""The command and its subcommands, each imported when it is called."""
+"""The command group: subcommands are imported when called, errors become one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.cli.complaints import one_line
-from lambda_once.errors import OnceError
+from lambda_once.errors import OnceError, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +18,13 @@ COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "wat
 """Each is the object ``command`` of the module ``lambda_once.cli.<name>_command``."""
 
 BAD_INPUT = 2
-READER_GONE: Final = 141
-"""128 + SIGPIPE, what a shell reports of a program whose reader went away: none of our verdicts."""
+_DENIED: Final = "AccessDeniedException"
+BROKEN_PIPE: Final = 141
+"""128 + SIGPIPE, what a shell reports for a program whose reader has exited."""
 
 
 class Commands(click.Group):
-    """Loads what is called, and turns whatever is wrong with the call into one line and exit code 2."""
+    """Imports a command when it is called, and prints errors in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -41,7 +41,7 @@ class Commands(click.Group):
     def main(  # type: ignore[override]  # prog_name and complete_var are given by name only
         self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **options: Any
     ) -> Any:
-        """Run as a program; not *standalone_mode*: return the exit code, and raise what is wrong."""
+        """Run as a program; with *standalone_mode* False, return the exit code and raise errors."""
         if not standalone_mode:
             return super().main(args, standalone_mode=False, **options)
         try:
@@ -50,33 +50,62 @@ class Commands(click.Group):
             click.echo(one_line(error), err=True)
             sys.exit(BAD_INPUT)
         except click.Abort:
-            click.echo("lambda-once: stopped", err=True)
+            click.echo("lambda-once: aborted", err=True)
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; output that cannot be written is neither its verdict nor a traceback."""
+        """Run the command; a failure to write its output is one line, and not its exit code."""
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:  # who read our output has gone, as `head` does
-            _print_nothing_more()
-            ctx.exit(READER_GONE)
+        except BrokenPipeError:  # the reader has exited, as `head` does
+            _discard_output()
+            ctx.exit(BROKEN_PIPE)
         except OSError as error:
             if error.filename is not None:
                 raise
-            _print_nothing_more()
-            raise click.ClickException(f"the output cannot be written: {error.strerror}") from error
+            _discard_output()
+            raise click.ClickException(f"cannot write the output: {error.strerror}") from error
         return code
 
 
-def _print_nothing_more() -> None:
-    """Let what Python still flushes as it ends go nowhere."""
+def _discard_output() -> None:
+    """Discard what Python still flushes at its exit."""
     try:
         descriptor = sys.stdout.fileno()
-    except OSError:  # a test's, which is no file
+    except OSError:  # a test's, which is not a file
         return
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def one_line(error: OnceError | click.ClickException) -> str:
+    """Return the message of *error* in one line; the whole help if no command was named."""
+    if isinstance(error, OnceError):
+        return f"lambda-once: {' '.join(_for_operator(error).split())}"
+    message = error.format_message()
+    if "\n" in message and isinstance(error, click.UsageError):
+        return message  # click raises the help of a group if no command is named
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    advice = "" if context is None else f" (see {context.command_path} --help)"
+    return f"lambda-once: {' '.join(message.split())}{advice}"
+
+
+def _for_operator(error: OnceError) -> str:
+    """Return the message for an operator at a terminal; the error's own is for the author of a function."""
+    from botocore.exceptions import NoCredentialsError, PartialCredentialsError
+
+    from lambda_once.dynamodb.errors import Caught, code_of
+
+    cause = error.__cause__
+    if isinstance(error, StoreUnavailable):
+        reason = code_of(cause) if isinstance(cause, Caught) else "no response"
+        return f"the token table did not respond ({reason}): check --endpoint-url and --region, or retry"
+    if isinstance(cause, NoCredentialsError | PartialCredentialsError):
+        return "no AWS credentials: pass --profile, or configure them as for the AWS CLI"
+    if isinstance(cause, Caught) and code_of(cause) == _DENIED:
+        return f"{str(error).partition(':')[0]}: grant the permission to the role that you use"
+    return str(error)
 
 
 @click.command(
@@ -85,8 +114,8 @@ def _print_nothing_more() -> None:
 @click.version_option(package_name="lambda-once")
 def app() -> None:
     """
-    Know what is stuck, and settle it.
+    Find overdue and held tokens, and resolve them.
 
     The table is --table or LAMBDA_ONCE_TABLE; credentials and region are those of the AWS CLI.
-    Exit code: 0 all is well, 1 not so, 2 bad input or no table.
+    Exit code: 0 success, 1 not so, 2 bad input or no table.
     """

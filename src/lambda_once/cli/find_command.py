@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.tokens_shown import drawn_at
-from lambda_once.operations.entries import read
-from lambda_once.operations.searching import Found, Size, Sought, rounds, size_of, sought
+from lambda_once.cli.options import Access, with_table
+from lambda_once.cli.render import tokens_at
+from lambda_once.operations.search import Pattern, Scanned, TableSize, containing, scan, size_of
+from lambda_once.operations.tokens import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,26 +24,26 @@ MOST_PAGES: Final = 2_000
 class Search:
     """One search: what it has read so far, and what that cost."""
 
-    def __init__(self, what: Sought, limit: int) -> None:
-        self.what = what
+    def __init__(self, pattern: Pattern, limit: int) -> None:
+        self.pattern = pattern
         self.limit = limit
         self.pages = 0
         self.units = 0.0
         self.foreign = 0
         self.shown = 0
         self.by_digest = 0
-        self.whole = False
+        self.complete = False
 
-    def through(self, found: Iterator[Found]) -> Iterator[Record]:
-        """Yield the tokens of each round as it comes in, at most `limit`."""
-        for one in found:
-            self.pages += one.pages
-            self.units += one.units
-            self.foreign += one.foreign
-            self.whole = one.whole
-            for record in islice(one.records, self.limit - self.shown):
+    def through(self, scanned: Iterator[Scanned]) -> Iterator[Record]:
+        """Yield the matching rows as they arrive, at most `limit`."""
+        for each in scanned:
+            self.pages += each.pages
+            self.units += each.units
+            self.foreign += each.foreign
+            self.complete = each.complete
+            for record in islice(each.records, self.limit - self.shown):
                 self.shown += 1
-                self.by_digest += any(record.token.endswith(f"/{digest}") for digest in self.what.digests)
+                self.by_digest += record.token.rpartition("/")[2] in self.pattern.digests
                 yield record
             if self.shown == self.limit:
                 return
@@ -51,7 +51,7 @@ class Search:
 
 @click.command("find")
 @click.argument("text")
-@click.option("--ignore-case", is_flag=True, help="Find it in capitals and small letters alike.")
+@click.option("--ignore-case", is_flag=True, help="Ignore case.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -66,7 +66,7 @@ class Search:
     default=8,
     show_default=True,
     metavar="NUMBER",
-    help="Parts of the table that are read at once, ten at most.",
+    help="Segments of the table that are read concurrently, ten at most.",
 )
 @click.option(
     "--max-pages",
@@ -83,69 +83,60 @@ def command(
     """
     Find tokens whose key or scope contains TEXT, finished ones too.
 
-    It reads the whole table, page by page, and says what that costs before and after. A key that is no short
-    text stands as its SHA-256: it is found if TEXT is all of it, or the number or JSON that it was.
+    Reads the whole table, page by page, and prints the cost before and after. A key that is not a short text
+    is stored as its SHA-256: it is found if TEXT is the whole key, or the number or JSON value that it was.
 
     Exit code: 0 found, 1 not found, 2 bad input or no table.
     """
     if text == "":
-        raise click.UsageError(
-            "TEXT is empty, and every key contains that: lambda-once list shows what is unfinished"
-        )
+        raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
     table, output = access.table, access.output
-    say_the_price(access, size_of(access.table), max_pages)
+    announce_scan(access, size_of(access.table), max_pages)
     now = table.now()
-    search = Search(sought(text, ignore_case=ignore_case), limit)
-    found = search.through(rounds(table, search.what, segments, max_pages))
-    output.rows((read(record, now).row(now) for record in found), drawn_at(now))
-    _tell(access, search)
+    search = Search(containing(text, ignore_case=ignore_case), limit)
+    found = search.through(scan(table, search.pattern, max_pages, segments))
+    output.rows((Entry.of_row(record, now).row(now) for record in found), tokens_at(now))
+    _summarise(access, search)
     if search.shown == 0:
         raise click.exceptions.Exit(1)
 
 
-def say_the_price(access: Access, size: Size | None, max_pages: int) -> None:
-    """Say how much reading the whole table costs, *max_pages* at most."""
+def announce_scan(access: Access, size: TableSize | None, max_pages: int) -> None:
+    """Print what a scan of the whole table, *max_pages* at most, will cost."""
     if size is None:
-        access.output.say("reading the whole table; its size is not to be had (dynamodb:DescribeTable)")
+        access.output.say("reading the whole table; its size is unknown (dynamodb:DescribeTable is denied)")
         return
-    bound = f", or {max_pages:,} pages at most" if size.pages > max_pages else ""
-    access.output.say(f"reading the whole table: {described(size)}{bound}")
+    bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
+    access.output.say(f"reading the whole table: {describe_size(size)}{bound}")
 
 
-def described(size: Size) -> str:
-    """Say how large a table is, and how many units it takes to read it."""
-    return f"about {size.rows:,} rows, {_bytes(size.size)}, {size.units:,} read units"
+def describe_size(size: TableSize) -> str:
+    from rich.filesize import decimal
+
+    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units"
 
 
-def say_the_cost(access: Access, pages: int, units: float) -> None:
-    """Say how much reading did cost."""
+def report_scan(access: Access, pages: int, units: float) -> None:
+    """Print what a scan has cost."""
     access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
 
 
-def _tell(access: Access, search: Search) -> None:
+def _summarise(access: Access, search: Search) -> None:
     say = access.output.say
-    say_the_cost(access, search.pages, search.units)
+    report_scan(access, search.pages, search.units)
     if search.foreign:
-        say(f"WARNING: {search.foreign:,} rows with such a key are none of this package's")
+        say(f"WARNING: {search.foreign:,} rows with a matching key were not written by lambda-once")
     if search.by_digest:
-        say(f"{search.by_digest:,} found by its SHA-256: that key does not stand readable")
+        say(f"{search.by_digest:,} found by SHA-256: the key is stored hashed")
     if search.shown == search.limit:
         say(f"stopped at {search.limit:,}: there may be more, see --limit")
-    elif not search.whole:
-        say(f"stopped after {search.pages:,} pages: not all was read, see --max-pages")
+    elif not search.complete:
+        say(f"stopped after {search.pages:,} pages: the table was not read to its end, see --max-pages")
     if search.shown == 0:
         say(
-            f"no key or scope contains {search.what.text!r}, nor is its SHA-256 one. A key that is "
-            "made of the whole payload is not found by a part of it: lambda-once explain tells the token of "
-            "an event"
+            f"no key or scope contains {search.pattern.text!r} or is its SHA-256. A key that is a hash of "
+            "the whole payload cannot be found by a part of it: lambda-once explain prints the token "
+            "of an event"
         )
     else:
         say("next: lambda-once show TOKEN")
-
-
-def _bytes(size: int) -> str:
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1_024:  # noqa: PLR2004  (bytes of a KB)
-            return f"{size:,.0f} {unit}"
-        size //= 1_024
-    return f"{size:,} GB"

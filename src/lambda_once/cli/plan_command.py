@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.cli.access import with_output
-from lambda_once.cli.durations import DURATION
+from lambda_once.cli.options import DURATION, with_output
 from lambda_once.patterns.ledger.layout import ID_BYTES
 from lambda_once.patterns.sizing import OTHER_BYTES, LedgerPlan, plan
 
 if TYPE_CHECKING:
-    from lambda_once.cli.output import Output
+    from lambda_once.cli.render import Output
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:/([smhd]))?", re.ASCII)

@@ -1,130 +1,90 @@
-"""``lambda-once redrive``: let what is held run again, after a look at it."""
+"""``lambda-once redrive``: release held tokens, so that their next deliveries run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.drawing import fields_of, listing, show
-from lambda_once.cli.durations import DURATION
-from lambda_once.cli.verdict import (
-    agreed,
-    because_option,
-    by_option,
-    dry_run_option,
-    operator,
-    reason,
-    yes_option,
-)
-from lambda_once.operations.entries import Wanted
-from lambda_once.operations.redriving import Outcome, held, release
-from lambda_once.operations.settling import Verdict
-from lambda_once.operations.verdicts import redrive_advice
+from lambda_once.cli.options import Access, Consent, with_consent, with_filter, with_table
+from lambda_once.cli.render import row_json, row_list
+from lambda_once.operations.resolution import Outcome, Resolve, held, redrive_advice, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import timedelta
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lambda_once.core.record import Record
+    from lambda_once.operations.tokens import Filter
 
 MOST = 1_000
-"""Rows that are shown at once, and kept in memory meanwhile: nobody reads more."""
-
-
-class Given(NamedTuple):
-    """The options as they were typed."""
-
-    service: str | None
-    protected: str | None
-    older_than: timedelta | None
-    limit: int
-    because: str
-    by: str | None
-    yes: bool
-    dry_run: bool
-
-    @property
-    def wanted(self) -> Wanted:
-        return Wanted(self.service, self.protected, self.older_than)
+"""Rows that are shown at once, and kept in memory meanwhile."""
 
 
 @click.command("redrive")
-@click.option("--service", metavar="NAME", help="Only tokens of this service; * and ? stand for others.")
-@click.option("--name", "protected", metavar="NAME", help="Only those of this function; * and ? as well.")
-@click.option(
-    "--older-than", type=DURATION, metavar="DURATION", help="Only what was acquired longer ago: 2h, 3d."
-)
+@with_filter
 @click.option(
     "--limit", type=click.IntRange(1, MOST), default=100, show_default=True, help="At most so many."
 )
-@because_option
-@by_option
-@yes_option
-@dry_run_option
+@with_consent
 @with_table
-def command(access: Access, **options: Any) -> None:
+def command(access: Access, wanted: Filter, consent: Consent, limit: int) -> None:
     """
     Release held tokens, so that their next deliveries run.
 
-    Shows the tokens that match, asks, and releases them one by one, each only if it still is as it was
-    shown. It is for work that was not done, or that may be done twice: what was done belongs to
-    lambda-once resolve --done. It sends no message: redrive the dead-letter queue afterwards.
+    Shows the matching tokens, asks, and releases them one by one, each only if its row has not changed since.
+    For work that was not done, or that may be done twice; if it was done, use lambda-once resolve --done. It
+    sends no messages: redrive the dead-letter queue afterwards.
 
-    Exit code: 0 all were released, or none matches, 1 some were not, or you said no, 2 bad input or no table.
+    Exit code: 0 all were released, or none matches; 1 some were not, or you declined; 2 bad input or no
+    table.
     """
-    given = Given(**options)
-    because, by = reason(given.because), operator(given.by)
-    found = list(islice(held(access.table, given.wanted, access.table.now()), given.limit + 1))
-    shown, say = found[: given.limit], access.output.say
+    found = list(islice(held(access.table, wanted, access.table.now()), limit + 1))
+    shown, output = found[:limit], access.output
     if not shown:
-        access.output.rows([])
-        say("nothing is held that matches")
+        output.rows([])
+        output.say("no matching token is held")
         return
-    show(access.output, listing(shown, access.table.now()))
-    say(f"{len(shown)} held{'' if found == shown else f', and more than --limit {given.limit} match'}")
-    if given.dry_run:
-        _print(access, iter([(record, None) for record in shown]))
-        say("dry run: nothing was written")
-    elif given.yes or agreed(f"Release {len(shown)}, so that their next deliveries run?"):
-        _tell(access, _print(access, release(access.table, shown, by=by, because=because)))
+    output.show(row_list(shown, access.table.now()))
+    output.say(f"{len(shown)} held{'' if found == shown else f'; more than --limit {limit} match'}")
+    if consent.dry_run:
+        _print(access, ((record, None) for record in shown))
+        output.say("dry run: nothing was written")
+    elif consent.given(f"Release {len(shown)}, so that their next deliveries run?"):
+        released = release(access.table, shown, by=consent.by, because=consent.because)
+        _summarise(access, _print(access, released))
     else:
-        say("nothing was written")
+        output.say("nothing was written")
         raise click.exceptions.Exit(1)
 
 
 def _print(
-    access: Access, outcomes: Iterator[tuple[Record, Outcome | None]]
+    access: Access, outcomes: Iterable[tuple[Record, Outcome | None]]
 ) -> Sequence[tuple[Record, Outcome | None]]:
-    """Print each row and what became of it as data, where that is no table; return them all."""
-    settled: list[tuple[Record, Outcome | None]] = []
+    """Print each row with its outcome as data, unless the output is a table; return them all."""
+    printed: list[tuple[Record, Outcome | None]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         now = access.table.now()
         for record, outcome in outcomes:
-            settled.append((record, outcome))
-            yield fields_of(record, now) | {"outcome": None if outcome is None else outcome.value}
+            printed.append((record, outcome))
+            yield row_json(record, now) | {"outcome": None if outcome is None else outcome.value}
 
-    if access.output.is_table:
-        list(rows())
-    else:
-        access.output.rows(rows())
-    return settled
+    access.output.rows(rows())
+    return printed
 
 
-def _tell(access: Access, settled: Sequence[tuple[Record, Outcome | None]]) -> None:
-    """Tell how many were released, which were not, and what to do next; exit 1 where some were not."""
-    count, say = Counter(outcome for _, outcome in settled), access.output.say
+def _summarise(access: Access, released: Sequence[tuple[Record, Outcome | None]]) -> None:
+    """Print how many were released, which were not, and what to do next; exit 1 if some were not."""
+    count, say = Counter(outcome for _, outcome in released), access.output.say
     say(", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome]))
-    for record, outcome in settled:
+    for record, outcome in released:
         if outcome is Outcome.REFUSED:
-            say(f"refused, for it has changed since it was shown: {record.token}")
+            say(f"refused, the row has changed since it was shown: {record.token}")
         elif outcome is Outcome.UNANSWERED:
-            say(f"no answer, so it was released or not: lambda-once show {record.token}")
+            say(f"no response, its state is unknown: lambda-once show {record.token}")
     if count[Outcome.RELEASED]:
-        say(f"redrive: {redrive_advice(Verdict.NOT_DONE)}")
-    if count[Outcome.RELEASED] != len(settled):
+        say(f"redrive: {redrive_advice(Resolve.NOT_DONE)}")
+    if count[Outcome.RELEASED] != len(released):
         raise click.exceptions.Exit(1)

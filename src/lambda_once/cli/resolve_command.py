@@ -1,212 +1,313 @@
-"""``lambda-once resolve``: say what became of one token."""
+"""``lambda-once resolve``: decide what one token's work came to."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, Never
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, assert_never
 
 import click
 
-from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.drawing import fields_of, show, side_by_side
-from lambda_once.cli.durations import DURATION
-from lambda_once.cli.result_file import STDIN, Result, looks_like_a_response, read_result
-from lambda_once.cli.verdict import (
-    agreed,
-    because_option,
-    by_option,
-    dry_run_option,
-    found,
-    operator,
-    reason,
-    settled,
-    yes_option,
-)
+from lambda_once.cli.options import DURATION, Access, Consent, with_consent, with_table
+from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.core.clock import stamp
+from lambda_once.core.codec import Codec
+from lambda_once.core.results import TEXT_LIMIT, NotSerialisable, pack
 from lambda_once.core.writes import after_finish
-from lambda_once.operations.settling import KEEP, Verdict, settlement
-from lambda_once.operations.verdicts import is_request, is_short, next_delivery, objection, redrive_advice
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.resolution import (
+    KEEP,
+    LONGEST_RETENTION_DAYS,
+    Resolve,
+    is_request,
+    next_delivery,
+    objection,
+    redrive_advice,
+    resolution,
+)
+from lambda_once.operations.search import by_token
+from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
     from lambda_once.core.record import Record
     from lambda_once.core.writes import Finish
+    from lambda_once.operations.table import TokenTable
 
 LONGEST_KEEP = timedelta(days=3_650)
+STDIN = "-"
 
 
-class Given(NamedTuple):
-    """The options as they were typed."""
-
-    done: bool
-    not_done: bool
-    failed: bool
-    hold: bool
-    result: str | None
-    because: str
-    by: str | None
-    keep: timedelta | None
-    attempt: str | None
-    force: bool
-    yes: bool
-    dry_run: bool
-
-    @property
-    def verdict(self) -> Verdict:
-        """Raises `click.UsageError` for none or several, and for options that another one is for."""
-        said = {
-            Verdict.DONE: self.done,
-            Verdict.NOT_DONE: self.not_done,
-            Verdict.FAILED: self.failed,
-            Verdict.HOLD: self.hold,
-        }
-        if sum(said.values()) != 1:
-            raise click.UsageError("say what became of it: one of --done, --not-done, --failed, --hold")
-        if self.result is not None and not self.done:
-            raise click.UsageError("--result is what duplicates of done work get: it goes with --done")
-        if self.keep is not None and self.hold:
-            raise click.UsageError("--keep does not go with --hold: what is held never expires")
-        if self.keep is not None and not timedelta(0) < self.keep <= LONGEST_KEEP:
-            raise click.UsageError("--keep must be longer than no time, and at most ten years")
-        return next(verdict for verdict, given in said.items() if given)
-
-
-_REPLAYED = frozenset({Verdict.DONE, Verdict.FAILED})
-"""Verdicts whose outcome duplicates get until it expires."""
-
-
-class Plan(NamedTuple):
+class Request(NamedTuple):
     """What is about to be written, and over which row."""
 
-    verdict: Verdict
+    how: Resolve
     result: Result | None
     keep: timedelta
     before: Record
     write: Finish
 
+    @property
+    def next_delivery(self) -> str:
+        return next_delivery(self.how, self.write.now + self.keep, with_result=self.result is not None)
+
 
 @click.command("resolve")
 @click.argument("token")
-@click.option("--done", is_flag=True, help="It happened: duplicates get --result.")
-@click.option("--not-done", is_flag=True, help="It did not happen: the next delivery runs.")
+@click.option("--done", is_flag=True, help="The work was done: duplicates get --result.")
+@click.option("--not-done", is_flag=True, help="The work was not done: the next delivery runs.")
 @click.option("--failed", is_flag=True, help="It failed for good: duplicates get an error with the reason.")
-@click.option("--hold", is_flag=True, help="Unknown: nothing runs until somebody says more.")
+@click.option("--hold", is_flag=True, help="Unknown: nothing runs until the token is resolved.")
 @click.option(
     "--result", metavar="FILE", help="JSON that duplicates get; - is standard input.  [default: null]"
 )
-@because_option
-@by_option
-@click.option("--keep", type=DURATION, metavar="DURATION", help="How long it is replayed.  [default: 28d]")
-@click.option("--attempt", metavar="ID", help="Refuse unless the row still is this attempt's, as shown.")
-@click.option("--force", is_flag=True, help="Also a token that is finished, or at work right now.")
-@yes_option
-@dry_run_option
+@with_consent
+@click.option("--keep", type=DURATION, metavar="DURATION", help="How long to replay it.  [default: 28d]")
+@click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
+@click.option("--force", is_flag=True, help="Also a token that is finished, or whose lease has not expired.")
 @with_table
-def command(access: Access, token: str, **options: Any) -> None:
+def command(
+    access: Access,
+    token: str,
+    consent: Consent,
+    *,
+    result: str | None,
+    keep: timedelta | None,
+    attempt: str | None,
+    force: bool,
+    **flags: bool,
+) -> None:
     """
-    Say what became of TOKEN: it was done, was not done, failed for good, or is unknown.
+    Decide what the work of TOKEN came to: done, not done, failed for good, or unknown.
 
-    Shows the row, asks, and writes, if the row still is as it was shown; who said so, and why, stays on it. A
-    token that is in progress and has time left is somebody's work, and one that is finished has an outcome:
-    both only with --force.
+    Shows the row, asks, and writes if the row has not changed since; who decided, and why, is kept on it. A
+    token in progress whose lease has not expired may be running, and a finished one has an outcome: both
+    require --force.
 
-    --result is what every duplicate gets in place of what the work would have returned: it must fit a
-    handler's declared return type, and for a function of an API it is the whole response object,
+    --result is what every duplicate gets in place of the work's result: it must match a handler's declared
+    return type, and for a function of an API it is the whole response object,
     {"statusCode": 200, "body": "..."}.
 
     --failed stores an error of kind Failed whose message is --because: duplicates raise it as StoredError.
 
-    Exit code: 0 written, 1 refused (the row has changed, it needs --force, or you said no), 2 bad input
+    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad input
     or no table.
     """
-    given = Given(**options)
-    verdict, because, by = given.verdict, reason(given.because), operator(given.by)
-    if given.result == STDIN and not (given.yes or given.dry_run):
-        raise click.UsageError("--result - takes the standard input, and none is left to ask on: give --yes")
-    result = None if given.result is None else read_result(given.result)
-    before = found(access.table, token)
-    keep = KEEP if given.keep is None else given.keep
-    now = access.table.now()
-    text = None if result is None else result.text
-    write = settlement(before, verdict, by=by, because=because, now=now, result=text, keep=keep)
-    _resolve(access, given, Plan(verdict, result, keep, before, write))
-
-
-def _resolve(access: Access, given: Given, plan: Plan) -> None:
-    show(access.output, side_by_side({"": plan.before}, plan.write.now))
-    why = _objection(given, plan)
+    how = _chosen(flags)
+    if result is not None and how is not Resolve.DONE:
+        raise click.UsageError("--result requires --done: it is the result of done work")
+    if keep is not None and how is Resolve.HOLD:
+        raise click.UsageError("--keep cannot be combined with --hold: a held token never expires")
+    if keep is not None and not timedelta(0) < keep <= LONGEST_KEEP:
+        raise click.UsageError("--keep must be longer than 0 and at most ten years")
+    if result == STDIN and not (consent.yes or consent.dry_run):
+        raise click.UsageError("--result - reads standard input, so there is none to confirm on: pass --yes")
+    given = None if result is None else read_result(result)
+    before = _row(access.table, token)
+    kept = KEEP if keep is None else keep
+    write = resolution(
+        before,
+        how,
+        by=consent.by,
+        because=consent.because,
+        now=access.table.now(),
+        result=None if given is None else given.text,
+        keep=kept,
+    )
+    request = Request(how, given, kept, before, write)
+    access.output.show(side_by_side({"": before}, write.now))
+    why = _objection(request, attempt, force=force)
     if why is not None:
-        _refused(access, plan, why, plan.before)
-    _announce(access, plan)
-    if given.dry_run:
-        access.output.say(f"next delivery: {_next_delivery(plan)}")
-        access.output.say(f"redrive: {redrive_advice(plan.verdict)}")
-        access.output.say("dry run: nothing was written")
-        _report(access, plan, plan.before, written=False)
-    elif not (given.yes or agreed("Write it?")):
-        _refused(access, plan, "you said no", plan.before)
-    elif settled(access, plan.write):
-        _conclude(access, plan)
+        _refuse(access, request, why, before)
+    _announce(access, request)
+    _write(access, request, consent)
+
+
+def _chosen(flags: dict[str, bool]) -> Resolve:
+    chosen = [how for how in Resolve if flags[how.name.lower()]]
+    if len(chosen) != 1:
+        raise click.UsageError("pass exactly one of --done, --not-done, --failed, --hold")
+    return chosen[0]
+
+
+def _row(table: TokenTable, token: str) -> Record:
+    if token == "":
+        raise click.UsageError("TOKEN is empty: pass a lock token")
+    record = by_token(table, token)
+    if record is None:
+        raise Misconfigured(
+            f"no token {token} in the table {table.name}: "
+            f"lambda-once show {quote(token)} finds the token of a key"
+        )
+    return record
+
+
+def _objection(request: Request, attempt: str | None, *, force: bool) -> str | None:
+    """Return why nothing may be written; None if it may."""
+    if attempt not in (None, request.before.attempt):
+        return f"the row no longer has attempt {attempt}; it has {request.before.attempt}"
+    why = None if force else objection(request.before, request.write.now)
+    return None if why is None else f"{why}. Pass --force to resolve it anyway"
+
+
+def _announce(access: Access, request: Request) -> None:
+    """Print what will be written, and warnings about it."""
+    say, write, how = access.output.say, request.write, request.how
+    assert write.note is not None  # noqa: S101  (every resolution has one)
+    say(f"{request.before.token}: {how.value}, by {write.note.by}, because: {write.note.because}")
+    if how is Resolve.DONE:
+        what = "null" if request.result is None else request.result.described()
+        say(f"duplicates get: {what}, until {stamp(write.now + request.keep)}")
+        if is_request(request.before.token) and not _is_response(request.result):
+            say('WARNING: this is an API request, but the result has no {"statusCode": ...}')
+    if how in (Resolve.DONE, Resolve.FAILED) and request.keep.days < LONGEST_RETENTION_DAYS:
+        say("WARNING: SQS keeps messages for up to 14 days, longer than --keep: a later delivery runs again")
+
+
+def _is_response(result: Result | None) -> bool:
+    return result is not None and isinstance(result.value, dict) and "statusCode" in result.value
+
+
+def _write(access: Access, request: Request, consent: Consent) -> None:
+    say, before, now = access.output.say, request.before, request.write.now
+    if consent.dry_run:
+        _say_what_follows(access, request)
+        say("dry run: nothing was written")
+        _report(access, request, before, written=False)
+    elif not consent.given("Write it?"):
+        _refuse(access, request, "you declined", before)
+    elif _written(access, request.write):
+        after = after_finish(before, request.write)
+        access.output.show(side_by_side({"before": before, "now": after}, now))
+        _say_what_follows(access, request)
+        say("cache: functions with cache= may return the old outcome for up to five minutes")
+        _report(access, request, after, written=True)
     else:
-        current = access.table.read(plan.before.token)
-        show(access.output, side_by_side({"as shown": plan.before, "as it is now": current}, plan.write.now))
-        _refused(access, plan, "the row has changed since it was shown", current)
+        current = access.table.read(before.token)
+        access.output.show(side_by_side({"as shown": before, "now": current}, now))
+        _refuse(access, request, "the row has changed since it was shown", current)
 
 
-def _objection(given: Given, plan: Plan) -> str | None:
-    """Return why nothing should be written; None where it may."""
-    if given.attempt not in (None, plan.before.attempt):
-        return f"attempt {given.attempt} was looked at, and by now the row is that of {plan.before.attempt}"
-    why = None if given.force else objection(plan.before, plan.write.now)
-    return None if why is None else f"{why}. Give --force if you know better"
+def _written(access: Access, write: Finish) -> bool:
+    """
+    Send *write*; False: refused, because the row has changed.
+
+    Without a response, exit code 2: the outcome is unknown. Raises `Misconfigured` if the table rejects the
+    write for good.
+    """
+    answer = access.table.finish(write)
+    match answer:
+        case Unanswered(why):
+            access.output.say(
+                f"lambda-once: the token table did not respond ({why}); it is unknown whether this was "
+                f"written. It was if lambda-once show {write.token} prints attempt {write.attempt}; "
+                "otherwise retry"
+            )
+            raise click.exceptions.Exit(2)
+        case Rejected(error):
+            raise error
+        case Refused():
+            return False
+        case Written():
+            return True
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
-def _announce(access: Access, plan: Plan) -> None:
-    """Say what will be written, and what is odd about it."""
-    say, write = access.output.say, plan.write
-    assert write.note is not None  # noqa: S101  (every settlement has one)
-    say(f"{plan.before.token}: {plan.verdict.value}, says {write.note.by}: {write.note.because}")
-    if plan.verdict is Verdict.DONE:
-        what = "null" if plan.result is None else plan.result.described()
-        say(f"duplicates get: {what}, until {stamp(write.now + plan.keep)}")
-    if plan.verdict in _REPLAYED and is_short(plan.keep):
-        say("WARNING: a message can wait in SQS for 14 days, longer than --keep: one that does runs again")
-    response = plan.result is not None and looks_like_a_response(plan.result.value)
-    if plan.verdict is Verdict.DONE and is_request(plan.before.token) and not response:
-        say('WARNING: it is a request of an API, and the result no response: {"statusCode": ...} is missing')
-
-
-def _conclude(access: Access, plan: Plan) -> None:
-    """Tell what stands now, and what follows."""
-    now = after_finish(plan.before, plan.write)
-    show(access.output, side_by_side({"before": plan.before, "now": now}, plan.write.now))
-    access.output.say(f"next delivery: {_next_delivery(plan)}")
-    access.output.say(f"redrive: {redrive_advice(plan.verdict)}")
-    access.output.say("cache: functions with cache= may give the old outcome for up to five minutes")
-    _report(access, plan, now, written=True)
-
-
-def _refused(access: Access, plan: Plan, why: str, now: Record | None) -> Never:
-    access.output.say(f"refused, and nothing was written: {why}")
-    _report(access, plan, now, written=False)
+def _refuse(access: Access, request: Request, why: str, now: Record | None) -> Never:
+    access.output.say(f"refused, nothing was written: {why}")
+    _report(access, request, now, written=False)
     raise click.exceptions.Exit(1)
 
 
-def _next_delivery(plan: Plan) -> str:
-    return next_delivery(plan.verdict, plan.write.now + plan.keep, with_result=plan.result is not None)
+def _say_what_follows(access: Access, request: Request) -> None:
+    access.output.say(f"next delivery: {request.next_delivery}")
+    access.output.say(f"redrive: {redrive_advice(request.how)}")
 
 
-def _report(access: Access, plan: Plan, now: Record | None, *, written: bool) -> None:
-    """Print the outcome as data; where that is a table, it has been shown."""
+def _report(access: Access, request: Request, now: Record | None, *, written: bool) -> None:
+    """Print the outcome as data; as a table it has been shown already."""
     if access.output.is_table:
         return
-    at = plan.write.now
+    at = request.write.now
     outcome = {
-        "lockToken": plan.before.token,
-        "verdict": plan.verdict.value.replace(" ", "-"),
+        "lockToken": request.before.token,
+        "verdict": request.how.value.replace(" ", "-"),
         "written": written,
-        "shown": fields_of(plan.before, at),
-        "now": None if now is None else fields_of(now, at),
-        "nextDelivery": _next_delivery(plan) if written else None,
-        "redrive": redrive_advice(plan.verdict) if written else None,
+        "shown": row_json(request.before, at),
+        "now": None if now is None else row_json(now, at),
+        "nextDelivery": request.next_delivery if written else None,
+        "redrive": redrive_advice(request.how) if written else None,
     }
     access.output.one(outcome, "")
+
+
+# -- the file of --result
+
+_BLANKS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\n\r]+')
+"""A string, which is kept, or blanks between tokens (RFC 8259, whitespace)."""
+_KINDS: Final = {
+    dict: "object",
+    list: "list",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+
+class Result(NamedTuple):
+    """A result, and the JSON text that is stored."""
+
+    value: Any
+    text: str
+
+    def described(self) -> str:
+        """Return its kind and size, not its content."""
+        return f"JSON {_KINDS[type(self.value)]}, {len(self.text):,} characters"
+
+
+def read_result(path: str) -> Result:
+    """
+    Read the JSON of *path*, as it is written but for blanks between tokens: every digit is kept.
+
+    ``-`` is standard input. Raises `Misconfigured` if it cannot be read, is not JSON, or is over the limits.
+    """
+    where = "standard input" if path == STDIN else path
+    data = _bytes_of(path)
+    if len(data) > TEXT_LIMIT:
+        raise Misconfigured(f"{where} exceeds the limit of {TEXT_LIMIT:,} bytes for a result")
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, parse_constant=_not_json)
+        Codec(Any).dump(value)
+        text = _BLANKS.sub(r"\1", text)
+        pack(text)
+    except UnicodeDecodeError as error:
+        raise Misconfigured(f"{where} is not UTF-8 (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        message = f"{where} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        raise Misconfigured(message) from None
+    except RecursionError:
+        raise Misconfigured(f"{where} is nested too deeply to be a result") from None
+    except (ValueError, NotSerialisable) as error:
+        raise Misconfigured(f"{where} cannot be a result: {error}") from None
+    return Result(value, text)
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer.read(TEXT_LIMIT + 1)
+        with Path(path).open("rb") as file:
+            return file.read(TEXT_LIMIT + 1)
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _not_json(constant: str) -> Never:
+    raise ValueError(f"{constant} is not JSON")

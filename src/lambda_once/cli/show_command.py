@@ -1,4 +1,4 @@
-"""``lambda-once show``: one token as a story in time."""
+"""``lambda-once show``: the story of one token."""
 
 from __future__ import annotations
 
@@ -9,42 +9,38 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
 import click
 
-from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.find_command import described, say_the_cost, say_the_price
-from lambda_once.cli.row_shown import Seen, drawn, told
-from lambda_once.cli.tokens_shown import drawn_at
+from lambda_once.cli.find_command import announce_scan, describe_size, report_scan
+from lambda_once.cli.options import Access, with_table
+from lambda_once.cli.render import story_json, story_lines, tokens_at
 from lambda_once.core.record import State
 from lambda_once.core.results import Corrupt, Parts, Unavailable
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.entries import STUCK, Status, read, status_of
-from lambda_once.operations.lookup import (
+from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS
+from lambda_once.operations.search import (
     by_known_names,
     by_parts,
-    by_reading_all,
     by_token,
+    exactly,
     names_from,
-    parts_there,
+    parts_present,
     result_text,
+    scan,
+    size_of,
 )
-from lambda_once.operations.names import parts_of
-from lambda_once.operations.searching import size_of
-from lambda_once.operations.story import memory_is_short, next_steps
+from lambda_once.operations.story import next_steps, short_memory
+from lambda_once.operations.tokens import STUCK, Entry, Status, parts_of, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lambda_once.core.record import Record
 
-LONGEST_RETENTION: Final = 14
-"""Days that SQS keeps a message at most (SQS developer guide, MessageRetentionPeriod)."""
-
-
-UNASKED: Final = 1_024
+MOST_PAGES: Final = 1_024
 """Pages that are read without --scan: 1 GB, 131,072 read units."""
 
 
-class Asked(NamedTuple):
-    """What was asked for, as it was typed."""
+class Options(NamedTuple):
+    """The arguments as they were typed."""
 
     token: str
     service: str | None
@@ -70,128 +66,122 @@ class Asked(NamedTuple):
     default="",
     envvar="LAMBDA_ONCE_NAMES",
     show_envvar=True,
-    help="service/name of your functions, with commas: a key is asked for under these first.",
+    help="service/name of your functions, comma-separated: a key is looked up under these first.",
 )
-@click.option("--scan", is_flag=True, help="Look for a key in the whole table, also beyond 1 GB.")
+@click.option("--scan", is_flag=True, help="Look for a key in the whole table, even beyond 1 GB.")
 @click.option("--result", is_flag=True, help="Print the stored result, as JSON, and nothing else.")
 @click.option(
     "--retention",
     type=click.IntRange(0),
-    default=LONGEST_RETENTION,
+    default=LONGEST_RETENTION_DAYS,
     show_default=True,
     metavar="DAYS",
-    help="How long your queues keep messages: warn of outcomes that are kept for less. 0: do not.",
+    help="How long your queues keep messages; warns of outcomes that are kept for less. 0: no warning.",
 )
 @click.option(
     "--log-group",
     metavar="NAME",
     envvar="LAMBDA_ONCE_LOG_GROUP",
     show_envvar=True,
-    help="Where your functions log, to be named with the queries.",
+    help="The log group of your functions, printed with the queries.",
 )
 @with_table
 def command(access: Access, **options: Any) -> None:
     """
-    Show one token: who had it, what came of it, what a duplicate gets, and what to ask the logs.
+    Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
-    TOKEN is a lock token; with --service and --name, a key of that function; else a key. A key is asked for
-    under the names that are known (--names, and those of what is unfinished), then looked for in the whole
-    table, which says what it costs, and needs --scan beyond 1 GB. Where several functions have it, they are
-    listed.
+    TOKEN is a lock token; with --service and --name, a key of that function; otherwise a key. A key is looked
+    up under the known names (--names, and those of unfinished tokens), then in the whole table: the cost is
+    printed, and beyond 1 GB --scan is required. If several functions have the key, they are listed.
 
-    Exit code: 0 all is well, 1 it is overdue, held, or its result is not to be had, 2 no such token, several,
+    Exit code: 0 success; 1 the token is overdue, held, or its result is missing; 2 no such token, several,
     bad input or no table.
     """
-    asked = Asked(**options)
-    if asked.token == "":
-        raise click.UsageError("TOKEN is empty: give a lock token or a key")
-    if asked.name is not None and asked.service is None:
-        raise click.UsageError("--name needs --service, or POWERTOOLS_SERVICE_NAME")
-    if asked.name is None and asked.scope is not None:
-        raise click.UsageError("--scope goes with --service and --name")
-    record = _of_function(access, asked) or by_token(access.table, asked.token) or _by_key(access, asked)
-    if asked.result:
+    given = Options(**options)
+    if given.token == "":
+        raise click.UsageError("TOKEN is empty: pass a lock token or a key")
+    if given.name is not None and given.service is None:
+        raise click.UsageError("--name requires --service or POWERTOOLS_SERVICE_NAME")
+    if given.name is None and given.scope is not None:
+        raise click.UsageError("--scope requires --service and --name")
+    record = _of_function(access, given) or by_token(access.table, given.token) or _by_key(access, given)
+    if given.result:
         _print_result(access, record)
     else:
-        _show(access, record, asked)
+        _show(access, record, given)
 
 
-def _of_function(access: Access, asked: Asked) -> Record | None:
-    """Return the row of a key of the function that was named; None: none was. Raises where it has no such."""
-    if asked.name is None or asked.service is None:
+def _of_function(access: Access, given: Options) -> Record | None:
+    """Return the row of a key of the named function; None if no function was named. Raises if it has none."""
+    if given.name is None or given.service is None:
         return None
-    record = by_parts(access.table, asked.service, asked.name, asked.scope, asked.token)
+    record = by_parts(access.table, given.service, given.name, given.scope, given.token)
     if record is None:
-        where = f"{asked.service}/{asked.name}" + ("" if asked.scope is None else f" in scope {asked.scope}")
+        where = f"{given.service}/{given.name}" + ("" if given.scope is None else f" in scope {given.scope}")
         raise Misconfigured(
-            f"{where} has no key {asked.token} in the table {access.table.name}: "
-            f"lambda-once find {quote(asked.token)} looks under all names and scopes"
+            f"{where} has no key {given.token} in the table {access.table.name}: "
+            f"lambda-once find {quote(given.token)} searches all names and scopes"
         )
     return record
 
 
-def _by_key(access: Access, asked: Asked) -> Record:
-    """Return the one row of a key; where there are several, list them, and end."""
-    table, key = access.table, asked.token
-    known = by_known_names(table, key, names_from(asked.names), table.now())
-    records = known.records or _in_the_whole_table(access, key, scan=asked.scan)
+def _by_key(access: Access, given: Options) -> Record:
+    """Return the only row of a key; if there are several, list them and exit."""
+    table, key = access.table, given.token
+    known = by_known_names(table, key, names_from(given.names), table.now())
+    records = known.records or _in_the_whole_table(access, key, force=given.scan)
     if not records:
-        alike = f"; unfinished and alike: {', '.join(entry.token for entry in known.alike)}"
+        similar = f"; unfinished and similar: {', '.join(entry.token for entry in known.similar)}"
+        name = parts_of(key)
         raise Misconfigured(
-            f"there is no token and no key {key} in the table {table.name}{alike if known.alike else ''}. "
-            f"Parts of a key: lambda-once find {quote(_text_of(key))}"
+            f"no token and no key {key} in the table {table.name}{similar if known.similar else ''}. "
+            f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
         )
     if len(records) > 1:
-        _list(access, records, asked)
+        _list(access, records, given)
     if known.records:
-        access.output.say("found under the names that are known here; lambda-once find looks under all")
+        access.output.say("found under the known names; lambda-once find searches all")
     return records[0]
 
 
-def _text_of(key: str) -> str:
-    """Return what to look for where *key* is not there: the key in it, if it was meant as a token."""
-    name = parts_of(key)
-    return key if name is None else name.key
-
-
-def _in_the_whole_table(access: Access, key: str, *, scan: bool) -> tuple[Record, ...]:
+def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Record, ...]:
     table, size = access.table, size_of(access.table)
-    if size is not None and size.pages > UNASKED and not scan:
+    if size is not None and size.pages > MOST_PAGES and not force:
         raise click.UsageError(
-            f"no name that is known here has the key {key}, and the table has {described(size)}: give "
+            f"no known name has the key {key}, and the table has {describe_size(size)}: pass "
             "--service and --name, LAMBDA_ONCE_NAMES, or --scan to read all of it"
         )
-    most = sys.maxsize if scan else UNASKED
-    say_the_price(access, size, most)
-    rounds = list(by_reading_all(table, key, most))
-    say_the_cost(access, sum(one.pages for one in rounds), sum(one.units for one in rounds))
-    if not rounds[-1].whole:
-        access.output.say("not all was read: give --scan")
-    found = (table.read(record.token) for one in rounds for record in one.records)
+    most = sys.maxsize if force else MOST_PAGES
+    announce_scan(access, size, most)
+    scanned = list(scan(table, exactly(key), most))
+    report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
+    if not scanned[-1].complete:
+        access.output.say("the table was not read to its end: pass --scan")
+    found = (table.read(record.token) for each in scanned for record in each.records)
     return tuple(record for record in found if record is not None)
 
 
-def _list(access: Access, records: Sequence[Record], asked: Asked) -> Never:
-    tokens = ", ".join(record.token for record in records)
-    if asked.result:
+def _list(access: Access, records: Sequence[Record], given: Options) -> Never:
+    if given.result:
+        tokens = ", ".join(record.token for record in records)
         raise click.UsageError(
-            f"{len(records)} tokens have the key {asked.token}, give one of them: {tokens}"
+            f"{len(records)} tokens have the key {given.token}, pass one of them: {tokens}"
         )
     now = access.table.now()
-    access.output.rows((read(record, now).row(now) for record in records), drawn_at(now))
-    access.output.say(f"{len(records)} tokens have the key {asked.token}; next: lambda-once show TOKEN")
+    access.output.rows((Entry.of_row(record, now).row(now) for record in records), tokens_at(now))
+    access.output.say(f"{len(records)} tokens have the key {given.token}; next: lambda-once show TOKEN")
     raise click.exceptions.Exit(2)
 
 
-def _show(access: Access, record: Record, asked: Asked) -> None:
+def _show(access: Access, record: Record, given: Options) -> None:
     now, output = access.table.now(), access.output
-    there = parts_there(access.table, record)
-    seen = Seen(record, now, there, asked.log_group)
-    output.one(told(seen), drawn(seen) if output.is_table else "")
-    short = memory_is_short(record, timedelta(days=asked.retention))
-    if short is not None:
-        output.say(f"WARNING: {short}")
-    missing = isinstance(record.stored, Parts) and there != record.stored.count
+    present = parts_present(access.table, record)
+    rendered = story_lines(record, now, present, given.log_group) if output.is_table else ""
+    output.one(story_json(record, now, present, given.log_group), rendered)
+    warning = short_memory(record, timedelta(days=given.retention))
+    if warning is not None:
+        output.say(f"WARNING: {warning}")
+    missing = isinstance(record.stored, Parts) and present != record.stored.count
     if missing:
         output.say("WARNING: parts of its result are missing: a duplicate gets ResultUnavailable")
     for step in next_steps(record, now):
@@ -205,9 +195,9 @@ def _print_result(access: Access, record: Record) -> None:
     if record.state is not State.COMPLETE:
         _no_result(access, f"it is {'in progress' if status is Status.IN_PROGRESS else status.value}")
     if record.error is not None:
-        _no_result(access, "its error was stored, not a result")
+        _no_result(access, "an error is stored")
     if isinstance(record.stored, Unavailable):
-        _no_result(access, "it could not be kept when the work was done")
+        _no_result(access, "it could not be stored when the work was done")
     try:
         text = result_text(access.table, record)
     except Corrupt as corrupt:
@@ -218,5 +208,5 @@ def _print_result(access: Access, record: Record) -> None:
 
 
 def _no_result(access: Access, why: str) -> Never:
-    access.output.say(f"there is no result: {why}")
+    access.output.say(f"no result: {why}")
     raise click.exceptions.Exit(1)

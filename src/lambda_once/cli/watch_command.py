@@ -1,4 +1,4 @@
-"""``lambda-once watch``: how much is at work, overdue and held, again and again."""
+"""``lambda-once watch``: count tokens in progress, overdue and held, again and again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lambda_once.cli.access import Access, with_table
-from lambda_once.cli.output import console
+from lambda_once.cli.options import Access, with_table
+from lambda_once.cli.render import console
 from lambda_once.core.clock import stamp
 from lambda_once.errors import StoreUnavailable
-from lambda_once.operations.listing import Census, census
-from lambda_once.operations.spans import moment, spoken
+from lambda_once.operations.clock import duration_text, time_text
+from lambda_once.operations.listing import Counts, count_unfinished
+from lambda_once.operations.tokens import Status
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -28,34 +29,34 @@ if TYPE_CHECKING:
     default=5,
     show_default=True,
     metavar="SECONDS",
-    help="Between two rounds.",
+    help="Pause between two rounds.",
 )
-@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="End after so many rounds.")
+@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after so many rounds.")
 @with_table
 def command(access: Access, interval: float, count: int | None) -> None:
     """
     Count what is in progress, overdue and held, until Ctrl-C.
 
-    Live on a terminal; elsewhere, and as JSON, a line a round. A round that gets no answer is said, and the
-    next one comes. One round asks some 300 questions of the index: reckon half a read unit each.
+    Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is reported,
+    and the next one follows. One round sends about 300 queries to the index, of half a read unit each.
 
     Exit code: 0 stopped by Ctrl-C, or nothing was stuck in the last round; 1 something was; 2 bad input or
     no table.
     """
     table, output = access.table, access.output
-    last: Census | None = None
+    last: Counts | None = None
     rounds = 0
     try:
         with _screen(access) as screen:
             while True:
                 now = table.now()
                 try:
-                    last = census(table, now)
-                    _tell(access, last, now, screen)
+                    last = count_unfinished(table, now)
+                    _print(access, last, now, screen)
                 except StoreUnavailable as silent:
                     if rounds == 0:
                         raise
-                    output.say(f"{stamp(now)}  no answer: {silent.__cause__ or silent}")
+                    output.say(f"{stamp(now)}  no response: {silent.__cause__ or silent}")
                 rounds += 1
                 if rounds == count:
                     break
@@ -67,48 +68,50 @@ def command(access: Access, interval: float, count: int | None) -> None:
 
 
 def _screen(access: Access) -> AbstractContextManager[Any]:
-    """Return what shows rounds in one place; None in its stead where lines are written."""
+    """Return what shows the rounds in one place; without a terminal a context of None: rounds are lines."""
     from rich.live import Live
 
-    drawing = console()
-    live = access.output.is_table and drawing.is_terminal
-    return Live(console=drawing, auto_refresh=False) if live else nullcontext()
+    screen = console()
+    live = access.output.is_table and screen.is_terminal
+    return Live(console=screen, auto_refresh=False) if live else nullcontext()
 
 
-def _tell(access: Access, found: Census, now: datetime, screen: Any) -> None:
-    oldest = None if found.oldest is None else now - found.oldest
+def _print(access: Access, counts: Counts, now: datetime, screen: Any) -> None:
+    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
+    oldest = None if counts.oldest is None else now - counts.oldest
     if screen is not None:
-        screen.update(_drawn(found, now), refresh=True)
+        screen.update(_table(counts, now), refresh=True)
     elif access.output.is_table:
-        late = "" if oldest is None else f", the oldest by {spoken(oldest)}"
-        counts = f"{found.in_progress:,} in progress, {found.overdue:,} overdue{late}, {found.held:,} held"
-        click.echo(f"{stamp(now)}  {counts}")
+        late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
+        click.echo(f"{stamp(now)}  {busy:,} in progress, {overdue:,} overdue{late}, {held:,} held")
     else:
         row = {
             "at": stamp(now),
-            "inProgress": found.in_progress,
-            "overdue": found.overdue,
-            "held": found.held,
+            "inProgress": busy,
+            "overdue": overdue,
+            "held": held,
             "oldestOverdueSeconds": None if oldest is None else int(oldest.total_seconds()),
         }
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
-    if found.beyond and access.shards_told:
+    beyond, _ = counts.beyond(access.table.shards)
+    if beyond and access.shards_known:
         access.output.say(
-            f"WARNING: {found.beyond:,} rows stand in shards beyond the {access.table.shards} configured"
+            f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
         )
 
 
-def _drawn(found: Census, now: datetime) -> RenderableType:
+def _table(counts: Counts, now: datetime) -> RenderableType:
     from rich.table import Table
 
+    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("at (UTC)", "in progress", "overdue", "held", "oldest overdue"):
         table.add_column(head, justify="left" if head == "at (UTC)" else "right")
     table.add_row(
-        moment(now, now),
-        f"{found.in_progress:,}",
-        f"[bold red]{found.overdue:,}[/]" if found.overdue else "0",
-        f"[yellow]{found.held:,}[/]" if found.held else "0",
-        "" if found.oldest is None else spoken(now - found.oldest),
+        time_text(now, now),
+        f"{busy:,}",
+        f"[bold red]{overdue:,}[/]" if overdue else "0",
+        f"[yellow]{held:,}[/]" if held else "0",
+        "" if counts.oldest is None else duration_text(now - counts.oldest),
     )
     return table

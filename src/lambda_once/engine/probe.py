@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision
 from lambda_once.core.writes import Complete, Finish, Resolver, new_attempt_id, new_write_id
 from lambda_once.engine.finish import stored_result
 from lambda_once.engine.ownership import ttl_after
-from lambda_once.engine.waiting import has_running_loop
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.policies import NOT_DONE, Done, Lapsed
+from lambda_once.policies import NOT_DONE, Done, Lapsed, ask
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from lambda_once.core.record import Record
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.invocation import Call
@@ -65,24 +60,7 @@ def _answer(call: Call, record: Record) -> object:
     if call.plan.probe is None:
         return None
     try:
-        answer = call.plan.probe(Lapsed.of(record), *call.arguments)
-        return _run(answer) if inspect.isawaitable(answer) else answer
+        return ask(call.plan.probe, Lapsed.of(record), *call.arguments)
     except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
         call.report(Event.PROBE_FAILED, record, error=type(broken).__name__)
         return None
-
-
-def _run(answer: Awaitable[object]) -> object:
-    """Await *answer* on an event loop of its own: in a thread where this one has a running loop."""
-    import asyncio
-
-    if not has_running_loop():
-        return asyncio.run(_awaited(answer))
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, _awaited(answer)).result()
-
-
-async def _awaited(answer: Awaitable[object]) -> object:
-    return await answer

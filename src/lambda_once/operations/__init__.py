@@ -1,1 +1,1 @@
-"""What is stuck, and how it is settled: for those who look after the token table."""
+"""For operators of the token table: find, show, resolve and redrive tokens, and the watchdog."""

@@ -1,4 +1,4 @@
-"""The time as DynamoDB has it: the clock of this machine, corrected by the ``Date`` of DynamoDB's answers."""
+"""The time as DynamoDB has it (this machine's clock, corrected by ``Date`` headers), and times as text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
-
-from lambda_once.operations.spans import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,25 +16,27 @@ TOLERATED: Final = timedelta(seconds=2)
 """
 How far two clocks may be apart before one is corrected.
 
-A lease has this margin already, and a ``Date`` has whole seconds and is as old as its answer was under way.
+A lease has this margin already, and a ``Date`` has whole seconds and is as old as its response.
 """
+
+_LARGER = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 class CorrectedClock:
     """
-    Tells *local*'s time until an answer says that it is wrong, and DynamoDB's from then on.
+    *local*'s time until a response shows that it is wrong; DynamoDB's from then on.
 
-    Who judges a lease by a clock that is fast takes living work for dead. *told* hears of each correction.
+    With a fast clock, a live attempt would be taken for a lapsed one. *warn* is called at each correction.
     Requests are bounded by *local*, which does not jump.
     """
 
-    def __init__(self, local: Clock, told: Callable[[str], object] = str) -> None:
+    def __init__(self, local: Clock, warn: Callable[[str], object] = str) -> None:
         self.local = local
-        self.told = told
+        self.warn = warn
         self.skew = timedelta(0)
         """What is added to the local time."""
-        self.heard = False
-        """Whether an answer had a date."""
+        self.synchronised = False
+        """Whether a response had a date."""
         self._lock = threading.Lock()
 
     def now(self) -> datetime:
@@ -45,32 +45,32 @@ class CorrectedClock:
     def sleep(self, seconds: float) -> None:
         self.local.sleep(seconds)
 
-    def hear(self, answer: Any, sent: datetime) -> None:
+    def observe(self, response: Any, sent: datetime) -> None:
         """
-        Take the ``Date`` of *answer*, as botocore gives answers and errors; one without changes nothing.
+        Read the ``Date`` of *response*, a response or error of botocore; without one nothing changes.
 
-        *sent* is the local time at which it was asked for: an answer may be long under way.
+        *sent* is the local time of the request: the response may have taken long.
         """
-        theirs = date_of(answer)
+        theirs = date_of(response)
         if theirs is None:
             return
         apart = _apart(theirs, sent, self.local.now())
         with self._lock:
-            self.heard = True
+            self.synchronised = True
             if abs(apart - self.skew) <= TOLERATED:
                 return
             self.skew = apart if abs(apart) > TOLERATED else timedelta(0)
         if self.skew:
             way = "behind" if self.skew > timedelta(0) else "ahead of"
-            self.told(
-                f"the clock of this machine is {spoken(self.skew)} {way} DynamoDB's, by which leases are "
-                "judged here: set the clock"
+            self.warn(
+                f"the clock of this machine is {duration_text(self.skew)} {way} DynamoDB's; leases are "
+                "judged by DynamoDB's clock. Correct the clock"
             )
 
 
-def date_of(answer: Any) -> datetime | None:
-    """Return the ``Date`` header of *answer*; None where it has none that can be read."""
-    metadata = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
+def date_of(response: Any) -> datetime | None:
+    """Return the ``Date`` header of *response*; None if it is missing or malformed."""
+    metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     given = metadata.get("HTTPHeaders", {}).get("date")
     try:
         return None if given is None else parsedate_to_datetime(given).astimezone(UTC)
@@ -79,7 +79,23 @@ def date_of(answer: Any) -> datetime | None:
 
 
 def _apart(theirs: datetime, sent: datetime, received: datetime) -> timedelta:
-    """Return what must be added to the local time; none where *theirs*, in whole seconds, is in between."""
+    """Return what must be added to the local time; 0 if *theirs*, in whole seconds, lies in between."""
     if received < theirs:
         return theirs - received
     return min(theirs + timedelta(seconds=1) - sent, timedelta(0))
+
+
+def duration_text(span: timedelta) -> str:
+    """Return *span* in its two largest units: ``3 d 4 h``, ``2 h 13 min``, ``45 s``, ``0.4 s``."""
+    seconds = abs(span.total_seconds())
+    for size, unit, smaller, small in _LARGER:
+        if seconds >= size:
+            whole, rest = divmod(int(seconds), size)
+            return f"{whole} {unit}" + (f" {rest // smaller} {small}" if rest >= smaller else "")
+    return f"{int(seconds)} s" if seconds >= 1 or seconds == 0 else f"{seconds:.3g} s"
+
+
+def time_text(at: datetime, now: datetime) -> str:
+    """Return *at* in UTC to the second, without the date if it is that of *now*."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    return at.strftime("%H:%M:%S" if at.date() == now.date() else "%Y-%m-%d %H:%M:%S")

@@ -1,56 +1,51 @@
-"""What is unfinished, what is stuck first: read from the index, counted, and looked at again where asked."""
+"""What the index lists: unfinished tokens, listed, counted, and walked through in bounded steps."""
 
 from __future__ import annotations
 
+import json
+from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from lambda_once.core.clock import stamp
 from lambda_once.core.record import State
 from lambda_once.dynamodb.paging import MOST_KEYS
-from lambda_once.operations.entries import Entry, Status, listed, read
-from lambda_once.operations.overdue import census as stuck
-from lambda_once.operations.overdue import shard_of
-from lambda_once.stores.rows import record_of
+from lambda_once.operations.tokens import UNFINISHED, Entry, Status
+from lambda_once.stores.rows import Item, record_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
     from lambda_once.operations.table import TokenTable
+    from lambda_once.stores.contract import Unfinished
 
 LONG = 600.0
-"""Seconds in which a request of a long list is tried again; each by itself for a few seconds only."""
+"""Seconds for all requests of a long list; each alone is retried for a few seconds only."""
+PAGE = 100
+"""Entries of one query: as many as one BatchGetItem reads (API reference). Each partition keeps one page."""
 
-UNFINISHED = frozenset({Status.OVERDUE, Status.HELD, Status.IN_PROGRESS})
+Place = dict[str, tuple[str, str]]
+"""How far a walk has come: by partition of the index, lease and token of the last entry checked."""
 
 
-class Census(NamedTuple):
-    """How many tokens stand where, at one time."""
-
-    in_progress: int
-    """With a lease that is alive."""
-    overdue: int
-    held: int
-    oldest: datetime | None
-    """The end of the earliest lease that is over."""
-    beyond: int
-    """Of all of them, those in shards that the configured number does not have."""
+# -- lists
 
 
 def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> Iterator[Entry]:
     """
-    List what the index has: the overdue first, then the held, then the rest, each by its lease.
+    List what the index has: overdue, then held, then in progress, each in the order of its lease.
 
-    Pages are fetched as they are asked for. Raises `StoreUnavailable` and `Misconfigured`.
+    Pages are fetched on demand. Raises `StoreUnavailable` and `Misconfigured`.
     """
     deadline = table.deadline(LONG)
-    _ask_once(table, deadline)
+    _fail_early(table, deadline)
     alive: Iterator[Entry] = iter(())
     if wanted & {Status.OVERDUE, Status.IN_PROGRESS}:
         before = None if Status.IN_PROGRESS in wanted else now
         seen = table.index.unfinished(State.IN_PROGRESS, deadline, before)
-        alive = (listed(entry, now) for entry in seen)
+        alive = (Entry.of_index(entry, now) for entry in seen)
     first: Entry | None = None
     for entry in alive:
         if entry.status is not Status.OVERDUE:
@@ -59,7 +54,8 @@ def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> I
         if Status.OVERDUE in wanted:
             yield entry
     if Status.HELD in wanted:
-        yield from (listed(entry, now) for entry in table.index.unfinished(State.HELD, deadline, None))
+        held = table.index.unfinished(State.HELD, deadline, None)
+        yield from (Entry.of_index(entry, now) for entry in held)
     if first is not None:
         yield first
         yield from alive
@@ -70,41 +66,148 @@ def confirmed(
     entries: Iterable[Entry],
     now: datetime,
     only: frozenset[Status] = UNFINISHED,
-    at_once: int = MOST_KEYS,
+    page: int = MOST_KEYS,
 ) -> Iterator[Entry]:
     """
-    Read the rows of the entries in one of the states *only* consistently, *at_once* of them by one request.
+    Replace the entries whose status is in *only* by their rows, read consistently, *page* in one request.
 
-    What has moved on since the index was told is left out; entries in other states pass as they are.
+    Entries whose status has changed since are left out; entries in other states pass unchanged.
     """
     remaining = iter(entries)
-    while batch := list(islice(remaining, at_once)):
+    while batch := list(islice(remaining, page)):
         rows = table.rows(entry.token for entry in batch if entry.status in only)
         for entry in batch:
             if entry.status not in only:
                 yield entry
             elif entry.token in rows:
-                row = read(record_of(rows[entry.token]), now, entry.shard)
+                row = Entry.of_row(record_of(rows[entry.token]), now, entry.shard)
                 if row.status is entry.status:
                     yield row
 
 
-def census(table: TokenTable, now: datetime) -> Census:
-    """Count what is unfinished in the whole table. Raises `StoreUnavailable` and `Misconfigured`."""
+# -- counts
+
+
+class Counts(NamedTuple):
+    """How many unfinished tokens there are, by partition of the index; empty partitions are left out."""
+
+    overdue: Mapping[str, int]
+    held: Mapping[str, int]
+    oldest: datetime | None
+    """The end of the earliest lease that has expired."""
+    in_progress: Mapping[str, int]
+    """With a lease that has not expired; empty if only what is stuck was counted."""
+
+    def of(self, status: Status) -> int:
+        by_status = {
+            Status.OVERDUE: self.overdue,
+            Status.HELD: self.held,
+            Status.IN_PROGRESS: self.in_progress,
+        }
+        return sum(by_status[status].values())
+
+    def beyond(self, shards: int) -> tuple[int, int]:
+        """Return how many of them are in shards beyond the configured *shards*, and the highest shard."""
+        partitions = [*self.overdue.items(), *self.held.items(), *self.in_progress.items()]
+        found = [(_shard_of(partition), count) for partition, count in partitions]
+        highest = max((shard for shard, _ in found), default=-1)
+        return sum(count for shard, count in found if shard >= shards), highest
+
+
+def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Counts:
+    """
+    Count leases that ended before *before*, and held tokens, in every shard that may exist.
+
+    Exact as the index is, which usually follows the table in less than a second. Raises as
+    `TokenTransport.asked`.
+    """
+    overdue = table.index.count(State.IN_PROGRESS, deadline, before)
+    held = table.index.count(State.HELD, deadline)
+
+    def first(partition: str) -> tuple[Unfinished, ...]:
+        return table.index.page(partition, deadline, before, limit=1).entries
+
+    pages = table.transport.each(list(overdue), first)
+    leases = [entry.expected_completion for page in pages for entry in page]
+    return Counts(overdue, held, min(leases, default=None), {})
+
+
+def count_unfinished(table: TokenTable, now: datetime) -> Counts:
+    """Count all unfinished tokens. Raises `StoreUnavailable` and `Misconfigured`."""
     deadline = table.deadline(LONG)
-    _ask_once(table, deadline)
+    _fail_early(table, deadline)
     running = table.index.count(State.IN_PROGRESS, deadline)
-    found = stuck(table, now, deadline)
-    both = [*running.items(), *found.held.items()]
-    return Census(
-        in_progress=max(sum(running.values()) - found.missing, 0),
-        overdue=found.missing,
-        held=found.waiting,
-        oldest=found.oldest,
-        beyond=sum(count for partition, count in both if shard_of(partition) >= table.shards),
-    )
+    stuck = count_stuck(table, now, deadline)
+    alive = {partition: count - stuck.overdue.get(partition, 0) for partition, count in running.items()}
+    return stuck._replace(in_progress={partition: count for partition, count in alive.items() if count > 0})
 
 
-def _ask_once(table: TokenTable, deadline: Deadline) -> None:
-    """Ask one question before two hundred: a table that is not there, or does not answer, is said at once."""
+def _fail_early(table: TokenTable, deadline: Deadline) -> None:
+    """Send one query before two hundred: a table that is missing or does not respond fails at once."""
     table.index.page(State.IN_PROGRESS.value, deadline, limit=1)
+
+
+def _shard_of(partition: str) -> int:
+    """Return the number of the shard; -1 for the bare status, which every configuration reads."""
+    suffix = partition.partition("_")[2]
+    return int(suffix) if suffix else -1
+
+
+# -- a walk in steps
+
+
+def walk(
+    table: TokenTable, partitions: Iterable[str], place: Place, before: datetime, deadline: Deadline
+) -> Iterator[Unfinished]:
+    """Yield the overdue entries after *place*, the earliest lease first. Raises as `TokenTransport.asked`."""
+    starts = [(partition, _start(partition, place, before)) for partition in partitions]
+    pages = [_entries(table, partition, start, before, deadline) for partition, start in starts]
+    yield from merge(*pages, key=lambda entry: entry.expected_completion)
+
+
+def advanced(place: Place, entries: Iterable[Unfinished]) -> Place:
+    """Return *place* after *entries*, in the order of the walk."""
+    return place | {_partition(entry): (stamp(entry.expected_completion), entry.token) for entry in entries}
+
+
+def place_text(place: Place) -> str:
+    return json.dumps(place, separators=(",", ":"))
+
+
+def place_from(stored: str | None) -> Place:
+    """Parse what `place_text` wrote; the beginning if it is malformed, which costs the order and no more."""
+    try:
+        read = {
+            str(partition): (lease, token) for partition, (lease, token) in json.loads(stored or "").items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
+    valid = all(isinstance(part, str) and part for place in read.values() for part in place)
+    return read if valid else {}
+
+
+def _entries(
+    table: TokenTable, partition: str, start: Item | None, before: datetime, deadline: Deadline
+) -> Iterator[Unfinished]:
+    while True:
+        page = table.index.page(partition, deadline, before, start, PAGE)
+        yield from page.entries
+        if page.cursor is None:
+            return
+        start = page.cursor
+
+
+def _start(partition: str, place: Place, before: datetime) -> Item | None:
+    """
+    Return the key of the index after which to continue; its row may be gone.
+
+    DynamoDB refuses a start outside the range of the query: after a clock was set back, start anew.
+    """
+    lease, token = place.get(partition, ("", ""))
+    if not "" < lease < stamp(before):
+        return None
+    return {"status": text(partition), "expectedCompletion": text(lease), "lockToken": text(token)}
+
+
+def _partition(entry: Unfinished) -> str:
+    return entry.state.value if entry.shard is None else f"{entry.state.value}_{entry.shard}"

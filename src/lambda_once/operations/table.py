@@ -1,4 +1,4 @@
-"""The token table as its operators see it: the store, the index, and a client that can wait longer."""
+"""The token table as operators use it: the store, the index, the clock, and cursors of bounded runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.rows import configured_shards, text
 from lambda_once.stores.store import DynamoDBStore
+from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,15 +21,18 @@ if TYPE_CHECKING:
 
     from lambda_once.core.record import Record
     from lambda_once.core.writes import Finish
-    from lambda_once.stores.contract import FinishAnswer, Unfinished
+    from lambda_once.stores.contract import FinishAnswer
     from lambda_once.stores.rows import Item
 
 PATIENCE = 30.0
-"""Seconds that a person or the watchdog waits for one answer."""
+"""Seconds that a person or the watchdog waits for one response."""
+WATCHDOG_ROW = "lambda-once#watchdog"
+SWEEP_ROW = "lambda-once#sweep"
+"""Keys of cursors; no token has a ``#``, which is percent-encoded. Without status: the index omits them."""
 
 
 class TokenTable:
-    """One token table. Nothing is connected before first use."""
+    """One token table. Connects on first use."""
 
     def __init__(
         self,
@@ -38,7 +42,7 @@ class TokenTable:
         shards: int | None = None,
     ) -> None:
         """
-        Left out: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_STATUS_SHARDS and the machine's clock, corrected.
+        Defaults: LAMBDA_ONCE_TABLE, LAMBDA_ONCE_STATUS_SHARDS and the machine's clock, corrected.
 
         Raises `Misconfigured`.
         """
@@ -46,8 +50,8 @@ class TokenTable:
         self.shards = configured_shards() if shards is None else shards
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
-        heard = None if self._corrected is None else self._corrected.hear
-        self.store = DynamoDBStore(self.name, client, self.shards, heard=heard)
+        observe = None if self._corrected is None else self._corrected.observe
+        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe)
         self.transport = self.store.transport
         self.index = StatusIndex(self.transport)
 
@@ -59,10 +63,10 @@ class TokenTable:
         """
         Return the time by which leases are judged.
 
-        A clock that is corrected by DynamoDB's answers needs one: where none came yet, the index is asked a
-        small question. Raises `StoreUnavailable` and `Misconfigured`.
+        A clock that is corrected by DynamoDB's responses needs one: before the first, one small query is
+        sent to the index. Raises `StoreUnavailable` and `Misconfigured`.
         """
-        if self._corrected is not None and not self._corrected.heard:
+        if self._corrected is not None and not self._corrected.synchronised:
             self.index.page(State.IN_PROGRESS.value, self.deadline(), limit=1)
         return self.clock.now()
 
@@ -70,24 +74,46 @@ class TokenTable:
         """Return the row of *token*, read consistently. Raises `StoreUnavailable` and `Misconfigured`."""
         return self.store.read(token, self.deadline())
 
-    def rows(self, tokens: Iterable[str]) -> dict[str, Item]:
-        """Return the rows of *tokens* that there are, read consistently. Raises as `read`."""
+    def rows(self, tokens: Iterable[str], deadline: Deadline | None = None) -> dict[str, Item]:
+        """Return the rows of *tokens* that exist, read consistently. Raises as `read`."""
         keys = [{"lockToken": text(token)} for token in dict.fromkeys(tokens)]
-        return self.transport.items(keys, self.deadline(), None)
+        return self.transport.items(keys, deadline or self.deadline(), None) if keys else {}
 
-    def settle(self, write: Finish) -> FinishAnswer:
-        """Write *write*; `Refused` with the row where it is not any more as it was seen."""
-        (answer,) = self.store.finish([write], self.deadline())
+    def finish(self, write: Finish, deadline: Deadline | None = None) -> FinishAnswer:
+        """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
+        (answer,) = self.store.finish([write], deadline or self.deadline())
         return answer
 
-    def is_beyond(self, entry: Unfinished) -> bool:
-        """
-        Tell whether *entry* stands in a shard that the configured number does not have.
 
-        Somebody writes with a larger number than this reader was told, or the number was made smaller.
-        """
-        return entry.shard is not None and entry.shard >= self.shards
+class Cursor:
+    """
+    Where a bounded run stopped: one row of the token table, without ttl, written without a condition.
+
+    A lost or stale cursor changes the order in which rows are checked, nothing else.
+    """
+
+    def __init__(self, transport: TokenTransport, key: str) -> None:
+        self._transport = transport
+        self._key = {"lockToken": text(key)}
+        self._read: str | None = None
+
+    def read(self, deadline: Deadline) -> str | None:
+        """Return what was written last; None if there is nothing. Raises as `TokenTransport.asked`."""
+        request = {"TableName": self._transport.table, "Key": self._key, "ConsistentRead": True}
+        row = self._transport.asked("get_item", request, deadline, None).get("Item", {})
+        self._read = row.get("place", {}).get("S")
+        return self._read
+
+    def write(self, place: str | None, deadline: Deadline) -> None:
+        """Write *place*, None for the beginning; no request if that was read. Raises as `read`."""
+        if place == self._read:
+            return
+        change = "REMOVE place" if place is None else "SET place = :place"
+        values = {} if place is None else {"ExpressionAttributeValues": {":place": text(place)}}
+        request = {"TableName": self._transport.table, "Key": self._key, "UpdateExpression": change} | values
+        self._transport.asked("update_item", request, deadline, None)
+        self._read = place
 
 
 def _no_table() -> str:
-    raise Misconfigured("no token table: give table=, or set LAMBDA_ONCE_TABLE")
+    raise Misconfigured("no token table: pass table=, or set LAMBDA_ONCE_TABLE")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.record import State
-from lambda_once.operations.story import kept
+from lambda_once.operations.story import describe_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ def _notes(record: Record) -> list[str]:
     if record.error is not None:
         notes.append(f"error: {record.error.kind}: {record.error.message}")
     if record.state is State.COMPLETE and record.error is None:
-        notes.append(kept(record.stored))
+        notes.append(describe_result(record.stored))
     if record.resolution is not None:
         note = record.resolution
         notes.append(f"resolved by {note.by} at {stamp(note.at)}: {note.because}")

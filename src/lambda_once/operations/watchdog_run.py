@@ -1,4 +1,4 @@
-"""One run of the watchdog: count, say, look at what is overdue, settle what may be settled, sweep."""
+"""One run of the watchdog: count, report, check what is overdue, resolve what it may, sweep."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lambda_once.core.record import Record, State
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Tally
-from lambda_once.operations.acting import Actions, Decided, ProbeFailed
-from lambda_once.operations.cursors import WATCHDOG_ROW, Cursor
-from lambda_once.operations.names import parts_of
-from lambda_once.operations.overdue import PAGE, Census, advanced, census, place_from, place_text, walk
-from lambda_once.operations.settling import Verdict
-from lambda_once.operations.sweeping import has_ttl, sweep
+from lambda_once.operations.listing import PAGE, Counts, advanced, count_stuck, place_from, place_text, walk
+from lambda_once.operations.resolution import Resolve
+from lambda_once.operations.sweep import has_ttl, sweep
+from lambda_once.operations.table import WATCHDOG_ROW, Cursor
+from lambda_once.operations.tokens import Status, parts_of
+from lambda_once.operations.watchdog_actions import Actions, Decided, ProbeFailed
 from lambda_once.stores.contract import Refused, Rejected, Unanswered
-from lambda_once.stores.rows import record_of, text
+from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,22 +31,30 @@ if TYPE_CHECKING:
 RESERVE: Final = 5.0
 """Seconds before the end of the invocation from which nothing new is begun: a request may take three."""
 WITHOUT_CONTEXT: Final = 60.0
-"""Seconds that a run has where nobody says: the time limit of the sample stack's function."""
+"""Seconds of a run without a Lambda context: the timeout of the sample stack's function."""
 
 _OUTCOMES: Final = {
-    Verdict.DONE: ("completed", Event.COMPLETED),
-    Verdict.NOT_DONE: ("released", Event.RELEASED),
-    Verdict.HOLD: ("newlyHeld", Event.HELD),
+    Resolve.DONE: ("completed", Event.COMPLETED),
+    Resolve.NOT_DONE: ("released", Event.RELEASED),
+    Resolve.HOLD: ("newlyHeld", Event.HELD),
 }
+_COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
 
 
-class Rounds:
+class Bounds(NamedTuple):
+    """How many tokens one run checks, and how long after its lease a token is overdue."""
+
+    rows: int
+    grace: timedelta
+
+
+class Watchdog:
     """What the runs of one environment share."""
 
     def __init__(
         self, table: TokenTable, actions: Actions, reporter: Reporter, bounds: Bounds, *, sweeps: bool | None
     ) -> None:
-        """*sweeps* None: the table is asked, once."""
+        """*sweeps* None: decided by whether the table has TTL, which is queried once."""
         self.table = table
         self.actions = actions
         self.reporter = reporter
@@ -55,46 +63,43 @@ class Rounds:
 
     def run(self, context: Any) -> dict[str, Any]:
         """
-        Make one run, and return what it found and did. *context* is Lambda's, None: one minute.
+        Make one run; return what it found and did. Without a *context* of Lambda it has one minute.
 
-        What was found is measured before anything is done about it. Raises `StoreUnavailable` and
-        `Misconfigured`, the latter for a row that cannot be read only when the others were looked at.
+        Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for a
+        row that cannot be read, only after the others have been checked.
         """
         deadline = self.table.deadline(_remaining(context))
         now = self.table.now()
         before = now - self.bounds.grace
-        found = census(self.table, before, deadline)
+        found = count_stuck(self.table, before, deadline)
         oldest = 0.0 if found.oldest is None else (now - found.oldest).total_seconds()
-        self._tell(found, oldest)
-        look = _Look(self, before, deadline)
+        self._measure(found, oldest)
+        check = _Check(self, before, deadline)
         try:
-            more = look.at(found)
+            truncated = check.overdue(found)
             swept = self._swept(deadline)
         finally:
-            self.reporter.flush(look.tally)
-        if look.unreadable is not None:
-            raise look.unreadable
+            self.reporter.flush(check.tally)
+        if check.unreadable is not None:
+            raise check.unreadable
         return {
-            "overdue": found.missing,
+            "overdue": found.of(Status.OVERDUE),
             "oldestSeconds": oldest,
-            "held": found.waiting,
-            **{
-                name: look.counts[name]
-                for name in ("checked", "released", "completed", "newlyHeld", "refused")
-            },
+            "held": found.of(Status.HELD),
+            **{name: check.counts[name] for name in _COUNTED},
             "swept": swept,
-            "truncated": more,
+            "truncated": truncated,
         }
 
-    def _tell(self, found: Census, oldest: float) -> None:
-        """Measure *found*, zeros too: an alarm on a watchdog that does not run needs them."""
-        counted = {"missingTasks": found.missing, "heldTokens": found.waiting}
+    def _measure(self, found: Counts, oldest: float) -> None:
+        """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
+        counted = {"missingTasks": found.of(Status.OVERDUE), "heldTokens": found.of(Status.HELD)}
         self.reporter.measure(counted | {"oldestOverdueSeconds": oldest})
         beyond, highest = found.beyond(self.table.shards)
         if beyond:
             reason = (
-                f"{beyond} unfinished tokens are in shards up to {highest}, and LAMBDA_ONCE_STATUS_SHARDS is "
-                f"{self.table.shards} here: give the watchdog the number that the functions have"
+                f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
+                f"{self.table.shards}: set it to the number that the functions have"
             )
             self.reporter.log(Details(Event.SHARD_OUT_OF_RANGE, reason=reason))
 
@@ -107,21 +112,14 @@ class Rounds:
         return sweep(self.table, until, deadline) if self._sweeps else 0
 
 
-class Bounds(NamedTuple):
-    """How much one run looks at, and from when on a token is overdue."""
+class _Check:
+    """The check of one run, page by page, so that memory does not grow with the number of tokens."""
 
-    rows: int
-    grace: timedelta
-
-
-class _Look:
-    """One run's look at what is overdue: page by page, so that memory does not grow with their number."""
-
-    def __init__(self, rounds: Rounds, before: datetime, deadline: Deadline) -> None:
-        self._table = rounds.table
-        self._actions = rounds.actions
-        self._reporter = rounds.reporter
-        self._rows = rounds.bounds.rows
+    def __init__(self, watchdog: Watchdog, before: datetime, deadline: Deadline) -> None:
+        self._table = watchdog.table
+        self._actions = watchdog.actions
+        self._reporter = watchdog.reporter
+        self._rows = watchdog.bounds.rows
         self._before = before
         self._deadline = deadline
         self._until = deadline.earlier(RESERVE)
@@ -129,11 +127,11 @@ class _Look:
         self.tally = Tally()
         self.unreadable: Misconfigured | None = None
 
-    def at(self, found: Census) -> bool:
+    def overdue(self, found: Counts) -> bool:
         """
-        Look at what *found* counted, from where the last run stopped; return whether there is more.
+        Check the overdue tokens from where the last run stopped; return whether some are left.
 
-        Where there is none the next run begins anew. A run that fails has moved nothing but what it settled.
+        If none are left, the next run starts anew. A run that fails has changed only what it resolved.
         """
         if not found.overdue:
             return False
@@ -144,35 +142,34 @@ class _Look:
         more = True
         while not self._until.passed():
             chunk = tuple(islice(bounded, PAGE))
-            looked = self._looked_at(chunk)
-            place = advanced(place, chunk[:looked])
-            if len(chunk) < PAGE or looked < len(chunk):
-                more = looked < len(chunk) or next(entries, None) is not None
+            checked = self._checked(chunk)
+            place = advanced(place, chunk[:checked])
+            if len(chunk) < PAGE or checked < len(chunk):
+                more = checked < len(chunk) or next(entries, None) is not None
                 break
         cursor.write(place_text(place) if more and place else None, self._deadline)
         return more
 
-    def _looked_at(self, chunk: Sequence[Unfinished]) -> int:
-        """Say and settle what of *chunk* is overdue indeed; return how many of it there was time for."""
-        decided, looked = [], 0
+    def _checked(self, chunk: Sequence[Unfinished]) -> int:
+        """Report and resolve what of *chunk* is still overdue; return how many there was time to check."""
+        decided, checked = [], 0
         for record in self._read(chunk):
             if self._until.passed():
                 break
-            looked += 1
+            checked += 1
             if record is not None and record.state is State.IN_PROGRESS and record.lapsed(self._before):
-                self._say(Event.OVERDUE, record)
+                self._report(Event.OVERDUE, record)
                 decided += self._decided(record)
-        self.counts["checked"] += looked
-        self._settle(decided)
-        return looked
+        self.counts["checked"] += checked
+        self._resolve(decided)
+        return checked
 
     def _read(self, chunk: Sequence[Unfinished]) -> Iterator[Record | None]:
-        """Yield the rows of *chunk*, read consistently: the index may be behind, and lists nothing else."""
-        keys = [{"lockToken": text(token)} for token in dict.fromkeys(entry.token for entry in chunk)]
-        rows = self._table.transport.items(keys, self._deadline, None) if keys else {}
+        """Yield the rows of *chunk*, read consistently: the index may be stale."""
+        rows = self._table.rows((entry.token for entry in chunk), self._deadline)
         for entry in chunk:
             try:
-                row = rows.pop(entry.token, None)  # a token that moved meanwhile may be listed twice
+                row = rows.pop(entry.token, None)  # a token whose lease was extended may be listed twice
                 yield None if row is None else record_of(row)
             except Misconfigured as wrong:
                 self.unreadable = self.unreadable or wrong
@@ -185,41 +182,40 @@ class _Look:
         try:
             return [self._actions.decide(action, record, self._table.now())]
         except ProbeFailed as failed:
-            self._say(Event.PROBE_FAILED, record, error=str(failed))
+            self._report(Event.PROBE_FAILED, record, error=str(failed))
             return []
 
-    def _settle(self, decided: Sequence[Decided]) -> None:
-        """Write what was *decided*, several at once; what somebody else changed meanwhile stays as it is."""
+    def _resolve(self, decided: Sequence[Decided]) -> None:
+        """Send the writes concurrently; rows that have changed since they were read stay unchanged."""
 
-        def write(each: Decided) -> FinishAnswer:
-            (answer,) = self._table.store.finish([each.write], self._deadline)
-            return answer
+        def send(each: Decided) -> FinishAnswer:
+            return self._table.finish(each.write, self._deadline)
 
         failed = [
             (each, answer)
-            for each, answer in zip(decided, self._table.transport.each(decided, write), strict=True)
-            if not self._settled(each, answer)
+            for each, answer in zip(decided, self._table.transport.each(decided, send), strict=True)
+            if not self._resolved(each, answer)
         ]
         for each, answer in failed:
             if isinstance(answer, Rejected):
                 raise answer.error
             token = each.record.token
-            message = f"nobody knows whether the verdict on {token} was written: the next run looks again"
+            message = f"outcome of the update to {token} is unknown; the next run re-checks it"
             raise StoreUnavailable(message, token=token)
 
-    def _settled(self, each: Decided, answer: FinishAnswer) -> bool:
-        """Count and say that *each* was written, or that somebody was faster; neither: False."""
+    def _resolved(self, each: Decided, answer: FinishAnswer) -> bool:
+        """Count and report a write or a refusal; False for neither."""
         if isinstance(answer, Unanswered | Rejected):
             return False
         if isinstance(answer, Refused):
             self.counts["refused"] += 1
             return True
-        counted, event = _OUTCOMES[each.verdict]
+        counted, event = _OUTCOMES[each.how]
         self.counts[counted] += 1
-        self._say(event, each.record, reason=each.because)
+        self._report(event, each.record, reason=each.because)
         return True
 
-    def _say(
+    def _report(
         self, event: Event, record: Record, *, error: str | None = None, reason: str | None = None
     ) -> None:
         name = parts_of(record.token)
@@ -239,6 +235,6 @@ class _Look:
 
 
 def _remaining(context: Any) -> float:
-    """Return the seconds that Lambda leaves the invocation."""
-    tells = getattr(context, "get_remaining_time_in_millis", None)
-    return WITHOUT_CONTEXT if tells is None else tells() / 1000
+    """Return the seconds until the invocation times out."""
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    return WITHOUT_CONTEXT if remaining is None else remaining() / 1000

@@ -1,8 +1,8 @@
 """
-Deletes what is past its ttl, where DynamoDB does not.
+Delete rows that are past their ttl, on tables where DynamoDB does not.
 
 A table of multi-region strong consistency has no TTL (developer guide, global tables). What is unfinished
-or held is never deleted, whatever its ttl says, nor is a row without one: a cursor, another program's row.
+or held is never deleted, whatever its ttl, nor is a row without one: a cursor, another program's row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import OnceError, StoreUnavailable
-from lambda_once.operations.cursors import SWEEP_ROW, Cursor
+from lambda_once.operations.table import SWEEP_ROW, Cursor
 from lambda_once.stores.contract import Rejected
 from lambda_once.stores.rows import number, text
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 PAGES = 50
 """Scan pages of one run: about 10 MB, 1,280 read units; every five minutes that is 7 million rows a day."""
 ROWS = 500
-"""Rows of one page: what is deleted one by one takes a second or so, and then the time is looked at."""
+"""Rows of one page: deleting them takes about a second, after which the deadline is checked."""
 MARGIN = timedelta(hours=1)
-"""How long after its ttl a row is deleted: nobody's clock is so far behind that it still reads the row."""
+"""How long after its ttl a row is deleted: no clock is so far behind that it still reads the row."""
 
 OVER = "#ttl < :over AND attribute_not_exists(#status)"
 AS_SEEN = "#ttl = :seen AND attribute_not_exists(#status)"
@@ -35,17 +35,17 @@ _NAMES = {"#ttl": "ttl", "#status": "status"}
 
 
 def has_ttl(table: TokenTable, deadline: Deadline) -> bool:
-    """Ask whether DynamoDB itself deletes what is past its ttl (dynamodb:DescribeTimeToLive)."""
+    """Whether DynamoDB itself deletes expired rows (dynamodb:DescribeTimeToLive)."""
     answer = table.transport.asked("describe_time_to_live", {"TableName": table.name}, deadline, None)
     return answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
 
 
 def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = PAGES) -> int:
     """
-    Delete rows, part rows too, that were over at least `MARGIN` ago; return how many.
+    Delete rows, part rows too, that expired at least `MARGIN` ago; return how many.
 
-    At most *pages* pages, none begun after *until*; the next sweep goes on after the last of them. Raises
-    as `TokenTransport.asked`; what was deleted until then stays so (dynamodb:Scan and dynamodb:DeleteItem).
+    At most *pages* pages, none begun after *until*; the next sweep continues after the last of them. Raises
+    as `TokenTransport.asked`; what was deleted before stays deleted (dynamodb:Scan and dynamodb:DeleteItem).
     """
     cursor = Cursor(table.transport, SWEEP_ROW)
     last = cursor.read(deadline)
@@ -56,7 +56,7 @@ def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = P
             break
         page = table.transport.asked("scan", _scan(table, start), deadline, None)
         answers = table.transport.each(page["Items"], lambda row: _deleted(table, row, deadline))
-        for answer in answers:  # all are there: nothing is deleted by a thread behind our back
+        for answer in answers:  # all have arrived: no thread deletes anything after the raise
             if isinstance(answer, OnceError):
                 raise answer
             swept += answer
@@ -81,7 +81,7 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
 
 
 def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceError:
-    """Delete *row* unless it has another ttl by now: it was acquired again."""
+    """Delete *row* unless its ttl has changed, because it was acquired again."""
     request = {
         "TableName": table.name,
         "Key": {"lockToken": row["lockToken"]},
@@ -98,6 +98,6 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
         failed = table.transport.failed(error, "DeleteItem", token)
         if isinstance(failed, Rejected):
             return failed.error
-        message = f"the sweep got no answer for {token} ({failed.reason}); the next one goes on"
+        message = f"no response to the deletion of {token} ({failed.reason}); the next sweep continues"
         return StoreUnavailable(message, token=token)
     return True

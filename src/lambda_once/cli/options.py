@@ -1,0 +1,273 @@
+"""The options that commands share: table, credentials, form of output, filters, reason and confirmation."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import re
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from lambda_once.cli.render import FORMATS, Output
+from lambda_once.core.clock import SystemClock
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.clock import CorrectedClock
+from lambda_once.operations.resolution import LONGEST_NAME, LONGEST_REASON, WATCHDOG
+from lambda_once.operations.table import TokenTable
+from lambda_once.operations.tokens import Filter
+from lambda_once.stores.rows import MOST_SHARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lambda_once.core.clock import Clock
+
+    AnyCommand = Callable[..., Any]
+
+
+# -- durations
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SPAN: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", re.ASCII)
+
+
+class Duration(click.ParamType[timedelta]):
+    """Converts ``90s``, ``15m``, ``2h``, ``14d`` or ``1w`` to a `timedelta`."""
+
+    name = "duration"
+
+    def convert(
+        self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        found = _SPAN.fullmatch(value.strip())
+        if found is None:
+            self.fail(f"{value!r} is not a duration: use 90s, 15m, 2h, 14d or 1w", param, ctx)
+        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+
+
+DURATION: Final = Duration()
+
+
+# -- output and table
+
+
+class Access(NamedTuple):
+    """What a command works with."""
+
+    table: TokenTable
+    output: Output
+    shards_known: bool = False
+    """Whether --shards was given."""
+
+
+def _with(options: tuple[Callable[[AnyCommand], AnyCommand], ...], command: AnyCommand) -> AnyCommand:
+    for option in reversed(options):  # click shows the last one that was applied first
+        command = option(command)
+    return command
+
+
+def with_output(command: AnyCommand) -> AnyCommand:
+    """Add ``--output``; the command gets an `Output` as its first argument."""
+
+    @click.option(
+        "--output",
+        "form",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        envvar="LAMBDA_ONCE_OUTPUT",
+        help="Form of the data on standard output.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, form: str, **options: Any) -> Any:
+        return command(Output(form), *args, **options)
+
+    return wrapped
+
+
+_TABLE: Final = (
+    click.option(
+        "--table",
+        "table_name",  # --name is that of a protected function
+        metavar="NAME",
+        envvar="LAMBDA_ONCE_TABLE",
+        show_envvar=True,
+        help="The token table.",
+    ),
+    click.option(
+        "--endpoint-url",
+        metavar="URL",
+        envvar="AWS_ENDPOINT_URL_DYNAMODB",
+        show_envvar=True,
+        help="Another DynamoDB endpoint, such as DynamoDB Local.",
+    ),
+    click.option(
+        "--profile",
+        metavar="NAME",
+        envvar="AWS_PROFILE",
+        show_envvar=True,
+        help="Profile of the AWS configuration.",
+    ),
+    click.option("--region", metavar="NAME", envvar="AWS_REGION", show_envvar=True, help="AWS region."),
+    click.option(
+        "--shards",
+        type=click.IntRange(1, MOST_SHARDS),
+        metavar="NUMBER",
+        envvar="LAMBDA_ONCE_STATUS_SHARDS",
+        show_envvar=True,
+        help="Shards of the index that the functions write. All shards are read in any case.",
+    ),
+)
+
+
+def with_table(command: AnyCommand) -> AnyCommand:
+    """Add the options that select a table; the command gets an `Access` as its first argument."""
+
+    @with_output
+    @functools.wraps(command)
+    def wrapped(
+        output: Output,
+        *args: Any,
+        table_name: str | None,
+        endpoint_url: str | None,
+        profile: str | None,
+        region: str | None,
+        shards: int | None,
+        **options: Any,
+    ) -> Any:
+        if not table_name:
+            raise Misconfigured("no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE")
+        client = new_client(endpoint_url or None, profile or None, region or None)
+        judging = clock()
+        if isinstance(judging, CorrectedClock):
+            judging.warn = output.say
+        table = TokenTable(table_name, client, judging, shards or 1)
+        return command(Access(table, output, shards is not None), *args, **options)
+
+    return _with(_TABLE, wrapped)
+
+
+def new_client(endpoint_url: str | None, profile: str | None, region: str | None) -> Any:
+    """Return the client of a command. Raises `Misconfigured` for an unknown profile or region."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    settings = Config(
+        connect_timeout=3, read_timeout=20, retries={"total_max_attempts": 1}, max_pool_connections=16
+    )
+    try:
+        session = boto3.Session(profile_name=profile, region_name=region)
+        return session.client("dynamodb", endpoint_url=endpoint_url, config=settings)
+    except (BotoCoreError, ValueError) as error:
+        message = str(error).rstrip(".")
+        raise Misconfigured(f"{message}: check --region, --profile and --endpoint-url") from error
+
+
+def clock() -> Clock:
+    """Return the clock of a command; tests replace this function."""
+    return CorrectedClock(SystemClock())
+
+
+# -- filters
+
+_FILTERS: Final = (
+    click.option("--service", metavar="NAME", help="Only tokens of this service; wildcards: * and ?."),
+    click.option(
+        "--name", metavar="NAME", help="Only tokens of this protected function; wildcards: * and ?."
+    ),
+    click.option(
+        "--older-than",
+        type=DURATION,
+        metavar="DURATION",
+        help="Only tokens acquired longer ago: 15m, 2h, 3d.",
+    ),
+)
+
+
+def with_filter(command: AnyCommand) -> AnyCommand:
+    """Add the options that select tokens; the command gets a `Filter` as ``wanted``."""
+
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any, service: str | None, name: str | None, older_than: timedelta | None, **options: Any
+    ) -> Any:
+        return command(*args, wanted=Filter(service, name, older_than), **options)
+
+    return _with(_FILTERS, wrapped)
+
+
+# -- writes
+
+
+class Consent(NamedTuple):
+    """Who writes, why, and whether they have to be asked."""
+
+    because: str
+    by: str
+    yes: bool
+    dry_run: bool
+
+    def given(self, question: str) -> bool:
+        """Ask on the terminal, unless ``--yes`` was given. Raises `click.UsageError` without a terminal."""
+        if self.yes:
+            return True
+        if not is_terminal():
+            raise click.UsageError("no terminal to ask on: pass --yes, or check first with --dry-run")
+        return click.confirm(question, err=True)
+
+
+_CONSENT: Final = (
+    click.option("--because", metavar="TEXT", required=True, help="The reason; it is kept on the row."),
+    click.option(
+        "--by",
+        metavar="NAME",
+        help="Who decides; kept on the row.  [default: your user name on this machine]",
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option("--dry-run", is_flag=True, help="Show what would be written; write nothing."),
+)
+
+
+def with_consent(command: AnyCommand) -> AnyCommand:
+    """Add the options of commands that write; the command gets a `Consent` as ``consent``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, because: str, by: str | None, yes: bool, dry_run: bool, **options: Any) -> Any:
+        consent = Consent(_bounded(because, "--because", LONGEST_REASON), _operator(by), yes, dry_run)
+        return command(*args, consent=consent, **options)
+
+    return _with(_CONSENT, wrapped)
+
+
+def is_terminal() -> bool:
+    """Whether standard input is a terminal; tests replace this function."""
+    return sys.stdin.isatty()
+
+
+def _operator(by: str | None) -> str:
+    name = _bounded(_user() if by is None else by, "--by", LONGEST_NAME)
+    if name == WATCHDOG:
+        raise click.UsageError(f"--by {WATCHDOG!r} is reserved for the watchdog: pass the name of a person")
+    return name
+
+
+def _bounded(text: str, option: str, limit: int) -> str:
+    stripped = text.strip()
+    if not stripped:
+        raise click.UsageError(f"{option} is empty: it is shown to whoever looks at the row later")
+    if len(stripped) > limit:
+        raise click.UsageError(f"{option} has {len(stripped):,} characters: at most {limit:,} are kept")
+    return stripped
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        raise click.UsageError("this machine has no user name: pass --by NAME") from None

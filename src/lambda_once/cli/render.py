@@ -1,0 +1,333 @@
+"""What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lambda_once.core.clock import parse_stamp, stamp
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Inline, Parts, Unavailable, utf8
+from lambda_once.operations.clock import duration_text, time_text
+from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
+from lambda_once.operations.tokens import Entry, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    Row = Mapping[str, Any]
+    Cells = Mapping[str, Text]
+
+FORMATS: Final = ("table", "json", "jsonl")
+UNBROKEN = 10_000
+"""Columns without a terminal: a row is one line, for grep and awk."""
+
+
+class Output:
+    """The output of one command in one of the `FORMATS`."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+
+    @property
+    def is_table(self) -> bool:
+        return self.form == "table"
+
+    def rows(
+        self, rows: Iterable[Row], render: Callable[[Sequence[Row], int], RenderableType] | None = None
+    ) -> None:
+        """
+        Print *rows* of JSON values.
+
+        As jsonl each as it comes; at the end as one JSON list, or as *render* makes of them for so many
+        columns.
+        """
+        if self.form == "jsonl":
+            for row in rows:
+                click.echo(json.dumps(row, ensure_ascii=False))
+            return
+        complete = list(rows)
+        if self.form == "json":
+            click.echo(json.dumps(complete, ensure_ascii=False, indent=2))
+        elif complete and render is not None:
+            self.draw(render(complete, console().width))
+
+    def one(self, value: Row, rendered: RenderableType) -> None:
+        """Print *value* as JSON, or *rendered* as a table."""
+        if self.is_table:
+            self.draw(rendered)
+        else:
+            click.echo(json.dumps(value, ensure_ascii=False, indent=2 if self.form == "json" else None))
+
+    def draw(self, rendered: RenderableType) -> None:
+        """Print on the terminal; without one, as plain lines without trailing blanks."""
+        screen = console()
+        if screen.is_terminal:
+            screen.print(rendered, crop=False)  # long tokens are wrapped by the terminal, not by rich
+            return
+        with screen.capture() as captured:
+            screen.print(rendered)
+        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+    def show(self, rendered: RenderableType) -> None:
+        """Print for the operator: on standard error if the data is JSON."""
+        from rich.console import Console
+
+        if self.is_table:
+            self.draw(rendered)
+        else:
+            Console(stderr=True, highlight=False).print(rendered)
+
+    def say(self, message: str) -> None:
+        """Print a message on standard error."""
+        click.echo(message, err=True)
+
+
+def console() -> Console:
+    """Return the console of standard output: as wide as the terminal; plain, unbroken lines without one."""
+    from rich.console import Console
+
+    found = Console(highlight=False, soft_wrap=False, emoji=False)
+    return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
+
+
+def printable(text: str) -> str:
+    """Return *text* with escapes for characters that a terminal interprets, line breaks included."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _grid(*heads: str, show_header: bool = True) -> Table:
+    from rich.table import Table
+
+    return Table(*heads, box=None, pad_edge=False, header_style="bold", show_header=show_header)
+
+
+# -- lists of tokens
+
+HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason")
+LEAST: Final = {"reason": 24}
+"""Columns that may be wrapped, and the width that they need; all others are never broken."""
+BETWEEN: Final = 2
+"""Blanks between two columns."""
+WORDS: Final = {"inProgress": "in progress"}
+COLOURS: Final = {"overdue": "bold red", "held": "yellow", "inProgress": "cyan", "complete": "green"}
+
+
+def tokens_at(now: datetime) -> Callable[[Sequence[Row], int], RenderableType]:
+    """
+    Return what renders rows of `Entry.row` for a number of columns.
+
+    A token is never broken: it is pasted into the next command. On a narrow terminal the column ``locked by``
+    is left out first, and then each row takes several lines.
+    """
+
+    def rendered(rows: Sequence[Row], width: int) -> RenderableType:
+        cells = [_cells(row, now) for row in rows]
+        heads = tuple(head for head in HEADS if any(each[head] for each in cells))
+        for omitted in ((), ("locked by",)):
+            shown = tuple(head for head in heads if head not in omitted)
+            if _width(shown, cells) <= width:
+                return _one_line_each(shown, cells)
+        return _stacked(heads, cells)
+
+    return rendered
+
+
+def _cells(row: Row, now: datetime) -> Cells:
+    from rich.text import Text
+
+    created, expected = parse_stamp(row["created"]), parse_stamp(row["expectedCompletion"])
+    status: str = row["status"]
+    return {
+        "state": Text(WORDS.get(status, status), style=COLOURS.get(status, "")),
+        "token": Text(row["lockToken"]),
+        "locked by": Text(row["lockedBy"]),
+        "created": Text(time_text(created, now)),
+        "expected": Text(time_text(expected, now)),
+        "age": Text(duration_text(now - created)),
+        "reason": Text(_field_text("error", row.get("error"))),
+    }
+
+
+def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
+    columns = (max(len(head), *(each[head].cell_len for each in cells)) for head in heads)
+    needed = (min(LEAST.get(head, width), width) for head, width in zip(heads, columns, strict=True))
+    return sum(needed) + BETWEEN * (len(heads) - 1)
+
+
+def _one_line_each(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
+    table = _grid()
+    for head in heads:
+        table.add_column(head, no_wrap=head not in LEAST, overflow="fold")
+    for each in cells:
+        table.add_row(*(each[head] for head in heads))
+    return table
+
+
+def _stacked(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    lines: list[RenderableType] = []
+    for each in cells:
+        # Not wrapped here: the terminal wraps it, and copies it as one line.
+        lines.append(Text.assemble(each["state"], "  ", each["token"], no_wrap=True, overflow="ignore"))
+        lines += [
+            Padding(Text.assemble((f"{head} ", "dim"), each[head], overflow="fold"), (0, 0, 0, BETWEEN))
+            for head in heads
+            if head not in ("state", "token", "locked by") and each[head]
+        ]
+    return Group(*lines)
+
+
+# -- rows
+
+FIELDS: Final = {
+    "lockToken": "token",
+    "status": "state",
+    "lockedBy": "locked by",
+    "attempt": "attempt",
+    "created": "created",
+    "expectedCompletion": "lease until",
+    "actualCompletion": "ended",
+    "error": "error",
+    "result": "result",
+    "resolution": "resolved",
+}
+"""The attributes that an operator needs to resolve a row, and their labels."""
+LISTED: Final = ("lockToken", "created", "actualCompletion", "lockedBy", "error")
+"""Those of a list of rows."""
+
+
+def row_json(record: Record, now: datetime, parts_present: int | None = None) -> dict[str, Any]:
+    """Return *record* as JSON values under the names of its attributes, without the content of its result."""
+    note = record.resolution
+    entry = Entry.of_row(record, now).row(now)
+    del entry["shard"]
+    return entry | {
+        "fence": record.fence,
+        "delivery": record.delivery,
+        "fingerprint": record.fingerprint,
+        "ttl": record.ttl,
+        "result": _result(record, parts_present),
+        "resolution": None
+        if note is None
+        else {"by": note.by, "because": note.because, "at": stamp(note.at), "times": note.times},
+    }
+
+
+def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
+    match record.stored:
+        case Inline(str(data)):
+            return {"kind": "text", "bytes": len(utf8(data))}
+        case Inline(data):
+            return {"kind": "compressed", "bytes": len(data)}
+        case Parts(count):
+            return {"kind": "parts", "parts": count, "there": parts_present}
+        case Unavailable():
+            return {"kind": "unavailable"}
+        case _:
+            return {"kind": "null"} if record.state is State.COMPLETE and record.error is None else None
+
+
+def side_by_side(rows: Mapping[str, Record | None], now: datetime) -> RenderableType:
+    """Render *rows*, one column each under its heading; None: the row does not exist."""
+    from rich.text import Text
+
+    table = _grid("", show_header=len(rows) > 1)
+    for heading in rows:
+        table.add_column(heading, overflow="fold")
+    values = [{} if row is None else row_json(row, now) for row in rows.values()]
+    for field, label in FIELDS.items():
+        cells = [_field_text(field, row.get(field)) for row in values]
+        if any(cells):
+            table.add_row(label, *map(Text, cells))
+    if None in rows.values():
+        table.add_row("", *("no row" if row is None else "" for row in rows.values()))
+    return table
+
+
+def row_list(records: Sequence[Record], now: datetime) -> RenderableType:
+    """Render *records*, one line each: token, times, function and error."""
+    from rich.text import Text
+
+    table = _grid()
+    for field in LISTED:
+        table.add_column(FIELDS[field], overflow="fold")
+    for record in records:
+        row = row_json(record, now)
+        table.add_row(*(Text(_field_text(field, row[field])) for field in LISTED))
+    return table
+
+
+def _field_text(field: str, value: Any) -> str:
+    match field, value:
+        case _, None:
+            return ""
+        case "error", {"kind": kind, "message": message}:
+            return printable(f"{kind}: {message}")
+        case "result", {"kind": kind}:
+            return str(kind)
+        case "resolution", {"by": by, "because": because, "at": at}:
+            return printable(f"{at} by {by}: {because}")
+        case _:
+            return printable(str(value))
+
+
+# -- the story of one row
+
+
+def story_json(record: Record, now: datetime, parts_present: int | None, log_group: str | None) -> Row:
+    """Return all that ``show`` prints of a row. *log_group*: where its function logs, if known."""
+    return row_json(record, now, parts_present) | {
+        "shard": None,
+        "outlook": outlook(record, now),
+        "story": [
+            {"at": None if event.at is None else stamp(event.at), "what": event.what}
+            for event in story(record, now)
+        ],
+        "logs": {
+            name: {"function": function_of(record), "logGroup": log_group, "query": query}
+            for name, query in log_queries(record).items()
+        },
+        "next": list(next_steps(record, now)),
+    }
+
+
+def story_lines(
+    record: Record, now: datetime, parts_present: int | None, log_group: str | None
+) -> RenderableType:
+    """Render the story of a row, and the log queries."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    status = status_of(record, now).value
+    head = Text.assemble(
+        (WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")
+    )
+    events = _grid(show_header=False)
+    events.add_column(no_wrap=True, style="dim")
+    events.add_column(overflow="fold")
+    for event in story(record, now):
+        time = "" if event.at is None else time_text(event.at, now)
+        future = event.at is not None and event.at > now
+        events.add_row(time, Text(printable(event.what), style="dim" if future else ""))
+    if parts_present is not None and isinstance(record.stored, Parts):
+        events.add_row("", f"{parts_present} of {record.stored.count} parts present")
+    lines: list[RenderableType] = [head, Text(outlook(record, now)), "", events, ""]
+    group = log_group or f"the log group of {function_of(record)}"
+    for about, query in log_queries(record).items():
+        title = "log of the request that acquired it" if about == "request" else "log of this token"
+        lines.append(Text(f"{title}: Logs Insights on {group}"))
+        # Not wrapped here: it is pasted whole.
+        lines.append(Padding(Text(query, style="cyan", no_wrap=True, overflow="ignore"), (0, 0, 0, 2)))
+    return Group(*lines)

@@ -1,0 +1,220 @@
+"""Resolve a token: what an operator or the watchdog decides about it, as one conditional write."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, assert_never
+
+from lambda_once.core.clock import epoch_seconds, stamp
+from lambda_once.core.record import MESSAGE_LIMIT, Failure, Record, Resolution, State
+from lambda_once.core.results import pack
+from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_attempt_id, new_write_id
+from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.operations.listing import unfinished
+from lambda_once.operations.tokens import Filter, Status, parts_of, status_of
+from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
+from lambda_once.stores.rows import record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from lambda_once.operations.table import TokenTable
+
+KEEP = timedelta(days=28)
+"""
+How long the outcome of a resolved token is replayed: a held message is in a dead-letter queue for up to 14
+days, and a redrive from there makes it a new message, for 14 more (SQS' longest retention).
+"""
+LONGEST_RETENTION_DAYS = 14
+"""How long SQS keeps a message at most (developer guide, message retention period)."""
+WATCHDOG = "watchdog"
+LONGEST_REASON = 1_024
+LONGEST_NAME = 256
+FAILURE = "Failed"
+"""The kind of the error that ``--failed`` stores; its message is the reason."""
+HELD = frozenset({Status.HELD})
+
+# The scope of an API request begins with its method and path, each percent-encoded.
+_METHOD_AND_PATH = re.compile(r"[A-Z]+:%2F")
+
+
+class Resolve(Enum):
+    """How a token is resolved."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    FAILED = "failed"
+    """For good: duplicates get a stored error of kind `FAILURE`."""
+    HOLD = "hold"
+
+
+def resolution(
+    record: Record,
+    how: Resolve,
+    *,
+    by: str,
+    because: str,
+    now: datetime,
+    result: str | None = None,
+    keep: timedelta = KEEP,
+) -> Finish:
+    """
+    Return the write that resolves *record*; refused if the row has changed since it was read.
+
+    It has a new attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
+    for its own. *result* is the JSON text that duplicates of done work get; None: they get None. Duplicates
+    of failed work get an error of kind `FAILURE`, whose message is *because*. *because* and *by* are kept on
+    the row, cut to 1,024 and 256 characters.
+    """
+    before = record.resolution
+    times = before.times + 1 if before is not None and before.by == by else 1
+    note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, times)
+    writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
+    ttl = None if how is Resolve.HOLD else epoch_seconds(now + keep)
+    change = _change(record, how, because, result)
+    return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)
+
+
+def _change(record: Record, how: Resolve, because: str, result: str | None) -> Complete | Hold | Release:
+    match how:
+        case Resolve.DONE:
+            return Complete(None if result is None else pack(result))
+        case Resolve.NOT_DONE:
+            return Release(record.error)
+        case Resolve.FAILED:
+            return Complete(None, Failure(FAILURE, because[:MESSAGE_LIMIT]))
+        case Resolve.HOLD:
+            return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+# -- before and after the decision
+
+
+def objection(record: Record, now: datetime) -> str | None:
+    """Return why *record* should not be resolved; None if it is overdue or held."""
+    match status_of(record, now):
+        case Status.OVERDUE | Status.HELD:
+            return None
+        case Status.IN_PROGRESS:
+            lease = stamp(record.expected_completion)
+            return f"it is in progress, with a lease until {lease}: an attempt may be running"
+        case Status.COMPLETE:
+            return "it is complete: duplicates get its outcome"
+        case Status.RELEASED:
+            return "it is already released: the next delivery runs"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def next_delivery(how: Resolve, until: datetime, *, with_result: bool) -> str:
+    """Describe what the next delivery gets; an outcome is replayed *until* then."""
+    match how:
+        case Resolve.DONE:
+            what = "the given result" if with_result else "None (no result was given)"
+            return f"does not run again; it gets {what} until {stamp(until)}"
+        case Resolve.NOT_DONE:
+            return "runs, as a new attempt"
+        case Resolve.FAILED:
+            return f"does not run again; it gets StoredError (Failed, with the reason) until {stamp(until)}"
+        case Resolve.HOLD:
+            return "is refused (Held) until the token is resolved"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def redrive_advice(how: Resolve) -> str:
+    """Say whether messages must be redriven from a dead-letter queue."""
+    match how:
+        case Resolve.DONE:
+            return "not needed; a message in a dead-letter queue may be deleted, or redriven: it is replayed"
+        case Resolve.NOT_DONE:
+            return (
+                "needed if the message is in a dead-letter queue: redrive that queue to its source; a "
+                "message that is still in its own queue is redelivered by SQS"
+            )
+        case Resolve.FAILED:
+            return (
+                "not needed; a message in a dead-letter queue may be deleted: redriven, it fails again with "
+                "the stored error"
+            )
+        case Resolve.HOLD:
+            return "not yet: a message that is redriven now ends in the dead-letter queue again"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def is_request(token: str) -> bool:
+    """
+    Whether *token* is that of an API request, by the method and path at the beginning of its scope.
+
+    False may also mean that the scope was too long, and is hashed.
+    """
+    name = parts_of(token)
+    return name is not None and name.scope is not None and bool(_METHOD_AND_PATH.match(token.split("/")[2]))
+
+
+# -- many held tokens
+
+
+class Outcome(Enum):
+    """The outcome of one release."""
+
+    RELEASED = "released"
+    REFUSED = "refused"
+    """The row has changed since it was shown."""
+    UNANSWERED = "unanswered"
+    """Unknown: the table did not respond."""
+    LEFT = "left"
+    """Not tried, because the table did not respond before."""
+
+
+def held(table: TokenTable, wanted: Filter, now: datetime) -> Iterator[Record]:
+    """
+    Yield the held rows that match *wanted*, the earliest lease first, each read consistently.
+
+    Raises `StoreUnavailable` and `Misconfigured`.
+    """
+    entries = (entry for entry in unfinished(table, HELD, now) if wanted.matches(entry, now))
+    while some := list(islice(entries, MOST_KEYS)):
+        rows = table.rows(entry.token for entry in some)
+        for entry in some:
+            record = record_of(rows[entry.token]) if entry.token in rows else None
+            if record is not None and record.state is State.HELD:
+                yield record
+
+
+def release(
+    table: TokenTable, records: Iterable[Record], *, by: str, because: str
+) -> Iterator[tuple[Record, Outcome]]:
+    """
+    Release each of *records* unless its row has changed since it was read; yield the outcomes.
+
+    After the first release without a response no more are tried. Raises `Misconfigured` if the table rejects
+    the write for good.
+    """
+    answered = True
+    for record in records:
+        outcome = _released(table, record, by, because) if answered else Outcome.LEFT
+        answered = answered and outcome is not Outcome.UNANSWERED
+        yield record, outcome
+
+
+def _released(table: TokenTable, record: Record, by: str, because: str) -> Outcome:
+    answer = table.finish(resolution(record, Resolve.NOT_DONE, by=by, because=because, now=table.now()))
+    match answer:
+        case Written():
+            return Outcome.RELEASED
+        case Refused():
+            return Outcome.REFUSED
+        case Unanswered():
+            return Outcome.UNANSWERED
+        case Rejected(error):
+            raise error
+        case _ as unreachable:
+            assert_never(unreachable)

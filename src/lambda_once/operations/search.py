@@ -1,0 +1,299 @@
+"""Find tokens: by name, by key, or by text in their keys and scopes, which reads the whole table."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.keys import is_nothing
+from lambda_once.core.keys import token as token_of
+from lambda_once.core.results import Parts, unpack, unpack_chunks
+from lambda_once.dynamodb.errors import Caught, is_denied
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.listing import unfinished
+from lambda_once.operations.tokens import UNFINISHED, Entry, is_auxiliary, parts_of
+from lambda_once.stores.requests import part_keys
+from lambda_once.stores.rows import Item, record_of, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from lambda_once.core.record import Record
+    from lambda_once.operations.table import TokenTable
+    from lambda_once.operations.tokens import TokenName
+
+BYTES_PER_READ_UNIT = 8_192
+"""Half a read unit for 4 KB, eventually consistent (DynamoDB developer guide, capacity consumption)."""
+PAGE_BYTES = 1_048_576
+"""What one Scan request reads at most, before its filter (DynamoDB: 1 MB)."""
+LONG = 3_600.0
+"""Seconds that a scan of the whole table may take."""
+MOST_SIMILAR = 5
+MOST_NAMES = 1_000
+"""Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
+
+_SHOWN = (
+    "lockToken, attempt, fence, lockedBy, created, expectedCompletion, actualCompletion, "
+    "#status, #ttl, #error"
+)
+_NAMES = {"#status": "status", "#ttl": "ttl", "#error": "error"}
+
+
+# -- one token, and its result
+
+
+def by_token(table: TokenTable, token: str) -> Record | None:
+    """Return the row of *token*; None if it does not exist or *token* is not a token."""
+    if is_auxiliary(token) or parts_of(token) is None:
+        return None
+    return table.read(token)
+
+
+def by_parts(table: TokenTable, service: str, name: str, scope: str | None, key: str) -> Record | None:
+    """
+    Return the row of the key *key*: as text, or else as the number or JSON value that it spells.
+
+    Raises `Misconfigured` and `KeyMissing` if the parts make no token.
+    """
+    prefix = token_of(service, name, scope, key).rpartition("/")[0]
+    found = _rows(table, [prefix], key)
+    return found[0] if found else None
+
+
+class Lookup(NamedTuple):
+    """What was found without reading the whole table."""
+
+    records: tuple[Record, ...]
+    """Rows with exactly this key."""
+    similar: tuple[Entry, ...]
+    """A few unfinished tokens whose key contains it."""
+
+
+def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Lookup:
+    """
+    Look the key *key* up under *names*, and under the name of every unfinished token.
+
+    A name is the beginning of a token: ``service/name`` or ``service/name/scope``. Raises `Misconfigured`,
+    `StoreUnavailable`, and `KeyMissing` if *key* cannot be a key.
+    """
+    prefixes, similar = dict.fromkeys(names), list[Entry]()
+    keys = keys_of(key)
+    for entry in unfinished(table, UNFINISHED, now):
+        parts = entry.name
+        if parts is None:
+            continue
+        if parts.key in keys or len(prefixes) < MOST_NAMES:
+            prefixes[entry.token.rpartition("/")[0]] = None
+        if parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
+            similar.append(entry)
+    return Lookup(_rows(table, prefixes, key), tuple(similar))
+
+
+def names_from(setting: str) -> tuple[str, ...]:
+    """Return the comma-separated names of *setting*. Raises `Misconfigured` if one cannot begin a token."""
+    names = tuple(name.strip() for name in setting.split(",") if name.strip())
+    for name in names:
+        if parts_of(f"{name}/key") is None or not all(name.split("/")):
+            raise Misconfigured(f"LAMBDA_ONCE_NAMES has {name!r}: use service/name, separated by commas")
+    return names
+
+
+def _rows(table: TokenTable, prefixes: Iterable[str], key: str) -> tuple[Record, ...]:
+    """Return the rows of *key* under *prefixes*, in their order; text comes before other forms of the key."""
+    forms = [_encoded(form) for form in sorted(keys_of(key), key=lambda form: (form != key, form))]
+    tokens = [f"{prefix}/{form}" for prefix in prefixes for form in forms]
+    rows = table.rows(tokens)
+    return tuple(record_of(rows[token]) for token in tokens if token in rows)
+
+
+def parts_present(table: TokenTable, record: Record) -> int | None:
+    """Return how many parts of a large result exist; None if the result has no parts."""
+    if not isinstance(record.stored, Parts):
+        return None
+    keys = part_keys(record, record.stored.count)
+    return len(table.transport.items(keys, table.deadline(), record.token, only="lockToken"))
+
+
+def result_text(table: TokenTable, record: Record) -> str | None:
+    """Return the JSON of a stored result; None if a part is missing. Raises `Corrupt`."""
+    if isinstance(record.stored, Parts):
+        chunks = table.store.chunks(record, table.deadline())
+        return None if chunks is None else unpack_chunks(chunks)
+    return "null" if record.stored is None else unpack(record.stored.data)  # type: ignore[union-attr]
+
+
+# -- what to look for
+
+
+class Pattern(NamedTuple):
+    """What to look for in keys and scopes."""
+
+    text: str
+    ignore_case: bool
+    digests: frozenset[str]
+    """How a key that is exactly this text, or the JSON value that it spells, is stored if it was hashed."""
+    keys: frozenset[str] | None = None
+    """Whole keys; None: every key and scope that contains the text."""
+
+    def matches(self, name: TokenName) -> bool:
+        if self.keys is not None:
+            return name.key in self.keys
+        if name.key in self.digests:
+            return True
+        places = (name.key, name.scope or "")
+        if self.ignore_case:
+            return any(self.text.casefold() in place.casefold() for place in places)
+        return any(self.text in place for place in places)
+
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """What matching tokens contain, percent-encoded as they are stored."""
+        if self.keys is not None:
+            return tuple(f"/{_encoded(key)}" for key in sorted(self.keys))
+        return (_encoded(self.text), *sorted(self.digests))
+
+
+def containing(typed: str, *, ignore_case: bool = False) -> Pattern:
+    return Pattern(typed, ignore_case, _digests_of(typed))
+
+
+def exactly(typed: str) -> Pattern:
+    """Return the pattern of the key *typed*: text, a number or JSON."""
+    return Pattern(typed, ignore_case=False, digests=frozenset(), keys=keys_of(typed))
+
+
+def keys_of(typed: str) -> frozenset[str]:
+    """
+    Return the keys that *typed* may have in a token, decoded.
+
+    As text, as the number or JSON value that it spells, and as the SHA-256 of either: whole numbers were
+    hashed before 0.2. Raises `KeyMissing` if it cannot be a key.
+    """
+    parts = (token_of("service", "name", None, value).rpartition("/")[2] for value in _values(typed))
+    return frozenset(map(unquote, parts)) | _digests_of(typed)
+
+
+def _digests_of(typed: str) -> frozenset[str]:
+    return frozenset(map(digest, _values(typed)))
+
+
+def _values(typed: str) -> list[object]:
+    """Return *typed*, and the value that it spells if that is JSON that can be a key."""
+    try:
+        value = json.loads(typed, parse_float=Decimal)
+        digest(value)
+    except (ValueError, ArithmeticError, NotCanonical, RecursionError):
+        return [typed]
+    return [typed] if is_nothing(value) else [typed, value]
+
+
+def _encoded(part: str) -> str:
+    """Return *part* as it is stored in a token."""
+    return quote(part, safe="", errors="surrogatepass")
+
+
+# -- the whole table
+
+
+class TableSize(NamedTuple):
+    """The size of a table by DescribeTable, which DynamoDB updates about every six hours."""
+
+    rows: int
+    size: int
+
+    @property
+    def units(self) -> int:
+        """Read units of a Scan of the whole table."""
+        return -(-self.size // BYTES_PER_READ_UNIT)
+
+    @property
+    def pages(self) -> int:
+        return -(-self.size // PAGE_BYTES)
+
+
+class Scanned(NamedTuple):
+    """What one page of each segment returned."""
+
+    records: tuple[Record, ...]
+    foreign: int
+    """Rows with a matching key that this package did not write."""
+    pages: int
+    units: float
+    complete: bool
+    """Whether the whole table has been read."""
+
+
+def size_of(table: TokenTable) -> TableSize | None:
+    """Return the size of the table; None if DescribeTable is denied. Raises as `TokenTransport.asked`."""
+    try:
+        described = table.transport.asked("describe_table", {"TableName": table.name}, table.deadline(), None)
+    except Misconfigured as wrong:
+        if isinstance(wrong.__cause__, Caught) and is_denied(wrong.__cause__):
+            return None
+        raise
+    return TableSize(described["Table"]["ItemCount"], described["Table"]["TableSizeBytes"])
+
+
+def scan_request(
+    table: str, pattern: Pattern, segment: int, segments: int, start: Item | None
+) -> dict[str, Any]:
+    """Return the Scan of one page. A filter cannot ignore case, so then there is none."""
+    request: dict[str, Any] = {
+        "TableName": table,
+        "Segment": segment,
+        "TotalSegments": segments,
+        "ProjectionExpression": _SHOWN,
+        "ExpressionAttributeNames": _NAMES,
+        "ReturnConsumedCapacity": "TOTAL",
+    }
+    if start is not None:
+        request["ExclusiveStartKey"] = start
+    if pattern.ignore_case:
+        return request
+    values = {f":wanted{number}": text(each) for number, each in enumerate(pattern.encoded)}
+    return request | {
+        "FilterExpression": " OR ".join(f"contains(lockToken, {name})" for name in values),
+        "ExpressionAttributeValues": values,
+    }
+
+
+def scan(table: TokenTable, pattern: Pattern, most_pages: int, segments: int = 8) -> Iterator[Scanned]:
+    """
+    Read one page of every segment at once, again and again, until all or *most_pages* are read.
+
+    Raises `StoreUnavailable` and `Misconfigured`.
+    """
+    deadline = table.deadline(LONG)
+    starts: dict[int, Item | None] = dict.fromkeys(range(segments))
+
+    def page(segment: int) -> Any:
+        request = scan_request(table.name, pattern, segment, segments, starts[segment])
+        return table.transport.asked("scan", request, deadline, None)
+
+    while starts and most_pages > 0:
+        asked = list(starts)[:most_pages]
+        pages = table.transport.each(asked, page)
+        most_pages -= len(pages)
+        for segment, answer in zip(asked, pages, strict=True):
+            del starts[segment]
+            if "LastEvaluatedKey" in answer:
+                starts[segment] = answer["LastEvaluatedKey"]
+        yield _scanned(pages, pattern, complete=not starts)
+
+
+def _scanned(pages: list[Any], pattern: Pattern, *, complete: bool) -> Scanned:
+    records, foreign = [], 0
+    for item in (item for page in pages for item in page["Items"]):
+        parts = parts_of(item["lockToken"]["S"]) if "lockToken" in item else None
+        if parts is None or not pattern.matches(parts):
+            continue
+        try:
+            records.append(record_of(item))
+        except Misconfigured:
+            foreign += 1
+    units = sum(page.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0) for page in pages)
+    return Scanned(tuple(records), foreign, len(pages), units, complete)

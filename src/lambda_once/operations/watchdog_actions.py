@@ -1,0 +1,119 @@
+"""What the watchdog may do about an overdue token: only what its user configured for the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from lambda_once.core.codec import Codec
+from lambda_once.core.results import NotSerialisable, Unavailable
+from lambda_once.core.writes import Complete, new_write_id
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.resolution import WATCHDOG, Resolve, resolution
+from lambda_once.operations.tokens import parts_of
+from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed, ask
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.record import Record
+    from lambda_once.core.writes import Finish
+
+OverdueProbe = Callable[[Lapsed], object]
+Action = Literal["release"] | OverdueProbe
+
+MAY_RELEASE = "the watchdog is configured to release it"
+PROBED_DONE = "the probe returned Done"
+PROBED_NOT_DONE = "the probe returned NOT_DONE"
+PROBED_UNKNOWN = "the probe returned UNKNOWN"
+
+
+class ProbeFailed(Exception):
+    """The probe raised or returned an invalid value. The message is the class of the exception or value."""
+
+
+class Decided(NamedTuple):
+    """How an overdue token is to be resolved, and the write that does it."""
+
+    record: Record
+    how: Resolve
+    because: str
+    write: Finish
+
+
+class Actions:
+    """
+    What to do about overdue tokens, by patterns of their names.
+
+    A pattern (`fnmatch`, case-sensitive) is compared with ``service/name`` and with the name; the first match
+    in the order of *actions* counts. A token is released *times* times at most, then held. Raises
+    `Misconfigured` for invalid actions.
+    """
+
+    def __init__(self, actions: Mapping[str, Action], times: int) -> None:
+        for pattern, action in actions.items():
+            if action != "release" and not callable(action):
+                raise Misconfigured(f'actions[{pattern!r}] is {action!r}: pass "release" or a probe')
+        if times < 0:
+            raise Misconfigured(f"times is {times}: it must be 0 or more releases of one token")
+        self._actions = dict(actions)
+        self._times = times
+        self._codec = Codec(Any)
+
+    def of(self, token: str) -> Action | None:
+        """Return the action for *token*; None: it is only reported."""
+        name = parts_of(token)
+        if name is None:
+            return None
+        names = (f"{name.service}/{name.name}", name.name)
+        return next(
+            (
+                action
+                for pattern, action in self._actions.items()
+                if any(fnmatchcase(each, pattern) for each in names)
+            ),
+            None,
+        )
+
+    def decide(self, action: Action, record: Record, now: datetime) -> Decided:
+        """Return how to resolve *record*, which has lapsed. Raises `ProbeFailed`: nothing is known then."""
+        if not callable(action):
+            return self._released(record, MAY_RELEASE, now)
+        try:
+            answer = ask(action, Lapsed.of(record))
+        except Exception as broken:
+            # Only the class is logged: the message of a user's exception may quote data.
+            raise ProbeFailed(type(broken).__name__) from broken
+        if isinstance(answer, Done):
+            return self._done(record, answer.result, now)
+        if answer is NOT_DONE:
+            return self._released(record, PROBED_NOT_DONE, now)
+        if answer is UNKNOWN:
+            return _decided(record, Resolve.HOLD, PROBED_UNKNOWN, now)
+        raise ProbeFailed(type(answer).__name__)
+
+    def _released(self, record: Record, because: str, now: datetime) -> Decided:
+        """Release; hold after *times* releases: work that dies each time must not be retried for ever."""
+        note = record.resolution
+        before = note.times if note is not None and note.by == WATCHDOG else 0
+        if before < self._times:
+            return _decided(record, Resolve.NOT_DONE, because, now)
+        exhausted = f"the watchdog has released it {before} times, and its lease has expired again"
+        return _decided(record, Resolve.HOLD, exhausted, now)
+
+    def _done(self, record: Record, result: object, now: datetime) -> Decided:
+        """Complete: work is not repeated because its result is not serialisable (guarantee 5)."""
+        try:
+            return _decided(record, Resolve.DONE, PROBED_DONE, now, self._codec.dump(result))
+        except NotSerialisable:
+            decided = _decided(record, Resolve.DONE, PROBED_DONE, now)
+            change = Complete(Unavailable())
+            write = replace(decided.write, change=change, write=new_write_id(change))
+            return decided._replace(write=write, because=f"{PROBED_DONE}, but its result is not serialisable")
+
+
+def _decided(record: Record, how: Resolve, because: str, now: datetime, result: str | None = None) -> Decided:
+    write = resolution(record, how, by=WATCHDOG, because=because, now=now, result=result)
+    return Decided(record, how, because, write)
