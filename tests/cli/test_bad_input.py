@@ -30,7 +30,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_no_table_is_named(command: list[str]) -> None:
     """The option and the variable are."""
     said = complaint(CliRunner().invoke(app, command))
-    assert said == "lambda-once: no token table: give --table NAME, or set LAMBDA_ONCE_TABLE"
+    assert said == "lambda-once: no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE"
 
 
 @BY_COMMAND
@@ -56,9 +56,7 @@ def test_no_credentials(command: list[str], monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
-    assert said == (
-        "lambda-once: there are no AWS credentials: give --profile, or configure them as for the AWS CLI"
-    )
+    assert said == ("lambda-once: no AWS credentials: pass --profile, or configure them as for the AWS CLI")
 
 
 @BY_COMMAND
@@ -137,8 +135,8 @@ def test_nobody_at_the_endpoint(shop: Shop, command: list[str]) -> None:
     """It is tried a few times, by the shop's clock, and said in the operator's words."""
     said = complaint(shop.run(*command, "--endpoint-url", f"http://127.0.0.1:{free_port()}"))
     assert said == (
-        "lambda-once: the token table did not answer (EndpointConnectionError): "
-        "see --endpoint-url and --region, or try again"
+        "lambda-once: the token table did not respond (EndpointConnectionError): "
+        "check --endpoint-url and --region, or retry"
     )
     assert len(shop.clock.slept) == TRIES - 1  # of one request, not of a hundred
 
@@ -155,8 +153,8 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
 @pytest.mark.parametrize(
     ("args", "about"),
     [
-        (["list", "--older-than", "soon"], "'soon' is no length of time: give 90s, 15m, 2h, 14d or 1w"),
-        (["list", "--older-than", "-5m"], "'-5m' is no length of time"),
+        (["list", "--older-than", "soon"], "'soon' is not a duration: use 90s, 15m, 2h, 14d or 1w"),
+        (["list", "--older-than", "-5m"], "'-5m' is not a duration"),
         (["list", "--limit", "0"], "--limit"),
         (["list", "--limit", "ten"], "--limit"),
         (["list", "--output", "xml"], "--output"),
@@ -171,8 +169,8 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["show"], "TOKEN"),
         (["show", ""], "TOKEN is empty"),
         (["resolve", "lost-1", "--done", "--because", "x", "--yes"], "lambda-once show lost-1 finds"),
-        (["show", "1", "--name", "charge"], "--name needs --service"),
-        (["show", "1", "--scope", "acme"], "--scope goes with"),
+        (["show", "1", "--name", "charge"], "--name requires --service"),
+        (["show", "1", "--scope", "acme"], "--scope requires"),
         (["show", "", "--service", "orders", "--name", "charge"], "TOKEN is empty"),
         (["show", "1", "--service", "", "--name", "charge"], "service"),
         (["show", "1", "--retention", "-1"], "--retention"),
@@ -260,7 +258,7 @@ def test_a_full_disk_is_said_in_one_line(form: str) -> None:
     with Path("/dev/full").open("w") as full:
         ran = _run(full, "list", "--output", form)
     assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1] == "lambda-once: the output cannot be written: No space left on device"
+    assert ran.stderr.splitlines()[-1] == "lambda-once: cannot write the output: No space left on device"
     assert "Traceback" not in ran.stderr
 
 

@@ -98,7 +98,7 @@ def test_nothing_held_is_well(at: Desk) -> None:
     """Exit code 0, and an empty list as JSON."""
     ran = at.run("redrive", "--output", "json", *SURE)
     assert (ran.exit_code, json.loads(ran.stdout)) == (0, [])
-    assert "nothing is held" in ran.stderr
+    assert "no matching token is held" in ran.stderr
 
 
 def test_a_dry_run_shows_and_writes_nothing(at: Desk) -> None:

@@ -83,7 +83,7 @@ def test_a_large_result_is_stored_in_parts(at: Desk, tmp_path: Any) -> None:
 def test_without_a_result_duplicates_get_none(at: Desk) -> None:
     """And the command says so."""
     ran = at.run("resolve", at.hold("p-1"), "--done", *SURE)
-    assert "it gets None" in said(ran)
+    assert "it gets None (no result was given)" in said(ran)
     assert at.ask("p-1") is None
 
 
@@ -102,7 +102,7 @@ def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
     token = at.hold("p-1")
     ran = at.run("resolve", token, "--not-done", *SURE)
     assert ran.exit_code == 0
-    assert "it runs, as a new attempt" in said(ran)
+    assert "runs, as a new attempt" in said(ran)
     assert "redrive that queue" in said(ran)
     row = at.row("p-1")
     assert row.state is State.RELEASED
@@ -116,7 +116,7 @@ def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
     token = at.hold("p-1")
     ran = at.run("resolve", token, "--failed", *SURE)
     assert ran.exit_code == 0
-    assert "it is not run again; it gets StoredError (Failed, with the reason)" in said(ran)
+    assert "does not run again; it gets StoredError (Failed, with the reason)" in said(ran)
     row = at.row("p-1")
     assert (row.state, row.error) == (State.COMPLETE, Failure("Failed", "seen at the provider"))
     assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
@@ -127,16 +127,16 @@ def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
     assert at.asked == ["p-1"]
     shown = at.run("show", token)
     assert shown.exit_code == 0
-    assert "ann decided: failed for good, because: seen at the provider" in said(shown)
+    assert "ann resolved it as failed for good, because: seen at the provider" in said(shown)
 
 
 @pytest.mark.parametrize(
     ("verdict", "line"),
     [
-        ("--done", "next delivery: it is not run again; it gets None: no result was given, until "),
-        ("--not-done", "next delivery: it runs, as a new attempt"),
-        ("--failed", "next delivery: it is not run again; it gets StoredError"),
-        ("--hold", "next delivery: it is refused (Held), until somebody resolves the token"),
+        ("--done", "next delivery: does not run again; it gets None (no result was given) until "),
+        ("--not-done", "next delivery: runs, as a new attempt"),
+        ("--failed", "next delivery: does not run again; it gets StoredError"),
+        ("--hold", "next delivery: is refused (Held) until the token is resolved"),
     ],
 )
 def test_a_dry_run_tells_what_the_next_delivery_would_get(at: Desk, verdict: str, line: str) -> None:
@@ -198,7 +198,7 @@ def _released(at: Desk) -> str:
 @pytest.mark.parametrize(
     ("bring", "why"),
     [
-        (_at_work, "somebody may be at work"),
+        (_at_work, "an attempt may be running"),
         (_complete, "duplicates get its outcome"),
         (_released, "the next delivery runs"),
     ],
@@ -253,7 +253,7 @@ def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch:
     assert refused.exit_code == 1
     text = said(refused)
     assert "as shown" in text
-    assert "as it is now" in text
+    assert "now" in text
     assert "told by phone" in text
     row = at.row("p-1")
     assert {held[0].attempt, row.attempt} <= set(text.split())
@@ -293,7 +293,7 @@ def test_no_answer_is_no_verdict(at: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(TokenTable, "finish", lambda *_: Unanswered("timed out"))
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
-    assert f"lambda-once show {token} names attempt" in said(ran)
+    assert f"lambda-once show {token} prints attempt" in said(ran)
 
 
 def test_a_dry_run_writes_nothing(at: Desk) -> None:
@@ -331,7 +331,7 @@ def test_a_row_that_changes_while_a_person_thinks_is_refused(
     monkeypatch.setattr(resolve_command, "agreed", meanwhile)
     ran = at.run("resolve", token, "--done", *BECAUSE)
     assert ran.exit_code == 1
-    assert "as it is now" in said(ran)
+    assert "now" in said(ran)
     assert at.row("p-1").state is State.RELEASED
 
 
@@ -348,7 +348,7 @@ def test_as_json_the_data_alone_is_on_standard_output(at: Desk) -> None:
     ran = at.run("resolve", at.hold("p-1"), "--not-done", "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
     assert (outcome["verdict"], outcome["written"]) == ("not-done", True)
-    assert outcome["nextDelivery"] == "it runs, as a new attempt"
+    assert outcome["nextDelivery"] == "runs, as a new attempt"
     assert "next delivery" in ran.stderr
 
 
@@ -434,9 +434,9 @@ def test_bad_options_are_one_line(at: Desk, options: list[str], told: str) -> No
 MALFORMED: dict[str, tuple[bytes, str]] = {
     "cut off": (b'{"a": 1,\n "b": }', "line 2, column 7"),
     "empty": (b"", "line 1, column 1"),
-    "no number": (b'{"a": NaN}', "NaN is no JSON"),
+    "no number": (b'{"a": NaN}', "NaN is not JSON"),
     "too large a number": (b"[1e400]", "cannot be a result"),
-    "no UTF-8": (b'"\xff"', "no UTF-8"),
+    "no UTF-8": (b'"\xff"', "not UTF-8"),
     "a well": (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
 }
 
@@ -463,7 +463,7 @@ def test_a_result_over_the_limit_is_not_read_to_its_end(
         "resolve", at.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
     )
     assert ran.exit_code == 2
-    assert "over the 1,000 bytes" in ran.stderr
+    assert "exceeds the limit of 1,000 bytes" in ran.stderr
 
 
 def test_a_byte_order_mark_is_no_part_of_a_result(at: Desk, tmp_path: Any) -> None:

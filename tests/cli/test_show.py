@@ -74,15 +74,15 @@ def test_an_overdue_token_tells_what_is_not_known(shop: Shop) -> None:
     shop.clock.advance(7_230)
     ran = shop.run("show", TOKEN)
     assert ran.exit_code == 1
-    assert "overdue by 2 h, whether the work was done is unknown: the next delivery runs" in ran.stdout
-    assert "10:12:30 its lease ended, and nothing was heard of it" in _lines(ran)
+    assert "overdue by 2 h; whether the work was done is unknown: the next delivery runs" in ran.stdout
+    assert "10:12:30 lease expired, no outcome written" in _lines(ran)
     assert ran.stderr.splitlines() == [
         f"next: lambda-once resolve {TOKEN} --attempt a1 --done --because '…'",
         f"next: lambda-once resolve {TOKEN} --attempt a1 --not-done --because '…'",
     ]
     shop.begin("orders/charge/immortal", mortal=False)
     shop.clock.advance(60)
-    assert "refused as Held, or asks a probe" in shop.run("show", "orders/charge/immortal").stdout
+    assert "refused (Held), or calls the probe" in shop.run("show", "orders/charge/immortal").stdout
 
 
 def test_a_held_token_tells_why(shop: Shop) -> None:
@@ -90,7 +90,7 @@ def test_a_held_token_tells_why(shop: Shop) -> None:
     shop.hold(TOKEN)
     ran = shop.run("show", TOKEN)
     assert ran.exit_code == 1
-    assert "held, for a person to look: PaymentTimeout: the bank did not answer" in ran.stdout
+    assert "held for manual review: PaymentTimeout: the bank did not answer" in ran.stdout
     told = _shown(shop, TOKEN, code=1)
     assert told["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
     assert told["status"] == "held"
@@ -99,17 +99,17 @@ def test_a_held_token_tells_why(shop: Shop) -> None:
 def test_a_token_at_work_and_a_released_one(shop: Shop) -> None:
     """Both are as they should be."""
     shop.begin(TOKEN)
-    assert "at work, with 30 s left of its lease" in shop.run("show", TOKEN).stdout
+    assert "in progress, 30 s left of its lease" in shop.run("show", TOKEN).stdout
     shop.release("orders/charge/back")
     ran = shop.run("show", "orders/charge/back")
     assert ran.exit_code == 0
-    assert "given back: ValueError: no such order" in ran.stdout
+    assert "released: ValueError: no such order" in ran.stdout
     assert "the next delivery runs" in ran.stdout
 
 
 @pytest.mark.parametrize(
     ("change", "verdict"),
-    [(Complete(pack("5")), "done"), (Release(), "not done"), (Hold(TIMED_OUT), "hold")],
+    [(Complete(pack("5")), "done"), (Release(), "not done"), (Hold(TIMED_OUT), "held")],
 )
 def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, verdict: str) -> None:
     """By whom, when, and why; the attempt that had it is not confused with the decision."""
@@ -117,8 +117,8 @@ def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, verdict: str) 
     shop.clock.advance(600)
     shop.decide(TOKEN, change)
     ran = shop.run("show", TOKEN)
-    assert f"10:22:01 ann decided: {verdict}, because: seen at the bank" in _lines(ran)
-    assert "attempt decided" not in ran.stdout
+    assert f"10:22:01 ann resolved it as {verdict}, because: seen at the bank" in _lines(ran)
+    assert "attempt resolved" not in ran.stdout
     note = _shown(shop, TOKEN, code=ran.exit_code)["resolution"]
     assert note == {"by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z", "times": 1}
 
@@ -130,7 +130,7 @@ def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None
     shop.clock.advance(60)
     shop.complete(TOKEN, "5", attempt="a2")
     ran = shop.run("show", TOKEN)
-    assert "ann decided on an earlier attempt, because" in ran.stdout
+    assert "ann resolved an earlier attempt, because" in ran.stdout
     assert "attempt a2" in ran.stdout
 
 
@@ -141,17 +141,17 @@ def test_parts_of_a_large_result_are_counted(shop: Shop) -> None:
     parts = told["parts"]
     assert told == {"kind": "parts", "parts": parts, "there": parts}
     assert parts > 1
-    assert f"{parts} of {parts} parts there" in shop.run("show", TOKEN).stdout
+    assert f"{parts} of {parts} parts present" in shop.run("show", TOKEN).stdout
     record = shop.store.read(TOKEN, Deadline(shop.clock, shop.clock.now() + timedelta(seconds=20)))
     assert record is not None
     shop.client.delete_item(TableName=shop.name, Key=part_keys(record, parts)[1])
     ran = shop.run("show", TOKEN)
     assert ran.exit_code == 1
-    assert f"{parts - 1} of {parts} parts there" in ran.stdout
+    assert f"{parts - 1} of {parts} parts present" in ran.stdout
     assert "WARNING: parts of its result are missing" in ran.stderr
     missing = shop.run("show", TOKEN, "--result")
     assert (missing.exit_code, missing.stdout) == (1, "")
-    assert missing.stderr == "there is no result: parts of it are missing\n"
+    assert missing.stderr == "no result: parts of it are missing\n"
 
 
 @pytest.mark.parametrize("text", ["0", "null", '""', "[]", '{"a":"' + "x" * 500 + '"}', LARGE])
@@ -194,13 +194,16 @@ def test_where_there_is_no_result(shop: Shop) -> None:
     for key, why in {
         "held": "it is held",
         "busy": "it is in progress",
-        "declined": "its error was stored, not a result",
-        "lost": "it could not be kept when the work was done",
+        "declined": "an error is stored",
+        "lost": "it could not be stored when the work was done",
     }.items():
         ran = shop.run("show", f"orders/charge/{key}", "--result")
-        assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", f"there is no result: {why}\n")
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", f"no result: {why}\n")
     assert shop.run("show", "orders/charge/lost").exit_code == 1
-    assert "failed for good: a duplicate gets that error" in shop.run("show", "orders/charge/declined").stdout
+    assert (
+        "failed for good: a duplicate gets the stored error"
+        in shop.run("show", "orders/charge/declined").stdout
+    )
 
 
 def test_a_key_of_a_function(shop: Shop) -> None:
@@ -260,7 +263,7 @@ def test_known_names_are_asked_before_the_table_is_read(shop: Shop, monkeypatch:
     ran = shop.run("show", "12345", LAMBDA_ONCE_NAMES="orders/refund, orders/charge")
     assert ran.exit_code == 0
     assert "orders/charge/12345" in ran.stdout
-    assert "found under the names that are known here; lambda-once find looks under all" in ran.stderr
+    assert "found under the known names; lambda-once find searches all" in ran.stderr
     assert "orders/ship/acme/777" in shop.run("show", "777").stdout
     assert "Scan" not in sent
     shop.run("show", "12345")
@@ -270,7 +273,7 @@ def test_known_names_are_asked_before_the_table_is_read(shop: Shop, monkeypatch:
 def test_names_that_begin_no_token_are_bad_input(shop: Shop) -> None:
     """Said in one line."""
     for names in ("charge", "orders/charge/acme/5", "orders/", "a#b/c"):
-        assert "give service/name, with commas between" in complaint(shop.run("show", "5", "--names", names))
+        assert "use service/name, separated by commas" in complaint(shop.run("show", "5", "--names", names))
 
 
 def test_a_bare_key_of_something_unfinished_is_shown(shop: Shop) -> None:
@@ -296,7 +299,7 @@ def test_an_ambiguous_key_lists_the_candidates(shop: Shop, finished: bool) -> No
     assert "2 tokens have the key 12345; next: lambda-once show TOKEN" in ran.stderr
     refused = shop.run("show", "12345", "--result")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "2 tokens have the key 12345, give one of them: " in refused.stderr
+    assert "2 tokens have the key 12345, pass one of them: " in refused.stderr
 
 
 def _large(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,7 +320,7 @@ def test_a_large_table_is_read_only_when_told(shop: Shop, monkeypatch: pytest.Mo
     _large(shop, monkeypatch)
     shop.complete("orders/charge/12345")
     said = complaint(shop.run("show", "12345"))
-    assert "about 9,000,000 rows, 5 GB, 655,360 read units" in said
+    assert "about 9,000,000 rows, 5.4 GB, 655,360 read units" in said
     assert "--scan" in said
     assert "LAMBDA_ONCE_NAMES" in said
     assert "orders/charge/12345" in shop.run("show", "12345", "--scan").stdout
@@ -328,11 +331,11 @@ def test_an_unknown_token_tells_what_to_try(shop: Shop) -> None:
     ran = shop.run("show", "nobody")
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1] == (
-        f"lambda-once: there is no token and no key nobody in the table {shop.name}. "
-        "Parts of a key: lambda-once find nobody"
+        f"lambda-once: no token and no key nobody in the table {shop.name}. "
+        "To search by a part: lambda-once find nobody"
     )
     shop.begin("orders/charge/12345-b")
-    assert "unfinished and alike: orders/charge/12345-b. Parts" in shop.run("show", "12345").stderr
+    assert "unfinished and similar: orders/charge/12345-b. To" in shop.run("show", "12345").stderr
     assert shop.run("show", "orders/charge/12345").stderr.endswith("lambda-once find 12345\n")
     said = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
     assert "orders/refund has no key a/b c%" in said
@@ -346,7 +349,7 @@ def test_a_part_row_is_no_token(shop: Shop) -> None:
     for beside in (f"{TOKEN}#a1#0", "lambda-once#watchdog"):
         ran = shop.run("show", beside)
         assert (ran.exit_code, ran.stdout) == (2, "")
-        assert f"there is no token and no key {beside}" in ran.stderr
+        assert f"no token and no key {beside}" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -367,7 +370,7 @@ def test_an_outcome_that_is_forgotten_too_soon(
     shop.complete(token, keep=keep)
     ran = shop.run("show", token, *options)
     assert ran.exit_code == 0
-    assert ran.stderr.startswith("WARNING: kept for") is warned
+    assert ran.stderr.startswith("WARNING: kept for only") is warned
 
 
 def test_json_has_the_names_of_the_row(shop: Shop) -> None:

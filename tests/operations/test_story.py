@@ -57,7 +57,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
     assert [event.at is None for event in told] == sorted(event.at is None for event in told)
     whole = "\n".join(event.what for event in told)
     assert "acquired by payments/r-1" in whole
-    assert ("ann decided" in whole) is (note is not None)
+    assert ("ann resolved" in whole) is (note is not None)
     assert ("message-1" in whole) is (delivery is not None)
     assert outlook(row, now)
 
@@ -68,9 +68,9 @@ def test_every_row_has_a_story_in_the_order_of_time(
         (None, "its result is null"),
         (Inline('"ä"'), "its result is JSON of 4 bytes in the row"),
         (Inline(b"x" * 1_500), "its result is compressed to 1,500 bytes in the row"),
-        (Parts(1), "its result stands in 1 part beside the row"),
-        (Parts(3), "its result stands in 3 parts beside the row"),
-        (Unavailable(), "its result could not be kept"),
+        (Parts(1), "its result is in 1 part beside the row"),
+        (Parts(3), "its result is in 3 parts beside the row"),
+        (Unavailable(), "its result could not be stored"),
     ],
 )
 def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
@@ -163,7 +163,7 @@ def test_a_moment_of_today_has_no_date() -> None:
 
 def test_decisions_in_a_row_are_counted() -> None:
     """The watchdog's second release of a token says that it is the second."""
-    again = Resolution("watchdog", "the watchdog may release it", NOW, times=2)
+    again = Resolution("watchdog", "the watchdog is configured to release it", NOW, times=2)
     row = ROW._replace(state=State.RELEASED, resolution=again)
     assert any("(2 times in a row)" in event.what for event in story(row, NOW))
     once = row._replace(resolution=again._replace(times=1))

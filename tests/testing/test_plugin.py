@@ -8,7 +8,7 @@ import pytest
 from lambda_once import MemoryStore, Once
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.testing import FakeClock, lambda_context, using
-from lambda_once.testing.staging import staged
+from lambda_once.testing.stores import overridden
 from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
@@ -167,7 +167,7 @@ def test_stages_are_laid_over_each_other() -> None:
     """Store and clock in any order; what a Once was given for itself wins; each goes with its block."""
     theirs, mine, clock, other = MemoryStore(), MemoryStore(), FakeClock(), FakeClock()
     once = Once(service="shop")
-    with staged(store=theirs), staged(clock=clock):
+    with overridden(store=theirs), overridden(clock=clock):
         once.run("1", lambda: None)
         with using(once, mine, other):
             other.advance(60)
@@ -187,7 +187,7 @@ def test_what_an_environment_remembers_ends_with_its_stage() -> None:
         ran.append(event["id"])
 
     for _ in range(2):
-        with staged(store=MemoryStore()):
+        with overridden(store=MemoryStore()):
             handler({"id": "k"}, lambda_context())
             handler({"id": "k"}, lambda_context())
     assert ran == ["k", "k"]

@@ -1,5 +1,5 @@
 """
-What users' tests need: a store and a clock of their own, a table, a context, and events.
+For tests of your own handlers: a store and a clock, a table, a context, events, and assertions.
 
     def test_an_order_is_charged_once() -> None:
         with using(app.once) as store:
@@ -9,14 +9,9 @@ What users' tests need: a store and a clock of their own, a table, a context, an
         assert charged == [5]
         assert_completed(store, result=None)
 
-Nothing here needs pytest but its fixtures, `lambda_once.testing.plugin`; and boto3 only `create_table`, by
-the client that it is given, and assertions about a table.
+Only the fixtures, `lambda_once.testing.plugin`, require pytest; only `create_table` and assertions about a
+table require boto3.
 """
-
-from __future__ import annotations
-
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
 
 from lambda_once.core.record import State
 from lambda_once.stores.memory import MemoryStore
@@ -33,21 +28,18 @@ from lambda_once.testing.assertions import (
 from lambda_once.testing.clock import FakeClock
 from lambda_once.testing.context import InvocationContext, lambda_context
 from lambda_once.testing.crash import Crash, Killed, Step, crash_at
-from lambda_once.testing.events import eventbridge_event, s3_event, sns_event, sqs_event
-from lambda_once.testing.http_events import alb_event, api_event, function_url_event, lattice_event
+from lambda_once.testing.events import (
+    alb_event,
+    api_event,
+    eventbridge_event,
+    function_url_event,
+    lattice_event,
+    s3_event,
+    sns_event,
+    sqs_event,
+)
 from lambda_once.testing.recording import RecordingStore
-from lambda_once.testing.table import create_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from typing import TypeVar
-
-    from lambda_once._once import Once
-    from lambda_once.core.clock import Clock
-    from lambda_once.stores.contract import Store
-
-    S = TypeVar("S", bound=Store)
+from lambda_once.testing.stores import create_table, using
 
 __all__ = [
     "Crash",
@@ -79,27 +71,3 @@ __all__ = [
     "sqs_event",
     "using",
 ]
-
-
-@overload
-def using(
-    once: Once, store: None = None, clock: Clock | None = None
-) -> AbstractContextManager[RecordingStore]: ...
-@overload
-def using(once: Once, store: S, clock: Clock | None = None) -> AbstractContextManager[S]: ...
-def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
-    """
-    Let everything that *once* decorates work with *store* and *clock* in the block.
-
-    *store* is a new `RecordingStore` where it is left out, and is what the block gets; *clock* stays the
-    machine's where it is left out. Outcomes that the environment remembers (``cache=``) do not cross
-    the block's edges. It counts for all threads of the process: do not nest it in one test and use it
-    from another at the same time.
-    """
-    return _using(once, RecordingStore() if store is None else store, clock)
-
-
-@contextmanager
-def _using(once: Once, store: Store, clock: Clock | None) -> Iterator[Store]:
-    with once._using(store, clock):  # noqa: SLF001  (its public face is this function)
-        yield store

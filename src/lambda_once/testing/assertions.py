@@ -1,33 +1,56 @@
 """
-Assertions about tokens, which tell a token's story where they fail.
+Assertions about tokens; a failure prints the token's story.
 
-Each takes the store, or the Once whose store it is; then the key as the work was given it, the whole token,
-or nothing where there is one token only; and returns the row. Each raises AssertionError.
+Each takes the store, or the Once that uses it; then the key as the work got it, the whole token, or nothing
+if there is only one token; and returns the row. Each raises AssertionError.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import json
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lambda_once._once import Once
+from lambda_once.core.clock import Deadline, SystemClock, stamp
 from lambda_once.core.codec import codec_for
-from lambda_once.core.record import State
+from lambda_once.core.keys import token as token_of
+from lambda_once.core.record import Record, State
+from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
+from lambda_once.operations.story import story
+from lambda_once.stores.contract import Store
+from lambda_once.stores.memory import MemoryStore
+from lambda_once.testing.crash import MortalStore
 from lambda_once.testing.recording import RecordingStore
-from lambda_once.testing.rows import ONLY, found, result_of, store_of, told, unknown
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
-    from lambda_once.core.record import Record
-    from lambda_once.stores.contract import Store
-    from lambda_once.testing.rows import Tokens
 
+Tokens: TypeAlias = Once | Store
+"""A store, or the Once that uses it."""
+
+PATIENCE: Final = timedelta(seconds=30)
+"""How long an engine may take to answer a test."""
+MOST_SHOWN: Final = 20
+"""Tokens that a message lists."""
+
+
+class _Only:
+    def __repr__(self) -> str:
+        return "the only token"
+
+
+ONLY: Final = _Only()
+"""The key for tests with a single token, such as one whose key is the hash of its payload."""
 ANY_RESULT: Final = object()
 
 
 def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY_RESULT) -> Record:
     """
-    Assert that the work is done, and where *result* is given, that duplicates get that.
+    Assert that the work is done and, with *result*, that duplicates get that.
 
-    Results are compared as JSON has them: a tuple is a list, a dataclass an object.
+    Results are compared as JSON values: a tuple is a list, a dataclass an object.
     """
     __tracebackhide__ = True
     store, record = _of(tokens, key)
@@ -41,7 +64,7 @@ def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY
 def assert_stored_error(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
-    """Assert that the work failed for good (STORE), with *error* where it is given: a class, or its name."""
+    """Assert that the work failed for good (STORE), with *error* if given: a class, or its name."""
     __tracebackhide__ = True
     store, record = _of(tokens, key)
     if record.state is not State.COMPLETE or record.error is None:
@@ -53,9 +76,9 @@ def assert_held(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
     """
-    Assert that the token waits for a person because its work failed with *error*: a class, or its name.
+    Assert that the token is held because its work failed, with *error* if given: a class, or its name.
 
-    The token of an attempt that died is not held but lapsed (`assert_lapsed`), even where ``on_lapse`` makes
+    The token of an attempt that died is not held but lapsed (`assert_lapsed`), even if ``on_lapse`` makes
     every duplicate of it `Held`.
     """
     __tracebackhide__ = True
@@ -65,19 +88,19 @@ def assert_held(
 def assert_released(
     tokens: Tokens, key: object = ONLY, *, error: type[BaseException] | str | None = None
 ) -> Record:
-    """Assert that the token was given back, because of *error* where it is given: a class, or its name."""
+    """Assert that the token was released, because of *error* if given: a class, or its name."""
     __tracebackhide__ = True
     return _in_state(State.RELEASED, "released", tokens, key, error)
 
 
 def assert_in_progress(tokens: Tokens, key: object = ONLY) -> Record:
-    """Assert that an attempt has the token and has written no outcome, its lease over or not."""
+    """Assert that an attempt has the token and has written no outcome; its lease may have expired."""
     __tracebackhide__ = True
     return _in_state(State.IN_PROGRESS, "in progress", tokens, key, None)
 
 
 def assert_lapsed(tokens: Tokens, key: object = ONLY, *, clock: Clock) -> Record:
-    """Assert that an attempt has the token, and by *clock* its lease is over."""
+    """Assert that an attempt has the token, and that its lease has expired by *clock*."""
     __tracebackhide__ = True
     store, record = _of(tokens, key)
     if not record.lapsed(clock.now()):
@@ -87,10 +110,10 @@ def assert_lapsed(tokens: Tokens, key: object = ONLY, *, clock: Clock) -> Record
 
 def assert_ran_once(tokens: Tokens, key: object = ONLY) -> Record:
     """
-    Assert that one attempt got the token and no other, whatever came of it.
+    Assert that exactly one attempt acquired the token, whatever its outcome.
 
-    It counts acquisitions, so an attempt that died before its work counts. Only the stores of `using` and
-    ``once_store`` count: raises TypeError for another.
+    An attempt that died before its work counts. Only the stores of `using` and ``once_store`` count: raises
+    TypeError for another.
     """
     __tracebackhide__ = True
     store, record = _of(tokens, key)
@@ -100,28 +123,28 @@ def assert_ran_once(tokens: Tokens, key: object = ONLY) -> Record:
         )
     attempts = store.acquisitions[record.token]
     if attempts != 1:
-        raise _failed(f"a token of one attempt ({attempts} got it)", store, record)
+        raise _failed(f"a token of one attempt ({attempts} acquired it)", store, record)
     return record
 
 
 def assert_no_token(tokens: Tokens, key: object = ONLY) -> None:
-    """Assert that no attempt ever got the token; without *key*, that there is no token at all."""
+    """Assert that no attempt acquired the token; without *key*, that there is no token at all."""
     __tracebackhide__ = True
-    store = store_of(tokens)
-    record = found(store, key)
+    store = _store_of(tokens)
+    record = _found(store, key)
     if record is not None:
         raise _failed("absent", store, record)
 
 
-# ---------------------------------------------------------------- parts of these
+# -- checks
 
 
 def _of(tokens: Tokens, key: object) -> tuple[Store, Record]:
     __tracebackhide__ = True
-    store = store_of(tokens)
-    record = found(store, key)
+    store = _store_of(tokens)
+    record = _found(store, key)
     if record is None:
-        raise AssertionError(unknown(store, key))
+        raise AssertionError(_unknown(store, key))
     return store, record
 
 
@@ -146,11 +169,123 @@ def _with_error(error: type[BaseException] | str | None, store: Store, record: R
 def _compare(expected: object, store: Store, record: Record) -> None:
     __tracebackhide__ = True
     wanted = codec_for(Any).round_trip(expected)
-    stored = result_of(store, record)
+    stored = _result_of(store, record)
     if stored != wanted:
-        what = f"its duplicates get {stored!r}, and not {wanted!r}"
-        raise AssertionError(f"{what}\n{told(store, record)}")
+        raise AssertionError(f"duplicates get {stored!r}, not {wanted!r}\n{_described(store, record)}")
 
 
 def _failed(wanted: str, store: Store, record: Record) -> AssertionError:
-    return AssertionError(f"it is not {wanted}\n{told(store, record)}")
+    return AssertionError(f"it is not {wanted}\n{_described(store, record)}")
+
+
+def _described(store: Store, record: Record) -> str:
+    """Return the story of the row, and the requests that a `RecordingStore` has seen."""
+    state = record.state.name.lower().replace("_", " ")
+    told = [
+        f"  {'' if moment.at is None else stamp(moment.at):24}  {moment.what}"
+        for moment in story(record, record.created)
+    ]
+    lines = [f"token {record.token} is {state}", *told]
+    history = store.history.get(record.token, []) if isinstance(store, RecordingStore) else []
+    if history:
+        lines += ["requests:", *(f"  {stamp(request.at)}  {request.text}" for request in history)]
+    return "\n".join(lines)
+
+
+# -- rows
+
+
+def _store_of(tokens: Tokens) -> Store:
+    store: Store = tokens._runtime.engine.store if isinstance(tokens, Once) else tokens  # noqa: SLF001  (ours)
+    return store.real if isinstance(store, MortalStore) else store
+
+
+def _rows_of(store: Store) -> list[Record] | None:
+    """Return all rows of *store*; None if it is one of the user's own, which cannot list them."""
+    if isinstance(store, MemoryStore):
+        return list(store.records.values())
+    dynamodb = sys.modules.get("lambda_once.stores.store")  # imported only if it is in use
+    if dynamodb is not None and isinstance(store, dynamodb.DynamoDBStore):
+        return _scanned(store)
+    return None
+
+
+def _scanned(store: Any) -> list[Record]:
+    from functools import partial
+
+    from lambda_once.dynamodb.paging import pages
+    from lambda_once.stores.rows import record_of
+
+    send = partial(store.transport.call, deadline=_deadline())
+    scanned = pages(send, "scan", {"TableName": store.table, "ConsistentRead": True})
+    # The table also has parts of results, and what a test's own transactions wrote to it.
+    rows = (row for page in scanned for row in page["Items"] if "attempt" in row and "created" in row)
+    return [record_of(row) for row in rows]
+
+
+def _deadline() -> Deadline:
+    clock = SystemClock()
+    return Deadline(clock, clock.now() + PATIENCE)
+
+
+def _found(store: Store, key: object) -> Record | None:
+    """
+    Return the row of *key*: a whole token, a key as the work got it, or `ONLY`; None if there is none.
+
+    Raises AssertionError, with the tokens, if several rows match.
+    """
+    rows = _rows_of(store)
+    if rows is None:
+        if isinstance(key, str):
+            return store.read(key, _deadline())
+        raise TypeError(f"{store!r} cannot list its rows: pass the whole token, not {key!r}")
+    exact = [row for row in rows if row.token == key]
+    matching = exact or [row for row in rows if key is ONLY or row.token.rpartition("/")[2] == _part(key)]
+    if len(matching) > 1:
+        message = f"{len(matching)} tokens match {key!r}: pass the whole token, one of"
+        raise AssertionError("\n".join([message, *_listed(matching)]))
+    return matching[0] if matching else None
+
+
+def _part(key: object) -> str:
+    """Return the last part of *key*'s token; *key* as text if it cannot be a key."""
+    from lambda_once.errors import KeyMissing
+
+    try:
+        return token_of("-", "-", None, key).rpartition("/")[2]
+    except KeyMissing:
+        return str(key)
+
+
+def _unknown(store: Store, key: object) -> str:
+    """Return the message for a missing row, with the tokens that exist."""
+    rows = _rows_of(store)
+    if rows is None:
+        return f"there is no token {key!r}; {store!r} cannot list its tokens"
+    if not rows:
+        return (
+            f"there is no token of {key!r}, and no other. Did the work run, with this store? A Once with a "
+            "store= of its own keeps it: pass that Once to the assertion, or use using(once)"
+        )
+    return "\n".join([f"there is no token of {key!r}. There are", *_listed(rows)])
+
+
+def _listed(rows: list[Record]) -> list[str]:
+    tokens = sorted(f"  {row.token} ({row.state.value})" for row in rows)
+    return tokens[:MOST_SHOWN] + [f"  … and {len(tokens) - MOST_SHOWN} more"] * (len(tokens) > MOST_SHOWN)
+
+
+def _result_of(store: Store, record: Record) -> Any:
+    """Return the stored result of *record* as JSON values. Raises AssertionError if it is missing."""
+    match record.stored:
+        case None:
+            return None
+        case Inline(data):
+            return json.loads(unpack(data))
+        case Parts(count):
+            parts = store.chunks(record, _deadline())
+            if parts is None:
+                raise AssertionError(f"one of the {count} parts of its result is missing")
+            return json.loads(unpack_chunks(parts))
+        case _:
+            raise AssertionError("it is complete, but its result could not be stored")

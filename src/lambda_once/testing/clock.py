@@ -1,4 +1,4 @@
-"""A clock that a test turns."""
+"""A clock that only a test advances."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ START = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 
 class FakeClock:
     """
-    A clock that stands still until it is turned; whoever sleeps turns it. Safe from several threads.
+    A clock that moves only by `advance` and by sleeping. Thread-safe.
 
         clock = FakeClock()
         with using(once, clock=clock):
             handler(event, lambda_context(remaining_ms=3_000))
-            clock.advance(5)                            # the lease is over
+            clock.advance(5)                            # the lease expires
             handler(event, lambda_context())
 
-    *on_sleep* are called, one a sleep and in their order, with the seconds, after the clock was turned:
-    so something can happen while somebody waits. ``slept`` lists the seconds of every sleep.
+    *on_sleep* are called in their order, one per sleep, with its seconds, after the clock has advanced: so a
+    test can act while a caller waits. ``slept`` lists the seconds of every sleep.
     """
 
     def __init__(
         self, start: datetime = START, *, on_sleep: tuple[Callable[[float], object], ...] = ()
     ) -> None:
         if start.tzinfo is None:
-            raise ValueError(f"{start!r} has no time zone: give an aware datetime")
+            raise ValueError(f"{start!r} has no time zone: pass an aware datetime")
         self.slept: list[float] = []
         self._now = start.astimezone(UTC)
         self._meanwhile = list(on_sleep)
@@ -43,7 +43,7 @@ class FakeClock:
             return to_milliseconds(self._now)
 
     def sleep(self, seconds: float) -> None:
-        """Turn the clock by *seconds* and return at once."""
+        """Advance the clock by *seconds* and return at once."""
         self.advance(seconds)
         with self._lock:
             self.slept.append(seconds)
@@ -52,7 +52,7 @@ class FakeClock:
             meanwhile(seconds)
 
     async def sleep_async(self, seconds: float) -> None:
-        """Do what `sleep` does, and let the event loop go on meanwhile."""
+        """As `sleep`, after one turn of the event loop."""
         import asyncio
 
         self.sleep(seconds)
@@ -61,11 +61,11 @@ class FakeClock:
         await turn
 
     def advance(self, seconds: float) -> None:
-        """Turn the clock by *seconds*. A negative number is a clock that somebody set back."""
+        """Advance the clock by *seconds*; a negative number sets it back."""
         with self._lock:
             self._now += timedelta(seconds=seconds)
 
-    def while_asleep(self, *happenings: Callable[[float], object]) -> None:
-        """Let each of *happenings* happen in one of the next sleeps, in their order."""
+    def while_asleep(self, *actions: Callable[[float], object]) -> None:
+        """Call each of *actions* in one of the next sleeps, in their order."""
         with self._lock:
-            self._meanwhile.extend(happenings)
+            self._meanwhile.extend(actions)

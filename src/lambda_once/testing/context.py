@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 class _Context(LambdaContext):
-    """What Lambda tells a handler. The remaining time is what it was given, and does not run down."""
+    """What Lambda passes to a handler. The remaining time is constant."""
 
     def __init__(self, function_name: str, request_id: str, remaining_ms: int) -> None:
         self._function_name = function_name
@@ -28,9 +28,9 @@ def lambda_context(
     function_name: str = "orders", request_id: str | None = None, remaining_ms: int = 30_000
 ) -> LambdaContext:
     """
-    Return a context such as Lambda hands to handlers; its attributes cannot be set.
+    Return a context such as Lambda passes to handlers; its attributes are read-only.
 
-    *request_id* is a new one where it is left out: two contexts are two invocations. Give the same one
+    *request_id*: by default a new one, so two contexts are two invocations. Pass the same one
     again for Lambda's own retry of an asynchronous event. *remaining_ms*: milliseconds until the kill.
 
         handler(event, lambda_context(remaining_ms=500))
@@ -42,7 +42,7 @@ class InvocationContext(_Context):
     """
     The context of one invocation; called, it returns that of another one, as `lambda_context` does.
 
-    What the fixture ``lambda_context`` gives: in a test that asks for it, it hides the function of that name.
+    The fixture ``lambda_context``, which hides the function of that name.
 
         handler(event, lambda_context)
         handler(event, lambda_context(remaining_ms=500))

@@ -1,8 +1,8 @@
 """
-The death of an environment, at a step that a test names.
+Kill the environment of a function at a step that a test names.
 
 A killed environment writes nothing more: no ``except``, no ``finally`` and no background write of it
-reaches the table. So what dies here is the store: from the crash on, every request to it raises `Crash`.
+reaches the table. So from the crash on, every request to the store raises `Crash`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import Won, Written
-from lambda_once.testing.staging import staged
+from lambda_once.testing.stores import overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,32 +31,32 @@ if TYPE_CHECKING:
 Step = Literal["acquire", "work", "complete"]
 
 
-class Crash(BaseException):  # named as it is read in a test: no error of anybody's, and no handler's to catch
+class Crash(BaseException):  # not an error that a handler may catch
     """The environment was killed. A `BaseException`: handlers, batches and Event Handlers let it pass."""
 
 
 class Killed:
-    """What `crash_at` tells of the environment that it kills."""
+    """The environment that `crash_at` kills."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.tokens: tuple[str, ...] = ()
-        """The tokens at *step*; of a batch all that were acquired together. Empty while it lives."""
+        """The tokens at *step*; in a batch, all that were acquired together. Empty before the crash."""
         self._lock = Lock()
 
     @property
     def token(self) -> str:
-        """The token that was at the step. Raises ValueError where there were several, or none yet."""
+        """The token at the step. Raises ValueError if there were several, or none yet."""
         (token,) = self.tokens
         return token
 
     def check(self) -> None:
-        """Raise `Crash` where the environment is dead."""
+        """Raise `Crash` if the environment is dead."""
         if self.tokens:
             self._die()
 
     def come_to(self, step: Step, *tokens: str) -> None:
-        """Let the environment die where *step* is the one and *tokens* are at it; a dead one stays dead."""
+        """Kill the environment if *step* is the chosen one and has *tokens*; a dead one stays dead."""
         with self._lock:
             if step == self.step and tokens and not self.tokens:
                 self.tokens = tokens
@@ -68,34 +68,34 @@ class Killed:
 
 def crash_at(step: Step) -> AbstractContextManager[Killed]:
     """
-    Kill the environment at the next *step* that protected work comes to, and end the block there.
+    Kill the environment at the next *step* that protected work reaches, and end the block there.
 
         with crash_at("work"):
-            handler(event, lambda_context())            # what stands behind this in the block is not run
+            handler(event, lambda_context())            # the rest of the block is not run
         clock.advance(60)                               # the lease is over
         handler(event, lambda_context())                # the next delivery, in a new environment
 
     * ``"acquire"``: the token is acquired (in a batch under take_over all of them), no work has begun.
-    * ``"work"``: the work is over, its effects have happened, and nothing of that is written.
-    * ``"complete"``: the outcome is written, and nobody hears of it.
+    * ``"work"``: the work has run, with its effects; its outcome is not written.
+    * ``"complete"``: the outcome is written; no caller has been told.
 
-    It kills what every Once of the process does, whatever its store, plain or async. The rows are left as a
+    It applies to every Once of the process, whatever its store, plain or async. The rows are left as a
     killed function leaves them: what was acquired and not finished is in progress, with its lease. The block
-    swallows the `Crash`, and gives a `Killed`, whose ``token`` is the one that was at the step. It raises
-    AssertionError where nothing came to *step*, and ValueError for a step that there is not.
+    swallows the `Crash`, and gets a `Killed`, whose ``token`` is the one at the step. It raises AssertionError if
+    nothing reached *step*, and ValueError for an unknown step.
 
     Unlike at a real kill, ``finally`` blocks of the work run and metrics are flushed, and where several
     coroutines of a batch are at work, the others are cancelled.
     """
     if step not in get_args(Step):
-        raise ValueError(f"there is no step {step!r}: crash_at takes {', '.join(map(repr, get_args(Step)))}")
+        raise ValueError(f"unknown step {step!r}: crash_at takes {', '.join(map(repr, get_args(Step)))}")
     return _crash_at(step)
 
 
 @contextmanager
 def _crash_at(step: Step) -> Iterator[Killed]:
     killed = Killed(step)
-    with staged(engine=partial(_mortal, killed)):
+    with overridden(engine=partial(_mortal, killed)):
         try:
             yield killed
         except Crash:
@@ -103,8 +103,8 @@ def _crash_at(step: Step) -> Iterator[Killed]:
                 raise
     if not killed.tokens:
         raise AssertionError(
-            f"nothing came to {step!r} in this block: no work was begun there. Was it a duplicate, is it "
-            "protected, and did it end in the block?"
+            f"nothing reached {step!r} in this block. Was the work a duplicate, is it protected, and did it "
+            "end in the block?"
         )
 
 
@@ -113,7 +113,7 @@ def _mortal(killed: Killed, store: Store, clock: Clock) -> Engine:
 
 
 class MortalStore:
-    """A store in an environment that may be *killed*: a dead one asks for nothing any more."""
+    """A store in an environment that may be *killed*: a dead one sends no requests."""
 
     def __init__(self, real: Store, killed: Killed) -> None:
         self.real = real

@@ -1,12 +1,11 @@
 """
 Fixtures for pytest.
 
-A top-level conftest.py switches them on, as below; one further down imports them by name.
+A top-level conftest.py enables them as below; one further down imports them by name.
 
     pytest_plugins = ["lambda_once.testing.plugin"]
 
-There is no entry point, on purpose: it would load the package into every run of pytest, before coverage
-is measured.
+There is no entry point: it would load the package into every run of pytest, before coverage is measured.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pytest
 from lambda_once.testing.clock import FakeClock
 from lambda_once.testing.context import InvocationContext
 from lambda_once.testing.recording import RecordingStore
-from lambda_once.testing.staging import staged
+from lambda_once.testing.stores import overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,25 +26,25 @@ if TYPE_CHECKING:
 @pytest.fixture
 def once_store() -> Iterator[RecordingStore]:
     """
-    Give an empty store in memory, which every Once works with until the test is over.
+    Return an empty store in memory, which every Once uses until the test ends.
 
-    That is every Once there is and that the test makes, whatever its table or client; only one that was given
-    a store of its own (``store=``, `using`) keeps that.
+    Also one that the test makes, whatever its table or client; only a Once with a store of its own
+    (``store=``, `using`) keeps that.
     """
     store = RecordingStore()
-    with staged(store=store):
+    with overridden(store=store):
         yield store
 
 
 @pytest.fixture
 def fake_clock() -> Iterator[FakeClock]:
-    """Give a clock that stands still until it is turned, by which every Once tells the time in the test."""
+    """Return a clock that only the test advances, and that every Once uses until the test ends."""
     clock = FakeClock()
-    with staged(clock=clock):
+    with overridden(clock=clock):
         yield clock
 
 
 @pytest.fixture
 def lambda_context() -> InvocationContext:
-    """Give the context of one invocation; called, it returns that of another, as the function does."""
+    """Return the context of one invocation; called, it returns that of another, as the function does."""
     return InvocationContext.new()

@@ -1,4 +1,4 @@
-"""A token table in memory that remembers what was asked of each token."""
+"""A token table in memory that records the requests for each token."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 
 
-class Chapter(NamedTuple):
-    """One thing that was asked of a token, and what came of it."""
+class Request(NamedTuple):
+    """One request for a token, and its outcome."""
 
     at: datetime
     text: str
@@ -27,14 +27,14 @@ class Chapter(NamedTuple):
 
 class RecordingStore(MemoryStore):
     """
-    A `MemoryStore` that also keeps the story of each token: what `using` and ``once_store`` give.
+    A `MemoryStore` that also records requests; `using` and ``once_store`` return one.
 
-    ``history`` maps lock tokens to their chapters in time, ``acquisitions`` to how many attempts got them.
+    ``history`` maps lock tokens to their requests in time, ``acquisitions`` to the number of attempts.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.history: dict[str, list[Chapter]] = {}
+        self.history: dict[str, list[Request]] = {}
         self.acquisitions: dict[str, int] = {}
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
@@ -62,7 +62,7 @@ class RecordingStore(MemoryStore):
 
     def _add(self, token: str, at: datetime, text: str) -> None:
         with self._lock:
-            self.history.setdefault(token, []).append(Chapter(at, text))
+            self.history.setdefault(token, []).append(Request(at, text))
 
 
 def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:
@@ -74,23 +74,23 @@ def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:
                 f"lease until {stamp(acquisition.lease)}"
             )
         case Refused(record):
-            return f"asked for by {acquisition.locked_by}: refused, {_stands(record)}"
+            return f"refused to {acquisition.locked_by}: {_state_of(record)}"
         case _:
-            return f"asked for by {acquisition.locked_by}: no answer"
+            return f"acquisition by {acquisition.locked_by}: no response"
 
 
 def _of_write(write: Finish, answer: FinishAnswer) -> str:
     done = _of_change(write.change)
     who = f"attempt {write.attempt}"
     if isinstance(write.by, Resolver):
-        who = f"somebody else than attempt {write.by.seen}" if write.note is None else write.note.by
+        who = f"a third party, over attempt {write.by.seen}" if write.note is None else write.note.by
     match answer:
         case Written():
             return f"{done}, by {who}"
         case Refused(record):
-            return f"not {done}: {who} was refused, {_stands(record)}"
+            return f"not {done}: {who} was refused, {_state_of(record)}"
         case _:
-            return f"not {done}: no answer to {who}"
+            return f"not {done}: no response to {who}"
 
 
 def _of_change(change: Complete | Hold | Release | Extend | Pin) -> str:
@@ -104,10 +104,10 @@ def _of_change(change: Complete | Hold | Release | Extend | Pin) -> str:
         case Extend(lease):
             return f"extended until {stamp(lease)}"
         case Pin():
-            return "kept from expiring"
+            return "pinned"
         case _ as unreachable:
             assert_never(unreachable)
 
 
-def _stands(record: Record | None) -> str:
+def _state_of(record: Record | None) -> str:
     return "there is no row" if record is None else f"it is {record.state.value}"

@@ -1,0 +1,103 @@
+"""The store of a test: in place of a Once's own, in place of everybody's, or a real token table."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, overload
+
+from lambda_once.decorators.runtime import Overrides, Runtime
+from lambda_once.testing.recording import RecordingStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from typing import TypeVar
+
+    from lambda_once._once import Once
+    from lambda_once.core.clock import Clock
+    from lambda_once.stores.contract import Store
+
+    S = TypeVar("S", bound=Store)
+
+
+@overload
+def using(
+    once: Once, store: None = None, clock: Clock | None = None
+) -> AbstractContextManager[RecordingStore]: ...
+@overload
+def using(once: Once, store: S, clock: Clock | None = None) -> AbstractContextManager[S]: ...
+def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
+    """
+    Run everything that *once* decorates with *store* and *clock* until the block ends.
+
+    The block gets *store*, by default a new `RecordingStore`; without *clock* it is the machine's clock.
+    Outcomes that the environment remembers (``cache=``) do not cross the edges of the block. It applies to
+    all threads of the process: do not nest it in one test and use it from another at the same time.
+    """
+    return _using(once, RecordingStore() if store is None else store, clock)
+
+
+@contextmanager
+def _using(once: Once, store: Store, clock: Clock | None) -> Iterator[Store]:
+    with once._using(store, clock):  # noqa: SLF001  (its public face is this function)
+        yield store
+
+
+@contextmanager
+def overridden(**changes: Any) -> Iterator[None]:
+    """
+    Override *changes* (fields of `Overrides`) for every Once, until the block ends.
+
+    It applies to all threads, and to every Once that exists or is made meanwhile; one with a store or clock
+    of its own (``Once(store=…)``, `using`) keeps that.
+    """
+    before = Runtime.overrides
+    Runtime.overrides = (before or Overrides())._replace(**changes)
+    try:
+        yield
+    finally:
+        Runtime.overrides = before
+
+
+def create_table(client: Any, name: str = "tokens") -> None:
+    """
+    Create the token table *name* through *client*, a low-level DynamoDB client, and wait until it exists.
+
+    It has the keys, the index and the billing of the sample stack's table, and TTL on ``ttl`` if the
+    engine supports TTL. For moto, DynamoDB Local and scratch accounts:
+
+        with mock_aws():
+            client = boto3.client("dynamodb", region_name="eu-central-1")
+            create_table(client, "tokens")
+            once = Once(table="tokens", client=client)
+    """
+    client.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[
+            {"AttributeName": attribute, "AttributeType": "S"}
+            for attribute in ("lockToken", "status", "expectedCompletion")
+        ],
+        KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "byStatus",
+                "KeySchema": [
+                    {"AttributeName": "status", "KeyType": "HASH"},
+                    {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},
+                ],
+                "Projection": {
+                    "ProjectionType": "INCLUDE",
+                    "NonKeyAttributes": ["lockedBy", "created", "attempt"],
+                },
+            }
+        ],
+    )
+    client.get_waiter("table_exists").wait(TableName=name)
+    try:
+        client.update_time_to_live(
+            TableName=name, TimeToLiveSpecification={"AttributeName": "ttl", "Enabled": True}
+        )
+    except client.exceptions.ClientError as error:
+        if error.response["Error"]["Code"] != "UnknownOperationException":
+            raise
