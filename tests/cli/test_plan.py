@@ -103,7 +103,7 @@ def test_a_plan_is_one_line_of_jsonl() -> None:
         ("--rate -1/s", "'-1/s' is not a rate"),
         ("--rate 999999999", "rate is 999999999.0: give writes a second"),
         ("--lifetime 0s", "lifetime is 0:00:00: give a time"),
-        ("--lifetime 5", "'5' is no length of time"),
+        ("--lifetime 5", "'5' is not a duration"),
         ("--lifetime 99999w", "lifetime is 699993 days"),
         ("--lifetime 5m --shards 0", "shards is 0: give a whole number, 1 to 1,000"),
         ("--lifetime 5m --id-bytes 0", "id_bytes is 0: give a whole number, 1 to 409,600"),

@@ -79,7 +79,7 @@ def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(TokenTransport, "call", out)
         ran = shop.run("watch", "--count", "3")
         assert len(ran.stdout.splitlines()) == 2
-        assert ran.stderr.startswith("2026-11-20T10:12:05.000Z  no answer: ")
+        assert ran.stderr.startswith("2026-11-20T10:12:05.000Z  no response: ")
         assert len(ran.stderr.splitlines()) == 1
 
 
@@ -90,7 +90,7 @@ def test_shards_beyond_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
             shop.begin(f"orders/charge/{n}")
         ran = shop.run("watch", "--count", "1", "--shards", "1")
         assert "WARNING: " in ran.stderr
-        assert "rows stand in shards beyond the 1 configured" in ran.stderr
+        assert "rows are in shards beyond the configured 1" in ran.stderr
         assert shop.run("watch", "--count", "1", "--shards", "10").stderr == ""
 
 

@@ -82,7 +82,7 @@ def test_it_was_done(at: Desk, capsys: pytest.CaptureFixture[str], tmp_path: Pat
     because = ("--because", "ch_5 stands on the provider's page", "--by", "ann", "--yes")
     resolved = at.run("resolve", token, "--done", "--result", str(receipt), "--attempt", attempt, *because)
     assert resolved.exit_code == 0
-    assert "none needed" in said(resolved)
+    assert "not needed" in said(resolved)
     assert at.ask("p-1") == RECEIPT
     assert at.deliver("p-1")
     assert at.asked == ["p-1"]

@@ -134,7 +134,7 @@ def test_a_delete_without_an_answer_is_tried_again_by_the_next_run(strict: Post)
         put(strict, CHARGE.format(n), 2 * HOUR)
     with (
         strict.failing("DeleteItem", ReadTimeoutError(endpoint_url="x")),
-        pytest.raises(StoreUnavailable, match="the next one goes on"),
+        pytest.raises(StoreUnavailable, match="the next sweep continues"),
     ):
         strict.run(sweep=True)
     assert strict.run(sweep=True)["swept"] == 3

@@ -157,7 +157,7 @@ def test_shards_beyond_the_configured_number_are_said_and_served(
     assert (found["overdue"], found["released"], found["held"]) == (8, 8, 1)
     (line,) = post.log.of("once.shard_out_of_range")
     assert line["level"] == "WARNING"
-    assert "LAMBDA_ONCE_STATUS_SHARDS is 2 here" in line["reason"]
+    assert "LAMBDA_ONCE_STATUS_SHARDS is 2:" in line["reason"]
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
     assert wide.run()["held"] == 1
     assert wide.log.of("once.shard_out_of_range") == []
@@ -204,7 +204,7 @@ def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureF
     row = post.row("a")
     assert (row.state, row.ttl) == (State.HELD, None)
     assert row.resolution is not None
-    assert row.resolution.because == "the watchdog has released it 3 times, and its lease is over again"
+    assert row.resolution.because == "the watchdog has released it 3 times, and its lease has expired again"
     assert post.run(actions=RELEASE) == NOTHING | {"held": 1}
 
 
@@ -410,7 +410,7 @@ def test_a_run_without_answers_raises_and_leaves_all_consistent(
     post.lapse(*range(4))
     with (
         post.failing("UpdateItem", ReadTimeoutError(endpoint_url="x"), after=2),
-        pytest.raises(StoreUnavailable, match="the next run looks again"),
+        pytest.raises(StoreUnavailable, match="the next run re-checks it"),
     ):
         post.run(actions=RELEASE)
     assert sorted(state.value for state in post.states(*range(4))) == ["inProgress"] * 2 + ["released"] * 2

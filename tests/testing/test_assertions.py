@@ -175,7 +175,7 @@ def test_a_story_is_told_in_time(desk: Desk) -> None:
     assert message_of(lambda: assert_completed(desk.once)).splitlines() == [
         "it is not complete",
         "token shop/charge/timeout is held",
-        f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1: {attempt}, fence {row.fence}",
+        f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1: {attempt}, fence {row.fence}, for delivery r-1",
         "  2026-11-20T10:12:00.000Z  held for manual review: TimeoutError: no answer",
         "requests:",
         f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1 ({attempt}, fence {row.fence}), {lease}",

@@ -23,13 +23,13 @@ from lambda_once.operations.resolution import (
     KEEP,
     LONGEST_RETENTION_DAYS,
     Resolve,
-    is_request,
     next_delivery,
     objection,
     redrive_advice,
     resolution,
 )
 from lambda_once.operations.search import by_token
+from lambda_once.operations.tokens import is_request
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from enum import Enum
 from itertools import islice
@@ -14,7 +13,7 @@ from lambda_once.core.results import pack
 from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_attempt_id, new_write_id
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.tokens import Filter, Status, parts_of, status_of
+from lambda_once.operations.tokens import Filter, Status, status_of
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 from lambda_once.stores.rows import record_of
 
@@ -37,9 +36,6 @@ LONGEST_NAME = 256
 FAILURE = "Failed"
 """The kind of the error that ``--failed`` stores; its message is the reason."""
 HELD = frozenset({Status.HELD})
-
-# The scope of an API request begins with its method and path, each percent-encoded.
-_METHOD_AND_PATH = re.compile(r"[A-Z]+:%2F")
 
 
 class Resolve(Enum):
@@ -147,16 +143,6 @@ def redrive_advice(how: Resolve) -> str:
             return "not yet: a message that is redriven now ends in the dead-letter queue again"
         case _ as unreachable:
             assert_never(unreachable)
-
-
-def is_request(token: str) -> bool:
-    """
-    Whether *token* is that of an API request, by the method and path at the beginning of its scope.
-
-    False may also mean that the scope was too long, and is hashed.
-    """
-    name = parts_of(token)
-    return name is not None and name.scope is not None and bool(_METHOD_AND_PATH.match(token.split("/")[2]))
 
 
 # -- many held tokens

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.clock import duration_text
-from lambda_once.operations.resolution import is_request
-from lambda_once.operations.tokens import STUCK, Status, status_of
+from lambda_once.operations.tokens import STUCK, Status, is_request, status_of
 
 if TYPE_CHECKING:
     from lambda_once.core.results import Stored

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from lambda_once.core.record import Failure, Record
     from lambda_once.stores.contract import Unfinished
+
+# The scope of an API request begins with its method and path, each percent-encoded.
+_METHOD_AND_PATH = re.compile(r"[A-Z]+:%2F")
 
 
 class TokenName(NamedTuple):
@@ -42,6 +46,16 @@ def parts_of(token: str) -> TokenName | None:
 def is_auxiliary(primary_key: str) -> bool:
     """Whether this row cannot be a token: tokens have their ``#`` percent-encoded."""
     return "#" in primary_key
+
+
+def is_request(token: str) -> bool:
+    """
+    Whether *token* is that of an API request, by the method and path at the beginning of its scope.
+
+    False may also mean that the scope was too long, and is hashed.
+    """
+    name = parts_of(token)
+    return name is not None and name.scope is not None and bool(_METHOD_AND_PATH.match(token.split("/")[2]))
 
 
 class Status(StrEnum):

@@ -81,8 +81,8 @@ def crash_at(step: Step) -> AbstractContextManager[Killed]:
 
     It applies to every Once of the process, whatever its store, plain or async. The rows are left as a
     killed function leaves them: what was acquired and not finished is in progress, with its lease. The block
-    swallows the `Crash`, and gets a `Killed`, whose ``token`` is the one at the step. It raises AssertionError
-    if nothing reached *step*, and ValueError for an unknown step.
+    swallows the `Crash`, and gets a `Killed`, whose ``token`` is the one at the step. It raises
+    AssertionError if nothing reached *step*, and ValueError for an unknown step.
 
     Unlike at a real kill, ``finally`` blocks of the work run and metrics are flushed, and where several
     coroutines of a batch are at work, the others are cancelled.
