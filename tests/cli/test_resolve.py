@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import click
 import pytest
 
 from lambda_once import StoredError
@@ -324,11 +325,12 @@ def test_a_row_that_changes_while_a_person_thinks_is_refused(
     """What is written is conditional on what was shown, not on what is there when they say yes."""
     token = at.hold("p-1")
 
-    def meanwhile(_question: str) -> bool:
+    def meanwhile(_question: str, **_: Any) -> bool:
         assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
         return True
 
-    monkeypatch.setattr(resolve_command, "agreed", meanwhile)
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
+    monkeypatch.setattr(click, "confirm", meanwhile)
     ran = at.run("resolve", token, "--done", *BECAUSE)
     assert ran.exit_code == 1
     assert "now" in said(ran)

@@ -392,7 +392,7 @@ def test_a_block_in_which_nobody_died_fails() -> None:
     shop = Shop(Memory())
     deliver = by_event(shop)
     deliver()
-    with pytest.raises(AssertionError, match="nothing came to 'work'"), crash_at("work"):
+    with pytest.raises(AssertionError, match="nothing reached 'work'"), crash_at("work"):
         deliver()
     with pytest.raises(ZeroDivisionError), crash_at("work"):
         raise ZeroDivisionError
@@ -400,7 +400,7 @@ def test_a_block_in_which_nobody_died_fails() -> None:
 
 def test_a_step_that_there_is_not() -> None:
     """Says which there are."""
-    with pytest.raises(ValueError, match=r"no step 'commit': .*'acquire', 'work', 'complete'"):
+    with pytest.raises(ValueError, match=r"unknown step 'commit': .*'acquire', 'work', 'complete'"):
         crash_at("commit")  # type: ignore[arg-type]  # what a type checker refuses, too
 
 
