@@ -31,9 +31,15 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "an endpoint for all services": {"AWS_ENDPOINT_URL": "https://proxy.example:8443/"},
     "Mexico": {"AWS_DEFAULT_REGION": "mx-central-1"},
 }
+NO_CREDENTIALS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, or not usable"
 DECLINED: dict[str, tuple[dict[str, str], str]] = {
-    "no id": ({"AWS_ACCESS_KEY_ID": ""}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"),
-    "no secret": ({"AWS_SECRET_ACCESS_KEY": ""}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"),
+    "no id": ({"AWS_ACCESS_KEY_ID": ""}, NO_CREDENTIALS),
+    "no secret": ({"AWS_SECRET_ACCESS_KEY": ""}, NO_CREDENTIALS),
+    "a token with a line break": ({"AWS_SESSION_TOKEN": "token\n"}, NO_CREDENTIALS),
+    "a password in the URL": (
+        {"AWS_ENDPOINT_URL": "http://ann:geheim@host"},
+        "the endpoint is not a plain URL",
+    ),
     "a profile": ({"AWS_PROFILE": "work"}, "AWS_PROFILE is set"),
     "a role": ({"AWS_ROLE_ARN": "arn:aws:iam::1:role/r"}, "AWS_ROLE_ARN is set"),
     "a container": (
@@ -64,8 +70,8 @@ DECLINED: dict[str, tuple[dict[str, str], str]] = {
         {"AWS_DEFAULT_REGION": "eu-central-1.evil.example/"},
         "region eu-central-1.evil.example/ is not in the standard partition",
     ),
-    "a path": ({"AWS_ENDPOINT_URL": "http://host/dynamodb"}, "the endpoint is not a plain http or https URL"),
-    "no URL": ({"AWS_ENDPOINT_URL": "localhost:8000"}, "the endpoint is not a plain http or https URL"),
+    "a path": ({"AWS_ENDPOINT_URL": "http://host/dynamodb"}, "the endpoint is not a plain URL"),
+    "no URL": ({"AWS_ENDPOINT_URL": "localhost:8000"}, "the endpoint is not a plain URL"),
     "ignored endpoints": (
         {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is set",

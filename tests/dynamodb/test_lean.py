@@ -186,6 +186,17 @@ def test_a_kept_connection_that_died_costs_no_try() -> None:
     assert server.connections == 2
 
 
+def test_after_a_timeout_no_kept_connection_is_used() -> None:
+    """Those that were kept with it are as dead."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        lean = client(listener.getsockname()[1], answer=0.05)
+        for connection in [lean._pool._connected() for _ in range(2)]:
+            lean._pool._keep(connection)
+        with pytest.raises(ReadTimeoutError):
+            lean.get_item(TableName="t", Key=KEY)
+        assert lean._pool._kept == []
+
+
 def test_a_fresh_connection_that_dies_is_no_answer() -> None:
     """It is not sent again here: the retries of the transport know the deadline."""
     with serving([b""], [b""]) as server, pytest.raises(ConnectionClosedError) as raised:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from lambda_once.dynamodb.sigv4 import Credentials
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:
 
 def of_environment(environ: Mapping[str, str]) -> str | None:
     """Return what *environ* has, or lacks, that only botocore understands; None: nothing."""
-    if not (environ.get("AWS_ACCESS_KEY_ID") and environ.get("AWS_SECRET_ACCESS_KEY")):
-        return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set"
+    if Credentials.of(environ) is None:
+        return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, or not usable"
     for name in _NOT_UNDERSTOOD:
         if environ.get(name):
             return f"{name} is set"
@@ -103,18 +104,11 @@ def _of_endpoint(environ: Mapping[str, str]) -> str | None:
         return "AWS_DEFAULT_REGION is not set"
     given = endpoint_given(environ)
     if given is None:
-        return (
-            None if STANDARD_REGION.fullmatch(region) else f"region {region} is not in the standard partition"
-        )
+        is_standard = STANDARD_REGION.fullmatch(region) is not None
+        return None if is_standard else f"region {region} is not in the standard partition"
     parts = urlsplit(given)
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or parts.path not in ("", "/")
-        or parts.query
-    ):
-        return "the endpoint is not a plain http or https URL"
-    return None
+    is_plain = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
+    return None if is_plain and not (parts.query or parts.username) else "the endpoint is not a plain URL"
 
 
 def of_modules(modules: Container[str]) -> str | None:

@@ -13,7 +13,6 @@ import socket
 import ssl
 import threading
 from base64 import b64decode, b64encode
-from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, responses
 from importlib.util import find_spec
@@ -181,8 +180,9 @@ class Pool:
     """
     Connections to one endpoint, the last used first.
 
-    A kept connection that died meanwhile, in a freeze of the environment for one, is replaced once and at
-    once, as long as no byte of an answer came: writes are told apart by their ids (guarantee 3).
+    A kept connection may have died meanwhile, for instance while the environment was frozen. Where it ends
+    before an answer begins, the request is sent again at once, on a fresh connection: writes are recognised
+    by their ids (guarantee 3). The other kept connections are closed then, and after a timeout.
     """
 
     def __init__(
@@ -200,8 +200,13 @@ class Pool:
         """Return the answer. Raises botocore's error where there is none, or only a part."""
         kept = self._take()
         if kept is not None:
-            with suppress(ConnectionClosedError):
+            try:
                 return self._exchanged(kept, body, headers)
+            except ConnectionClosedError:
+                self.close()
+            except ReadTimeoutError:
+                self.close()
+                raise
         return self._exchanged(self._connected(), body, headers)
 
     def _exchanged(self, connection: HTTPConnection, body: bytes, headers: dict[str, str]) -> Response:

@@ -7,6 +7,7 @@ Source: IAM user guide, "Create a signed AWS API request". Pure: the time is an 
 from __future__ import annotations
 
 import hmac
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "dynamodb"
+_UNSENDABLE: Final = re.compile(r"[^!-~]")
 
 
 class Credentials(NamedTuple):
@@ -30,11 +32,17 @@ class Credentials(NamedTuple):
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Credentials | None:
-        """Read the variables that Lambda sets; None where the id or the secret is missing."""
+        """
+        Read the variables that Lambda sets.
+
+        None where the id or the secret is missing, or the id or the token could not be sent: http.client
+        would quote it in its error.
+        """
         key_id, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
-        if not (key_id and secret):
+        token = environ.get("AWS_SESSION_TOKEN") or None
+        if not (key_id and secret) or _UNSENDABLE.search(f"{key_id}{token}"):
             return None
-        return cls(key_id, secret, environ.get("AWS_SESSION_TOKEN") or None)
+        return cls(key_id, secret, token)
 
 
 def canonical_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
