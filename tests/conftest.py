@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.kit import descriptions
 from tests.kit.dynamodb_local import EngineAbsent, running
@@ -15,6 +16,8 @@ from tests.operations.crowd import crowd
 __all__ = ["crowd"]
 
 descriptions.read_once()
+settings.register_profile("without deadlines", deadline=None)
+settings.load_profile("without deadlines")
 
 HARMLESS = {
     "AWS_ACCESS_KEY_ID": "testing",

@@ -115,8 +115,8 @@ def _answer(operation: str, arguments: Mapping[str, Any]) -> tuple[int, dict[str
     except ClientError as error:
         answer = dict(error.response)
         status = 400
-    metadata = {"RequestId": "strict", "HTTPStatusCode": status, "HTTPHeaders": HEADERS, "RetryAttempts": 0}
-    return status, {**answer, "ResponseMetadata": metadata}
+    metadata = {"HTTPStatusCode": status, "HTTPHeaders": dict(HEADERS), "RetryAttempts": 0}
+    return status, {**answer, "ResponseMetadata": {"RequestId": "strict", **metadata}}
 
 
 def _decoded(value: Any) -> Any:
