@@ -15,9 +15,6 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
-from samtranslator.yaml_helper import yaml_parse
 
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict.mounted import mounted
@@ -94,6 +91,8 @@ def template_text() -> str:
 @pytest.fixture(scope="session")
 def template(template_text: str) -> Template:
     """template.yaml, its short tags spelled out."""
+    from samtranslator.yaml_helper import yaml_parse
+
     parsed: Template = yaml_parse(template_text)
     return parsed
 
@@ -136,6 +135,10 @@ def deployed(translated: Template, aws: boto3.Session) -> Deployed:
 
 def translate(template: Template) -> Template:
     """Expand *template* as SAM does, local code standing in S3 as it would after ``sam package``."""
+    # Imported here: it takes a second, which workers without these tests need not spend.
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
     packaged = copy.deepcopy(template)
     packaged["Globals"]["Function"]["CodeUri"] = CODE
     packaged["Resources"]["LambdaOnceLayer"]["Properties"]["ContentUri"] = CODE

@@ -9,7 +9,6 @@ import re
 from typing import Any
 
 import pytest
-from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped,unused-ignore]
 
 from .conftest import REGION, ROOT, Template
 
@@ -31,7 +30,9 @@ def queue_mappings(translated: Template) -> list[dict[str, Any]]:
 
 
 def complaints(text: str) -> list[str]:
-    """Return what cfn-lint finds, warnings included."""
+    """Return what cfn-lint, which takes long to import, finds, warnings included."""
+    from cfnlint.api import ManualArgs, lint  # type: ignore[import-untyped,unused-ignore]
+
     return [str(match) for match in lint(text, regions=[REGION], config=ManualArgs(regions=[REGION]))]
 
 
