@@ -135,7 +135,7 @@ def test_the_endpoint() -> None:
         (None, "botocore", False),
         ("lean", "", True),
         ("botocore", "lean", False),
-        (object(), "lean", False),
+        pytest.param(object(), "lean", False, id="a client-lean-False"),
     ],
     ids=str,
 )
