@@ -172,7 +172,7 @@ def test_events(given_event: Any) -> None:
     for read in readers:
         with suppress(Misconfigured):
             read(given_event)
-    event.is_async(given_event)
+    event.is_asynchronous(given_event)
 
 
 @fuzz

@@ -22,8 +22,8 @@ from lambda_once.patterns.documents.parts import (
     new_version,
     succeeding,
     superseded,
-    time_of,
     versions,
+    written_at,
 )
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def chain(length: int) -> tuple[list[Version], Head]:
 
 def test_a_version_bears_its_time() -> None:
     """It can be read out of it, to the millisecond."""
-    assert time_of(new_version(NOW, None)) == NOW
+    assert written_at(new_version(NOW, None)) == NOW
 
 
 @given(st.lists(st.integers(-10_000, 10_000), min_size=2, max_size=20))
@@ -61,7 +61,7 @@ def test_versions_grow_whatever_the_clock_does(steps: list[int]) -> None:
         version = new_version(now, above)
         assert above is None or version > above
         latest = now if above is None else max(now, latest + timedelta(milliseconds=1))
-        assert time_of(version) == latest
+        assert written_at(version) == latest
         above = version
 
 

@@ -78,7 +78,7 @@ def test_every_superseded_version_goes(shelf: Shelf, writes: int) -> None:
 
 def test_versions_that_name_none_before_them_stay(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: beyond the eight that the head names, nobody knows that they stood."""
-    part_of = requests.part_of
+    part_of = requests.stored_part
 
     def without(place: Any, item: Any) -> Any:
         found = part_of(place, item)

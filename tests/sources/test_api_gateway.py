@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.api_gateway import Kind, Request, kind_of, method_of, request_of
+from lambda_once.sources.api_gateway import HttpRequest, Kind, kind_of, method_of, request_of
 from lambda_once.sources.headers import BadRequest, Headers, header_key
 from lambda_once.sources.unit import NOTHING
 from tests.sources import samples
@@ -233,7 +233,7 @@ def test_headers_are_mappings_in_any_case() -> None:
 @pytest.mark.parametrize("headers", [None, {}, {"X-A": None}])
 def test_headers_may_be_missing(headers: object) -> None:
     """Test events and consoles leave headers out."""
-    request: Request = request_of(samples.rest() | {"headers": headers, "multiValueHeaders": None})
+    request: HttpRequest = request_of(samples.rest() | {"headers": headers, "multiValueHeaders": None})
     assert dict(request.headers) == {}
 
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.responses import REPLAYED, Problem, replayed, respond, status_of
+from lambda_once.sources.responses import REPLAYED, Problem, replayed, respond, response_status
 
 SHORTHAND = (Kind.HTTP, Kind.FUNCTION_URL)
 FULL = (Kind.REST, Kind.ALB, Kind.ALB_MULTI)
@@ -17,21 +17,21 @@ PROBLEM = Problem(409, "Busy", "Wait.", "urn:x", 2)
 @pytest.mark.parametrize(("code", "status"), [(201, 201), ("402", 402), (599, 599)])
 def test_the_status_is_read(kind: Kind, code: object, status: int) -> None:
     """A statusCode is read, as a number or as digits."""
-    assert status_of({"statusCode": code, "body": ""}, kind) == status
+    assert response_status({"statusCode": code, "body": ""}, kind) == status
 
 
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("code", [None, "abc", "", "²", True, 99, 600, 200.5, [200]])
 def test_a_status_that_is_none_is_a_bad_gateway(kind: Kind, code: object) -> None:
     """What the gateway cannot read it answers with 502."""
-    assert status_of({"statusCode": code}, kind) == 502
+    assert response_status({"statusCode": code}, kind) == 502
 
 
 @pytest.mark.parametrize("response", [{"orderId": 5}, {}, None, "text", 0, [1]])
 def test_a_response_without_status(response: object) -> None:
     """Payload format 2.0 takes it for the body of a 200; the other kinds refuse it."""
-    assert {status_of(response, kind) for kind in SHORTHAND} == {200}
-    assert {status_of(response, kind) for kind in FULL} == {502}
+    assert {response_status(response, kind) for kind in SHORTHAND} == {200}
+    assert {response_status(response, kind) for kind in FULL} == {502}
 
 
 @pytest.mark.parametrize("kind", [Kind.REST, Kind.HTTP, Kind.FUNCTION_URL, Kind.ALB])
@@ -105,7 +105,7 @@ def test_a_response_that_is_refused_anyway_stays(kind: Kind, stored: object) -> 
 def test_a_problem_is_a_response(kind: Kind) -> None:
     """A problem is answered as application/problem+json, with Retry-After where it is known."""
     response = respond(PROBLEM, kind)
-    assert response["statusCode"] == status_of(response, kind) == 409
+    assert response["statusCode"] == response_status(response, kind) == 409
     assert response["headers"] == {"Content-Type": "application/problem+json", "Retry-After": "2"}
     assert json.loads(str(response["body"])) == PROBLEM.body()
     assert response["isBase64Encoded"] is False

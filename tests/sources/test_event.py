@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.event import is_async, units
+from lambda_once.sources.event import is_asynchronous, units
 from lambda_once.sources.unit import NOTHING, Unit
 from tests.sources import samples
 
@@ -143,7 +143,7 @@ def test_a_direct_invocation_counts_whole(event: object) -> None:
     assert unit.content(event) is event
     assert unit.delivery == "r-1"
     assert unit.key is NOTHING
-    assert is_async(event), "nobody knows"
+    assert is_asynchronous(event), "nobody knows"
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_a_source_without_a_decorator_is_refused(name: str) -> None:
 )
 def test_asynchronous_sources_are_known(event: object) -> None:
     """SNS, EventBridge and S3 invoke asynchronously; Lambda tries again by itself."""
-    assert is_async(event)
+    assert is_asynchronous(event)
 
 
 def test_synchronous_sources_are_not_asynchronous() -> None:
     """SQS and API Gateway wait for the answer."""
-    assert not is_async(samples.batch(samples.sqs_record({})))
-    assert not is_async(samples.rest())
+    assert not is_asynchronous(samples.batch(samples.sqs_record({})))
+    assert not is_asynchronous(samples.rest())

@@ -8,7 +8,7 @@ import pytest
 
 from lambda_once import MemoryStore, Once
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.event import is_async, units
+from lambda_once.sources.event import is_asynchronous, units
 from lambda_once.sources.services import SERVICES, service_of
 from lambda_once.testing import lambda_context
 from tests.sources import samples
@@ -125,7 +125,7 @@ def test_another_decorator_names_the_service(name: str) -> None:
 @pytest.mark.parametrize("name", [*KEYED, *ASKING])
 def test_asynchronous_services_are_known(name: str) -> None:
     """Lambda tries again by itself for these."""
-    assert is_async(ALL[name]) == (name in ASYNCHRONOUS)
+    assert is_asynchronous(ALL[name]) == (name in ASYNCHRONOUS)
 
 
 def test_every_row_of_the_table_has_an_event() -> None:
@@ -160,7 +160,7 @@ def test_what_only_looks_alike_is_a_direct_invocation(event: object) -> None:
     assert service_of(event) is None
     ((unit, _),) = units(event, "r-1")
     assert unit.needs_key is None
-    assert is_async(event)
+    assert is_asynchronous(event)
 
 
 def test_no_event_with_a_decorator_is_taken_for_a_service() -> None:

@@ -7,12 +7,12 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import Message, failures, sqs_messages
+from lambda_once.sources.messages import QueuedRecord, failures, sqs_messages
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 
-def _only(record: object) -> Message:
+def _only(record: object) -> QueuedRecord:
     (message,) = sqs_messages(samples.batch(record))
     return message
 

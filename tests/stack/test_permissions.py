@@ -15,7 +15,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.record import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
-from lambda_once.operations.search import containing, scan, size_of
+from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Refused, Won, Written
@@ -152,7 +152,7 @@ def actions_of_a_search(deployed: Deployed) -> set[str]:
     client = deployed.client("dynamodb")
     calls = noted(client)
     table = TokenTable(deployed.outputs["TokenTableName"], client)
-    assert size_of(table) is not None
+    assert table_size(table) is not None
     assert list(scan(table, containing("small"), segments=2, most_pages=2))
     return calls
 

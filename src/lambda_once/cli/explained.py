@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.canonical import written
-from lambda_once.explain.comparison import Comparison, Part, Verdict
+from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -168,7 +168,7 @@ def _comparison(comparison: Comparison, *, full: bool) -> Iterator[RenderableTyp
         yield _grid((part.name, _change(part, full=full), "") for part in comparison.parts)
 
 
-def _change(part: Part, *, full: bool) -> str:
+def _change(part: ComparedPart, *, full: bool) -> str:
     sides = [
         "nothing" if side is None else bounded(side, full=full, most=OF_A_PART)
         for side in (part.first, part.second)

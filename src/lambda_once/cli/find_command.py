@@ -9,7 +9,7 @@ import click
 
 from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import tokens_at
-from lambda_once.operations.search import Pattern, Scanned, TableSize, containing, scan, size_of
+from lambda_once.operations.search import Pattern, Scanned, TableSize, containing, scan, table_size
 from lambda_once.operations.tokens import Entry
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def command(
     if text == "":
         raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
     table, output = access.table, access.output
-    announce_scan(access, size_of(access.table), max_pages)
+    announce_scan(access, table_size(access.table), max_pages)
     now = table.now()
     search = Search(containing(text, ignore_case=ignore_case), limit)
     found = search.through(scan(table, search.pattern, max_pages, segments))

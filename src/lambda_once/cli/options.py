@@ -142,7 +142,7 @@ def with_table(command: AnyCommand) -> AnyCommand:
     ) -> Any:
         if not table_name:
             raise Misconfigured("no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE")
-        client = new_client(endpoint_url or None, profile or None, region or None)
+        client = client_for(endpoint_url or None, profile or None, region or None)
         judging = clock()
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
@@ -152,7 +152,7 @@ def with_table(command: AnyCommand) -> AnyCommand:
     return _with(_TABLE, wrapped)
 
 
-def new_client(endpoint_url: str | None, profile: str | None, region: str | None) -> Any:
+def client_for(endpoint_url: str | None, profile: str | None, region: str | None) -> Any:
     """Return the client of a command. Raises `Misconfigured` for an unknown profile or region."""
     import boto3
     from botocore.config import Config

@@ -12,7 +12,7 @@ from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
-from lambda_once.operations.tokens import Entry, status_of
+from lambda_once.operations.tokens import Entry, token_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
 
 
-def printable(text: str) -> str:
+def escaped(text: str) -> str:
     """Return *text* with escapes for characters that a terminal interprets, line breaks included."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -273,13 +273,13 @@ def _field_text(field: str, value: Any) -> str:
         case _, None:
             return ""
         case "error", {"kind": kind, "message": message}:
-            return printable(f"{kind}: {message}")
+            return escaped(f"{kind}: {message}")
         case "result", {"kind": kind}:
             return str(kind)
         case "resolution", {"by": by, "because": because, "at": at}:
-            return printable(f"{at} by {by}: {because}")
+            return escaped(f"{at} by {by}: {because}")
         case _:
-            return printable(str(value))
+            return escaped(str(value))
 
 
 # -- the story of one row
@@ -310,7 +310,7 @@ def story_lines(
     from rich.padding import Padding
     from rich.text import Text
 
-    status = status_of(record, now).value
+    status = token_status(record, now).value
     head = Text.assemble(
         (WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")
     )
@@ -320,7 +320,7 @@ def story_lines(
     for event in story(record, now):
         time = "" if event.at is None else time_text(event.at, now)
         future = event.at is not None and event.at > now
-        events.add_row(time, Text(printable(event.what), style="dim" if future else ""))
+        events.add_row(time, Text(escaped(event.what), style="dim" if future else ""))
     if parts_present is not None and isinstance(record.stored, Parts):
         events.add_row("", f"{parts_present} of {record.stored.count} parts present")
     lines: list[RenderableType] = [head, Text(outlook(record, now)), "", events, ""]

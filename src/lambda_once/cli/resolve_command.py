@@ -41,11 +41,11 @@ LONGEST_KEEP = timedelta(days=3_650)
 STDIN = "-"
 
 
-class Request(NamedTuple):
+class ResolveRequest(NamedTuple):
     """What is about to be written, and over which row."""
 
     how: Resolve
-    result: Result | None
+    result: ResolveResult | None
     keep: timedelta
     before: Record
     write: Finish
@@ -117,7 +117,7 @@ def command(
         result=None if given is None else given.text,
         keep=kept,
     )
-    request = Request(how, given, kept, before, write)
+    request = ResolveRequest(how, given, kept, before, write)
     access.output.show(side_by_side({"": before}, write.now))
     why = _objection(request, attempt, force=force)
     if why is not None:
@@ -145,7 +145,7 @@ def _row(table: TokenTable, token: str) -> Record:
     return record
 
 
-def _objection(request: Request, attempt: str | None, *, force: bool) -> str | None:
+def _objection(request: ResolveRequest, attempt: str | None, *, force: bool) -> str | None:
     """Return why nothing may be written; None if it may."""
     if attempt not in (None, request.before.attempt):
         return f"the row no longer has attempt {attempt}; it has {request.before.attempt}"
@@ -153,7 +153,7 @@ def _objection(request: Request, attempt: str | None, *, force: bool) -> str | N
     return None if why is None else f"{why}. Pass --force to resolve it anyway"
 
 
-def _announce(access: Access, request: Request) -> None:
+def _announce(access: Access, request: ResolveRequest) -> None:
     """Print what will be written, and warnings about it."""
     say, write, how = access.output.say, request.write, request.how
     assert write.note is not None  # noqa: S101  (every resolution has one)
@@ -167,11 +167,11 @@ def _announce(access: Access, request: Request) -> None:
         say("WARNING: SQS keeps messages for up to 14 days, longer than --keep: a later delivery runs again")
 
 
-def _is_response(result: Result | None) -> bool:
+def _is_response(result: ResolveResult | None) -> bool:
     return result is not None and isinstance(result.value, dict) and "statusCode" in result.value
 
 
-def _write(access: Access, request: Request, consent: Consent) -> None:
+def _write(access: Access, request: ResolveRequest, consent: Consent) -> None:
     say, before, now = access.output.say, request.before, request.write.now
     if consent.dry_run:
         _say_what_follows(access, request)
@@ -217,18 +217,18 @@ def _written(access: Access, write: Finish) -> bool:
             assert_never(unreachable)
 
 
-def _refuse(access: Access, request: Request, why: str, now: Record | None) -> Never:
+def _refuse(access: Access, request: ResolveRequest, why: str, now: Record | None) -> Never:
     access.output.say(f"refused, nothing was written: {why}")
     _report(access, request, now, written=False)
     raise click.exceptions.Exit(1)
 
 
-def _say_what_follows(access: Access, request: Request) -> None:
+def _say_what_follows(access: Access, request: ResolveRequest) -> None:
     access.output.say(f"next delivery: {request.next_delivery}")
     access.output.say(f"redrive: {redrive_advice(request.how)}")
 
 
-def _report(access: Access, request: Request, now: Record | None, *, written: bool) -> None:
+def _report(access: Access, request: ResolveRequest, now: Record | None, *, written: bool) -> None:
     """Print the outcome as data; as a table it has been shown already."""
     if access.output.is_table:
         return
@@ -260,7 +260,7 @@ _KINDS: Final = {
 }
 
 
-class Result(NamedTuple):
+class ResolveResult(NamedTuple):
     """A result, and the JSON text that is stored."""
 
     value: Any
@@ -271,7 +271,7 @@ class Result(NamedTuple):
         return f"JSON {_KINDS[type(self.value)]}, {len(self.text):,} characters"
 
 
-def read_result(path: str) -> Result:
+def read_result(path: str) -> ResolveResult:
     """
     Read the JSON of *path*, as it is written but for blanks between tokens: every digit is kept.
 
@@ -296,7 +296,7 @@ def read_result(path: str) -> Result:
         raise Misconfigured(f"{where} is nested too deeply to be a result") from None
     except (ValueError, NotSerialisable) as error:
         raise Misconfigured(f"{where} cannot be a result: {error}") from None
-    return Result(value, text)
+    return ResolveResult(value, text)
 
 
 def _bytes_of(path: str) -> bytes:

@@ -25,10 +25,10 @@ from lambda_once.operations.search import (
     parts_present,
     result_text,
     scan,
-    size_of,
+    table_size,
 )
 from lambda_once.operations.story import next_steps, short_memory
-from lambda_once.operations.tokens import STUCK, Entry, Status, parts_of, status_of
+from lambda_once.operations.tokens import STUCK, Entry, Status, parts_of, token_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ MOST_PAGES: Final = 1_024
 """Pages that are read without --scan: 1 GB, 131,072 read units."""
 
 
-class Options(NamedTuple):
+class ShowOptions(NamedTuple):
     """The arguments as they were typed."""
 
     token: str
@@ -97,7 +97,7 @@ def command(access: Access, **options: Any) -> None:
     Exit code: 0 success; 1 the token is overdue, held, or its result is missing; 2 no such token, several,
     bad input or no table.
     """
-    given = Options(**options)
+    given = ShowOptions(**options)
     if given.token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token or a key")
     if given.name is not None and given.service is None:
@@ -111,7 +111,7 @@ def command(access: Access, **options: Any) -> None:
         _show(access, record, given)
 
 
-def _of_function(access: Access, given: Options) -> Record | None:
+def _of_function(access: Access, given: ShowOptions) -> Record | None:
     """Return the row of a key of the named function; None if no function was named. Raises if it has none."""
     if given.name is None or given.service is None:
         return None
@@ -125,7 +125,7 @@ def _of_function(access: Access, given: Options) -> Record | None:
     return record
 
 
-def _by_key(access: Access, given: Options) -> Record:
+def _by_key(access: Access, given: ShowOptions) -> Record:
     """Return the only row of a key; if there are several, list them and exit."""
     table, key = access.table, given.token
     known = by_known_names(table, key, names_from(given.names), table.now())
@@ -145,7 +145,7 @@ def _by_key(access: Access, given: Options) -> Record:
 
 
 def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Record, ...]:
-    table, size = access.table, size_of(access.table)
+    table, size = access.table, table_size(access.table)
     if size is not None and size.pages > MOST_PAGES and not force:
         raise click.UsageError(
             f"no known name has the key {key}, and the table has {describe_size(size)}: pass "
@@ -161,7 +161,7 @@ def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Recor
     return tuple(record for record in found if record is not None)
 
 
-def _list(access: Access, records: Sequence[Record], given: Options) -> Never:
+def _list(access: Access, records: Sequence[Record], given: ShowOptions) -> Never:
     if given.result:
         tokens = ", ".join(record.token for record in records)
         raise click.UsageError(
@@ -173,7 +173,7 @@ def _list(access: Access, records: Sequence[Record], given: Options) -> Never:
     raise click.exceptions.Exit(2)
 
 
-def _show(access: Access, record: Record, given: Options) -> None:
+def _show(access: Access, record: Record, given: ShowOptions) -> None:
     now, output = access.table.now(), access.output
     present = parts_present(access.table, record)
     rendered = story_lines(record, now, present, given.log_group) if output.is_table else ""
@@ -186,12 +186,12 @@ def _show(access: Access, record: Record, given: Options) -> None:
         output.say("WARNING: parts of its result are missing: a duplicate gets ResultUnavailable")
     for step in next_steps(record, now):
         output.say(f"next: {step}")
-    if missing or status_of(record, now) in STUCK or isinstance(record.stored, Unavailable):
+    if missing or token_status(record, now) in STUCK or isinstance(record.stored, Unavailable):
         raise click.exceptions.Exit(1)
 
 
 def _print_result(access: Access, record: Record) -> None:
-    status = status_of(record, access.table.now())
+    status = token_status(record, access.table.now())
     if record.state is not State.COMPLETE:
         _no_result(access, f"it is {'in progress' if status is Status.IN_PROGRESS else status.value}")
     if record.error is not None:

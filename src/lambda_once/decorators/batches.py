@@ -15,7 +15,7 @@ from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.messages import Message, failures, sns_messages, sqs_messages
+from lambda_once.sources.messages import QueuedRecord, failures, sns_messages, sqs_messages
 from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Records:
     def __init__(
         self,
         decorator: str,
-        messages: Callable[[Any], list[Message]],
+        messages: Callable[[Any], list[QueuedRecord]],
         runtime: Runtime,
         function: Callable[..., Any],
         settings: Settings,
@@ -99,7 +99,7 @@ class Records:
             raise Misconfigured("model= needs pydantic: install lambda-once[pydantic]") from error
         return TypeAdapter(self._settings.model), ValidationError
 
-    def _jobs(self, messages: list[Message], invocation: Invocation) -> list[Job]:
+    def _jobs(self, messages: list[QueuedRecord], invocation: Invocation) -> list[Job]:
         """Return the work of *messages*, in order: equal records share a job, bad ones fail by themselves."""
         jobs: list[Job] = []
         known: dict[tuple[str, str | None], Job] = {}

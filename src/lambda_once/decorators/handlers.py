@@ -109,7 +109,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
-            retried = source.is_async(event)
+            retried = source.is_asynchronous(event)
             units = source.units(event, invocation.request_id)
 
             def run(n: int, *, may_wait: bool) -> None:

@@ -18,7 +18,7 @@ from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.caller import NOBODY, caller_of, given
 from lambda_once.sources.headers import header_key
-from lambda_once.sources.responses import problem_for, replayed, respond, status_of
+from lambda_once.sources.responses import problem_for, replayed, respond, response_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
-    from lambda_once.sources.api_gateway import Kind, Request
+    from lambda_once.sources.api_gateway import HttpRequest, Kind
     from lambda_once.sources.caller import Caller
     from lambda_once.sources.responses import Problem
     from lambda_once.sources.unit import Unit
@@ -121,7 +121,7 @@ class HttpIdentifier:
         unit = source.unit_of(request, event, request_id, caller, key, envelope)
         return KeyedRequest(unit, FOR_HASHED_API if hashed else FOR_API, caller)
 
-    def _caller(self, request: Request, event: Mapping[str, Any], *, hashed: bool) -> Caller:
+    def _caller(self, request: HttpRequest, event: Mapping[str, Any], *, hashed: bool) -> Caller:
         selector = self._settings.caller
         if selector is None:
             return caller_of(event, request.headers, hashed=hashed)
@@ -142,7 +142,7 @@ class HttpIdentifier:
         return identifier
 
     def _error_by_status(self, kind: Kind, response: object) -> ErrorResponse | None:
-        status = status_of(response, kind)
+        status = response_status(response, kind)
         if status < STORED_BELOW or status in self._settings.store_status:
             return None
         return ErrorResponse(status, response)

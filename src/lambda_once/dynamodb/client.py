@@ -118,7 +118,7 @@ class Transport:
         if remaining == 0 or remaining >= self._longest:
             return send(**arguments)
         try:
-            answer = Answer(lambda: send(**arguments))
+            answer = PendingResponse(lambda: send(**arguments))
         except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
             return send(**arguments)
         return answer.within(remaining)
@@ -171,7 +171,7 @@ class Transport:
         return _guarded(new_client())
 
 
-class Answer:
+class PendingResponse:
     """The outcome of *ask*, which runs in another thread."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:

@@ -47,7 +47,7 @@ _FINISHED = {
 """How an attempt has finished, by the state of its own row."""
 
 
-class Result(NamedTuple):
+class FinishedWork(NamedTuple):
     """A result as it is stored, as it comes back from there, and the problem with it."""
 
     stored: Inline | Chunks | Unavailable | None
@@ -55,7 +55,7 @@ class Result(NamedTuple):
     problem: str | None = None
 
 
-def stored_result(codec: Codec, value: Any) -> Result:
+def stored_result(codec: Codec, value: Any) -> FinishedWork:
     """
     Return *value* in its stored form.
 
@@ -63,9 +63,9 @@ def stored_result(codec: Codec, value: Any) -> Result:
     """
     try:
         text = codec.dump(value)
-        return Result(pack(text), codec.load(text))
+        return FinishedWork(pack(text), codec.load(text))
     except (NotSerialisable, Corrupt) as error:
-        return Result(Unavailable(), value, str(error))
+        return FinishedWork(Unavailable(), value, str(error))
 
 
 class Finisher:

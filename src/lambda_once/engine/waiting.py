@@ -34,7 +34,7 @@ class Pause(NamedTuple):
     seconds: float
 
 
-class Result(NamedTuple):
+class WaitResult(NamedTuple):
     """The work is over."""
 
     value: Any
@@ -63,10 +63,10 @@ async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object
         except asyncio.CancelledError:
             await _to_its_end(running)
             late = None if running.exception() else running.result()
-            if undo is not None and isinstance(late, Result):
+            if undo is not None and isinstance(late, WaitResult):
                 await off_loop(undo, late.value)
             raise
-        if isinstance(step, Result):
+        if isinstance(step, WaitResult):
             value: T = step.value
             return value
         await sleep_on_loop(clock, step.seconds)
@@ -143,11 +143,11 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
 
 
-def _step(work: Waits[Any]) -> Pause | Result:
+def _step(work: Waits[Any]) -> Pause | WaitResult:
     try:
         return Pause(next(work))
     except StopIteration as over:
-        return Result(over.value)
+        return WaitResult(over.value)
 
 
 def _begun(function: Callable[..., T], *args: Any) -> Future[T]:

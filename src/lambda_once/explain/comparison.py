@@ -41,7 +41,7 @@ _SENTENCES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComparedPart:
     """A part that differs: its name, and the canonical text of both; None if one lacks it."""
 
     name: str
@@ -56,7 +56,7 @@ class Comparison:
     """Two units, and where they differ."""
 
     verdict: Verdict
-    parts: tuple[Part, ...]
+    parts: tuple[ComparedPart, ...]
 
 
 def compared(first: Sequence[Explanation], second: Sequence[Explanation]) -> list[Comparison]:
@@ -79,17 +79,17 @@ def _verdict(one: Explanation, other: Explanation) -> Verdict:
     return Verdict.REUSED if one.identity.clashes(other.identity) else Verdict.SAME
 
 
-def _parts(one: Explanation, other: Explanation) -> Iterator[Part]:
+def _parts(one: Explanation, other: Explanation) -> Iterator[ComparedPart]:
     for name in ("key", "scope"):
         left, right = getattr(one, name), getattr(other, name)
         if (first := _text(left)) != (second := _text(right)):
-            yield Part(name, first, second, counts=True)
+            yield ComparedPart(name, first, second, counts=True)
     # If the keys differ, so do the tokens: the rest of the payload does not matter.
     counts = one.key is None or one.key == other.key
     left, right = dict(_fields(one)), dict(_fields(other))
     for name in dict.fromkeys((*left, *right)):
         if left.get(name) != right.get(name):
-            yield Part(name, left.get(name), right.get(name), counts=counts)
+            yield ComparedPart(name, left.get(name), right.get(name), counts=counts)
 
 
 def _text(selected: object) -> str | None:

@@ -21,7 +21,7 @@ from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.headers import NAME
-from lambda_once.sources.messages import Message
+from lambda_once.sources.messages import QueuedRecord
 from lambda_once.sources.source import source_of
 from lambda_once.sources.unit import Malformed, Unit
 
@@ -221,7 +221,7 @@ def _described(error: Exception) -> str:
 # ---------------------------------------------------------------- descriptions
 
 
-def _message(records: Records, message: Message) -> Explanation:
+def _message(records: Records, message: QueuedRecord) -> Explanation:
     decorator = records.decorator
     queue = "" if decorator == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
     source = f"Amazon {decorator.removeprefix('once.').upper()}{queue}"

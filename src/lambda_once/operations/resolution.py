@@ -13,7 +13,7 @@ from lambda_once.core.results import pack
 from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_attempt_id, new_write_id
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.tokens import Filter, Status, status_of
+from lambda_once.operations.tokens import Filter, Status, token_status
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 from lambda_once.stores.rows import record_of
 
@@ -94,7 +94,7 @@ def _change(record: Record, how: Resolve, because: str, result: str | None) -> C
 
 def objection(record: Record, now: datetime) -> str | None:
     """Return why *record* should not be resolved; None if it is overdue or held."""
-    match status_of(record, now):
+    match token_status(record, now):
         case Status.OVERDUE | Status.HELD:
             return None
         case Status.IN_PROGRESS:

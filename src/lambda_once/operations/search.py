@@ -227,7 +227,7 @@ class Scanned(NamedTuple):
     """Whether the whole table has been read."""
 
 
-def size_of(table: TokenTable) -> TableSize | None:
+def table_size(table: TokenTable) -> TableSize | None:
     """Return the size of the table; None if DescribeTable is denied. Raises as `TokenTransport.asked`."""
     try:
         described = table.transport.asked("describe_table", {"TableName": table.name}, table.deadline(), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lambda_once.core.record import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.clock import duration_text
-from lambda_once.operations.tokens import STUCK, Status, is_request, status_of
+from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
 
 if TYPE_CHECKING:
     from lambda_once.core.results import Stored
@@ -108,7 +108,7 @@ def _memory(record: Record, now: datetime) -> list[Moment]:
 
 def outlook(record: Record, now: datetime) -> str:
     """Return one sentence: the state of the token, and what the next delivery of its key gets."""
-    match status_of(record, now):
+    match token_status(record, now):
         case Status.COMPLETE if record.expired(now):
             return "done, but past its ttl: the next delivery runs again"
         case Status.COMPLETE if record.error is not None:
@@ -199,7 +199,7 @@ def function_of(record: Record) -> str:
 
 def next_steps(record: Record, now: datetime) -> tuple[str, ...]:
     """Return the commands that resolve an overdue or held token; none for others."""
-    if status_of(record, now) not in STUCK:
+    if token_status(record, now) not in STUCK:
         return ()
     command = f"lambda-once resolve {quote(record.token)} --attempt {quote(record.attempt)}"
     return tuple(f"{command} {option} --because '…'" for option in ("--done", "--not-done"))

@@ -74,7 +74,7 @@ STUCK = frozenset({Status.OVERDUE, Status.HELD})
 UNFINISHED = STUCK | {Status.IN_PROGRESS}
 
 
-def status_of(seen: Record | Unfinished, now: datetime) -> Status:
+def token_status(seen: Record | Unfinished, now: datetime) -> Status:
     match seen.state:
         case State.IN_PROGRESS:
             return Status.OVERDUE if seen.expected_completion < now else Status.IN_PROGRESS
@@ -103,7 +103,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def of_index(cls, seen: Unfinished, now: datetime) -> Entry:
-        status = status_of(seen, now)
+        status = token_status(seen, now)
         lease = seen.expected_completion
         return cls(seen.token, status, seen.locked_by, seen.attempt, seen.created, lease, shard=seen.shard)
 
@@ -111,7 +111,7 @@ class Entry(NamedTuple):
     def of_row(cls, record: Record, now: datetime, shard: int | None = None) -> Entry:
         return cls(
             record.token,
-            status_of(record, now),
+            token_status(record, now),
             record.locked_by,
             record.attempt,
             record.created,

@@ -38,7 +38,7 @@ class Kind(Enum):
         return self in {Kind.HTTP, Kind.FUNCTION_URL}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """One HTTP request, whatever kind of event it came in."""
 
     kind: Kind
@@ -79,7 +79,7 @@ def method_of(event: Mapping[str, Any]) -> str:
     return str(found or "").upper()
 
 
-def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> Request:
+def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
     """
     Read *event*, whose *kind* and *method* may be known.
 
@@ -87,7 +87,7 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
     """
     kind = kind_of(event) if kind is None else kind
     path, _, query = _path(event).partition("?") if kind in _LATTICE else (_path(event), "", "")
-    return Request(
+    return HttpRequest(
         kind=kind,
         method=method_of(event) if method is None else method,
         path=path,
@@ -98,7 +98,7 @@ def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str |
 
 
 def unit_of(
-    request: Request,
+    request: HttpRequest,
     event: Mapping[str, Any],
     request_id: str | None,
     caller: Caller,
@@ -129,7 +129,7 @@ def unit_of(
     )
 
 
-def seen_for_caller(request: Request, event: Mapping[str, object]) -> Mapping[str, object]:
+def seen_for_caller(request: HttpRequest, event: Mapping[str, object]) -> Mapping[str, object]:
     """Return what an expression of ``caller=`` sees: *event*, header names in any case, cookies by name."""
     return {**envelope_of(event, request.headers), "cookies": dict(cookies_of(event, request.headers))}
 

@@ -41,7 +41,7 @@ def units(event: object, request_id: str | None) -> list[tuple[Unit, object]]:
             raise misplaced("once.event", other, event)
 
 
-def is_async(event: object) -> bool:
+def is_asynchronous(event: object) -> bool:
     """
     Whether *event* comes from a source that invokes asynchronously.
 

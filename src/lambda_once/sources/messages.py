@@ -15,7 +15,7 @@ from lambda_once.sources.source import Source, misplaced, source_of, source_of_r
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 
-class Message(NamedTuple):
+class QueuedRecord(NamedTuple):
     """One record of an event."""
 
     id: str | None
@@ -25,7 +25,7 @@ class Message(NamedTuple):
     unit: Unit | Malformed
 
 
-def sqs_messages(event: object) -> list[Message]:
+def sqs_messages(event: object) -> list[QueuedRecord]:
     """
     Return the records of *event*, in order.
 
@@ -42,13 +42,13 @@ def sqs_messages(event: object) -> list[Message]:
     return [_sqs_message(record) for record in found]
 
 
-def sns_messages(event: object) -> list[Message]:
+def sns_messages(event: object) -> list[QueuedRecord]:
     """Return the records of *event*, in order, as `sqs_messages` does. Raises as it does."""
     found = at(event, "Records")
     source = source_of(event)
     if not isinstance(found, list) or (found and source is not Source.SNS):
         raise misplaced("once.sns", source, event)
-    return [Message(None, None, _sns_unit(record)) for record in found]
+    return [QueuedRecord(None, None, _sns_unit(record)) for record in found]
 
 
 def payload_of(value: object) -> object:
@@ -82,20 +82,20 @@ def failures(failed_ids: Iterable[str | None]) -> dict[str, list[dict[str, str]]
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ([""] if "" in ids else ids)]}
 
 
-def _sqs_message(record: object) -> Message:
+def _sqs_message(record: object) -> QueuedRecord:
     if not isinstance(record, dict):
         wrong = "A record of the batch is not a JSON object; not processed. Fix the producer."
-        return Message(None, None, Malformed(wrong, None))
+        return QueuedRecord(None, None, Malformed(wrong, None))
     id_ = _text(record.get("messageId"))
     attributes = record.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     if not str(record.get("eventSourceARN")).endswith(".fifo"):
-        return Message(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
+        return QueuedRecord(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
     group, deduplication = attributes.get("MessageGroupId"), attributes.get("MessageDeduplicationId")
     known = isinstance(group, str) and isinstance(deduplication, str)
     unit = _sqs_unit(record, id_, attributes, [group, deduplication] if known else NOTHING)
-    return Message(id_, str(group or ""), unit)
+    return QueuedRecord(id_, str(group or ""), unit)
 
 
 def _sqs_unit(

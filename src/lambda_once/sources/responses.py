@@ -167,7 +167,7 @@ REPLAYED: Final = "Idempotent-Replayed"
 _LOWEST, _HIGHEST = 100, 599
 
 
-def status_of(response: object, kind: Kind) -> int:
+def response_status(response: object, kind: Kind) -> int:
     """
     Return the status that the client gets for *response*.
 

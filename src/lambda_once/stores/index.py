@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INDEX = "byStatus"
 
 
-class Page(NamedTuple):
+class IndexPage(NamedTuple):
     """Entries of one partition, the earliest lease first; *cursor* is where the next page begins, if any."""
 
     entries: tuple[Unfinished, ...]
@@ -48,7 +48,7 @@ class StatusIndex:
     def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Unfinished]:
         """List the tokens in *state*, the earliest lease first; only leases that ended before *before*."""
 
-        def first(partition: str) -> Page:
+        def first(partition: str) -> IndexPage:
             return self.page(partition, deadline, before)
 
         pages = self._transport.each(partitions(state), first)
@@ -78,16 +78,16 @@ class StatusIndex:
         before: datetime | None = None,
         cursor: Item | None = None,
         limit: int | None = None,
-    ) -> Page:
+    ) -> IndexPage:
         """Return the entries of *partition* after *cursor*, at most *limit* or 1 MB of them."""
         request = _query(self._transport.table, partition, before)
         request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
         request |= {} if limit is None else {"Limit": limit}
         answer = self._transport.asked("query", request, deadline, None)
-        return Page(tuple(map(unfinished_of, answer["Items"])), answer.get("LastEvaluatedKey"))
+        return IndexPage(tuple(map(unfinished_of, answer["Items"])), answer.get("LastEvaluatedKey"))
 
     def _all_of(
-        self, partition: str, page: Page, deadline: Deadline, before: datetime | None
+        self, partition: str, page: IndexPage, deadline: Deadline, before: datetime | None
     ) -> Iterator[Unfinished]:
         yield from page.entries
         while page.cursor is not None:

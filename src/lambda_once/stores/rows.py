@@ -90,7 +90,7 @@ def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -
     return f"{token}#{owner}#{number_of_part}"
 
 
-class Malformed(ValueError):
+class MalformedRow(ValueError):
     """An attribute is missing or malformed; its name is the message."""
 
 
@@ -116,7 +116,7 @@ def record_of(item: Attributes) -> Record:
             write=_optional(_write, item, "write"),
             caller=_optional(_caller, item, "caller"),
         )
-    except Malformed as malformed:
+    except MalformedRow as malformed:
         token = _name_of(item)
         raise Misconfigured(
             f"the row of token {token} was not written by lambda-once: {malformed} is missing or malformed; "
@@ -137,7 +137,7 @@ def unfinished_of(item: Attributes) -> Unfinished:
             expected_completion=_time(item, "expectedCompletion"),
             shard=_shard(item),
         )
-    except Malformed as malformed:
+    except MalformedRow as malformed:
         token = _name_of(item)
         raise Misconfigured(
             f"index byStatus, token {token}: {malformed} is missing or malformed; the index must project "
@@ -150,7 +150,7 @@ def part_of(item: Attributes) -> bytes:
     """Return the bytes of a part row. Raises `Misconfigured`."""
     try:
         return _bytes(item, "data")
-    except Malformed as malformed:
+    except MalformedRow as malformed:
         token = _name_of(item)
         message = f"the part {token} of a result was not written by lambda-once: {malformed} is malformed"
         raise Misconfigured(message, token=token) from malformed
@@ -162,7 +162,7 @@ def part_of(item: Attributes) -> bytes:
 def _name_of(item: Attributes) -> str | None:
     try:
         return _text(item, "lockToken")
-    except Malformed:
+    except MalformedRow:
         return None
 
 
@@ -170,9 +170,9 @@ def _typed(item: Attributes, name: str, letter: str, kind: type | tuple[type, ..
     try:
         found = item[name][letter]
     except (KeyError, TypeError):
-        raise Malformed(name) from None
+        raise MalformedRow(name) from None
     if not isinstance(found, kind):
-        raise Malformed(name)
+        raise MalformedRow(name)
     return found
 
 
@@ -192,20 +192,20 @@ def _whole(item: Attributes, name: str) -> int:
     try:
         return int(item[name]["N"])
     except (KeyError, TypeError, ValueError):
-        raise Malformed(name) from None
+        raise MalformedRow(name) from None
 
 
 def _time(item: Attributes, name: str) -> datetime:
     try:
         return parse_stamp(_text(item, name))
     except (ValueError, OverflowError):
-        raise Malformed(name) from None
+        raise MalformedRow(name) from None
 
 
 def _write(item: Attributes, name: str) -> str:
     write = _text(item, name)
     if not write:
-        raise Malformed(name)
+        raise MalformedRow(name)
     return write
 
 
@@ -213,7 +213,7 @@ def _caller(item: Attributes, name: str) -> str:
     """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC."""
     caller = _text(item, name)
     if not all(caller.partition(".")):
-        raise Malformed(name)
+        raise MalformedRow(name)
     return caller
 
 
@@ -223,7 +223,7 @@ def _state(item: Attributes) -> State:
     try:
         return State(_text(item, "status").partition("_")[0])
     except ValueError:
-        raise Malformed("status") from None
+        raise MalformedRow("status") from None
 
 
 def _shard(item: Attributes) -> int | None:
@@ -231,7 +231,7 @@ def _shard(item: Attributes) -> int | None:
     if not suffix:
         return None
     if not (suffix.isascii() and suffix.isdigit()):
-        raise Malformed("status")
+        raise MalformedRow("status")
     return int(suffix)
 
 
@@ -239,13 +239,13 @@ def _stored(item: Attributes) -> Stored:
     if "result" in item:
         try:
             return Inline(_text(item, "result"))
-        except Malformed:
+        except MalformedRow:
             return Inline(_bytes(item, "result"))
     if "parts" not in item:
         return Unavailable() if "resultUnavailable" in item else None
     count = _whole(item, "parts")
     if not 0 < count <= PARTS_LIMIT:
-        raise Malformed("parts")
+        raise MalformedRow("parts")
     return Parts(count)
 
 
@@ -253,8 +253,8 @@ def _failure(item: Attributes, name: str) -> Failure:
     try:
         error = item[name]["M"]
         return Failure(_text(error, "kind"), _text(error, "message"))
-    except (KeyError, TypeError, Malformed):
-        raise Malformed(name) from None
+    except (KeyError, TypeError, MalformedRow):
+        raise MalformedRow(name) from None
 
 
 def _resolution(item: Attributes, name: str) -> Resolution:
@@ -266,5 +266,5 @@ def _resolution(item: Attributes, name: str) -> Resolution:
             at=_time(note, "at"),
             times=_whole(note, "times"),
         )
-    except (KeyError, TypeError, Malformed):
-        raise Malformed(name) from None
+    except (KeyError, TypeError, MalformedRow):
+        raise MalformedRow(name) from None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 
 
-class Request(NamedTuple):
+class RecordedCall(NamedTuple):
     """One request for a token, and its outcome."""
 
     at: datetime
@@ -34,7 +34,7 @@ class RecordingStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.history: dict[str, list[Request]] = {}
+        self.history: dict[str, list[RecordedCall]] = {}
         self.acquisitions: dict[str, int] = {}
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
@@ -62,7 +62,7 @@ class RecordingStore(MemoryStore):
 
     def _add(self, token: str, at: datetime, text: str) -> None:
         with self._lock:
-            self.history.setdefault(token, []).append(Request(at, text))
+            self.history.setdefault(token, []).append(RecordedCall(at, text))
 
 
 def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:

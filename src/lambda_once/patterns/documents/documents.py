@@ -36,8 +36,8 @@ from lambda_once.patterns.documents.parts import (
     newest_whole,
     succeeding,
     superseded,
-    time_of,
     versions,
+    written_at,
 )
 from lambda_once.patterns.documents.requests import TableKeys
 from lambda_once.patterns.documents.table import DocumentTable
@@ -226,9 +226,9 @@ class Documents:
 
     def _next(self, entity_id: str, seen: Head | None) -> Version:
         now = self._clock.now()
-        if seen is not None and self._ahead is not None and time_of(seen.version) > now + self._ahead:
+        if seen is not None and self._ahead is not None and written_at(seen.version) > now + self._ahead:
             raise VersionAhead(
-                f"document {entity_id!r}: version {seen.version} is of {time_of(seen.version)}, and it is "
+                f"document {entity_id!r}: version {seen.version} is of {written_at(seen.version)}, and it is "
                 f"{now} here: a clock is wrong by more than {self._ahead}. If it is not "
                 f"this one, use ahead=None"
             )

@@ -138,7 +138,7 @@ def new_version(at: datetime, above: Version | None) -> Version:
     return Version(str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + os.urandom(10))))
 
 
-def time_of(version: Version) -> datetime:
+def written_at(version: Version) -> datetime:
     """Return the time of *version*."""
     from ulid import ULID
 

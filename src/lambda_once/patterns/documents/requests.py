@@ -72,7 +72,7 @@ def query(
     """
     Return the Query for the head and the parts of one document, backwards from sort key *up_to* to *lowest*.
 
-    Without *bodies* it returns what `part_of` needs; it is charged all the same.
+    Without *bodies* it returns what `stored_part` needs; it is charged all the same.
     """
     request: dict[str, Any] = {
         "TableName": place.table,
@@ -161,7 +161,7 @@ def _item(draft: Draft, total: int) -> Item:
     return item | {"section": {"BOOL": True}} if draft.section else item
 
 
-def part_of(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
+def stored_part(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
     """Return *item* as a part; None for an item of the user's."""
     version, separator, name = item[place.sort]["S"].partition(SEPARATOR)
     if not separator or not is_version(version) or "total" not in item:

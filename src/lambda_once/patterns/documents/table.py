@@ -68,7 +68,7 @@ class DocumentTable:
         return requests.head_of(first), self._only_parts(items)
 
     def _only_parts(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Part]:
-        found = (requests.part_of(self._place, item) for item in items)
+        found = (requests.stored_part(self._place, item) for item in items)
         return (part for part in found if part is not None)
 
     def _pages(self, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -46,7 +46,7 @@ _QUEUE = re.compile(r"https?://[^/]+/(?:[^/]+/)*(?P<name>[A-Za-z0-9_-]+\.fifo)")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class SendFailure:
     """Why a message was not accepted, or may not have been."""
 
     code: str
@@ -55,7 +55,7 @@ class Failure:
     """Whether the fault is not the sender's: a retry may succeed."""
 
 
-Answer = Mapping[str, Any] | Failure
+Answer = Mapping[str, Any] | SendFailure
 """The entry of the answer for an accepted message, with its MessageId; or why it was not."""
 
 
@@ -85,14 +85,14 @@ class Channel:
         except Caught as error:
             if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
                 return [answer for message in batch for answer in self.send(client, [message])]
-            return [Failure(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
+            return [SendFailure(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
         except _unparsed() as error:
             page = f"the endpoint's answer is not {self.service.upper()}'s ({type(error).__name__})"
-            return [Failure("NotAnAnswer", page, passes=True)] * len(batch)
+            return [SendFailure("NotAnAnswer", page, passes=True)] * len(batch)
         answers: dict[str, Answer] = {each["Id"]: each for each in answer.get("Successful", ())}
         for each in answer.get("Failed", ()):
-            answers[each["Id"]] = Failure(each["Code"], each.get("Message", ""), not each["SenderFault"])
-        silence = Failure("NoAnswer", "the answer does not name this message", passes=True)
+            answers[each["Id"]] = SendFailure(each["Code"], each.get("Message", ""), not each["SenderFault"])
+        silence = SendFailure("NoAnswer", "the answer does not name this message", passes=True)
         return [answers.get(str(place), silence) for place in range(len(batch))]
 
     def new_client(self) -> Any:

@@ -76,7 +76,7 @@ def body_of(message: object) -> str:
     return _checked_text("the message", text)
 
 
-def payload_of(message: object) -> object:
+def message_payload(message: object) -> object:
     """Return *message* as expressions see it: text that is JSON is parsed, as its receiver does."""
     if not isinstance(message, str):
         return plain(message)
@@ -143,7 +143,7 @@ class MessageFormat:
     def prepared(self, message: object) -> Message:
         """Return *message* ready to be sent. Raises `KeyMissing` and `Misconfigured`."""
         body = body_of(message)
-        payload = payload_of(message)
+        payload = message_payload(message)
         made = self.attributes(message) if callable(self.attributes) else self.attributes
         attributes = attributes_of({} if made is None else made)
         size = size_of(body, attributes)
@@ -175,7 +175,7 @@ class MessageFormat:
 
     def token(self, message: object) -> str:
         """Return the token whose digest is the deduplication id. Raises `KeyMissing`."""
-        return self._token(message, payload_of(message))
+        return self._token(message, message_payload(message))
 
     def _at(self, position: int, message: object) -> Message:
         try:
@@ -200,7 +200,7 @@ class MessageFormat:
         return {"payload": without(payload, self.ignore)}
 
     def _content(self, message: object) -> str:
-        return fingerprint(without(payload_of(message), self.ignore))
+        return fingerprint(without(message_payload(message), self.ignore))
 
 
 def _selected(selector: Selector, message: object, payload: object, what: str) -> object:

@@ -19,7 +19,7 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured, RetryLater
-from lambda_once.patterns.fifo.channels import Failure, channel_of
+from lambda_once.patterns.fifo.channels import SendFailure, channel_of
 from lambda_once.patterns.fifo.messages import Backlog, MessageFormat
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def results_of(
     """Return the results by *answer* to try number *tries*, by position; none if another try follows."""
     message = messages[position]
     known = (message.group, message.deduplication_id)
-    if not isinstance(answer, Failure):
+    if not isinstance(answer, SendFailure):
         backlog.sent(position)
         return {position: Sent(*known, answer["MessageId"], answer.get("SequenceNumber"))}
     if answer.passes and tries < TRIES:
