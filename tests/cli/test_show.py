@@ -255,7 +255,7 @@ def _requests(shop: Shop) -> list[str]:
 
 def test_known_names_are_asked_before_the_table_is_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the variable, and those of what is unfinished: no scan where one of them has the key."""
-    monkeypatch.setattr(options, "new_client", lambda *_: shop.client)
+    monkeypatch.setattr(options, "client_for", lambda *_: shop.client)
     shop.complete("orders/charge/12345")
     shop.complete("orders/ship/acme/777")
     shop.begin("orders/ship/acme/778")

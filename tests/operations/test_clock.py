@@ -105,7 +105,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
         fast = FakeClock(found.clock.now() + FAST)
         answers_by(found.client, found.clock)
         monkeypatch.setattr(options, "clock", lambda: CorrectedClock(fast))
-        monkeypatch.setattr(options, "new_client", lambda *_: found.client)
+        monkeypatch.setattr(options, "client_for", lambda *_: found.client)
         yield found
 
 

@@ -84,7 +84,7 @@ def test_versions_that_name_none_before_them_stay(shelf: Shelf, monkeypatch: pyt
         found = part_of(place, item)
         return found and found._replace(above=None)
 
-    monkeypatch.setattr(requests, "part_of", without)
+    monkeypatch.setattr(requests, "stored_part", without)
     for n in range(30):
         shelf.documents.write(ID, {"n": n})
     assert shelf.documents.clean(ID) == 8

@@ -162,7 +162,7 @@ class LeanClient:
             body, {**headers, "user-agent": "lambda-once", "accept-encoding": "identity"}
         )
         try:
-            return content_of(response, operation)
+            return answer_of(response, operation)
         except ClientError as error:
             raise _without(signer.credentials, error) from None
 
@@ -311,7 +311,7 @@ def _of_botocore() -> Path | None:
 # -- answers
 
 
-def content_of(response: Response, operation: str) -> dict[str, Any]:
+def answer_of(response: Response, operation: str) -> dict[str, Any]:
     """
     Return what boto3 would return for *response*.
 

@@ -1,0 +1,40 @@
+"""One name, one thing: classes and functions that modules share have names of their own."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "src" / "lambda_once"
+
+SHARED = {
+    "Refused": "a condition did not hold: of a store's write, and of a change below its floor (patterns)",
+    "Unanswered": "no answer in time: of a store's write, and of a message that was sent (patterns.fifo)",
+    "as_json": "what a command of the command line prints under --output json",
+    "command": "one of each module of the command line",
+    "handler": "a Lambda handler, named in a template",
+    "lambda_context": "a context (testing), and the fixture that gives it (testing.plugin)",
+    "query": "the arguments of Query: of a ratchet, and of documents",
+}
+"""Names with one meaning in several places."""
+
+
+def _shared() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            if named and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(PACKAGE)))
+    return {name: places for name, places in found.items() if len(set(places)) > 1}
+
+
+def test_no_name_has_two_meanings() -> None:
+    """A stranger who searches for a name finds one definition, or one meaning."""
+    assert {name: places for name, places in _shared().items() if name not in SHARED} == {}
+
+
+def test_the_list_is_true() -> None:
+    """A name that is shared no more leaves the list."""
+    assert SHARED.keys() <= _shared().keys()
