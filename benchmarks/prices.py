@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
 from lambda_once.stores.index import partitions
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lambda_once.core.clock import SystemClock
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore

@@ -10,8 +10,7 @@ from inspect import isawaitable
 from typing import Any, Generic, Literal, TypeVar
 
 from lambda_once.core.keys import downstream
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import OnLapse, Record
 from lambda_once.errors import Misconfigured, RetryLater
 
 T = TypeVar("T")

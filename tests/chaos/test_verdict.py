@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
 from tests.chaos.fleet import Fallen

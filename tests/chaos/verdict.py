@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
 from tests.chaos.fleet import Fallen

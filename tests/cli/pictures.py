@@ -18,7 +18,7 @@ from rich.text import Text
 
 from lambda_once.cli import render
 from lambda_once.cli.app import app
-from lambda_once.core.record import Failure
+from lambda_once.core.lifecycle import Failure
 from lambda_once.core.writes import Hold, Release
 from tests.cli.shop import Shop, on_strict
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lambda_once.cli import options
 from lambda_once.cli.app import app
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.record import Failure, Resolution
+from lambda_once.core.lifecycle import Failure, Resolution
 from lambda_once.core.results import pack
 from lambda_once.core.writes import (
     Acquire,

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from lambda_once.cli import options, render
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.table import TokenTable

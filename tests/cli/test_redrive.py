@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once.cli import options
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.resolution import HELD, Resolve, resolution

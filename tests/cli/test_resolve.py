@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once import StoredError
 from lambda_once.cli import options, resolve_command
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable

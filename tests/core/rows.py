@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, State
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 ALIVE = NOW + timedelta(seconds=30)

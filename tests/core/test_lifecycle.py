@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Presented, Record, State
+from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
 from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 

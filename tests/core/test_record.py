@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.record import MESSAGE_LIMIT, Failure, State
+from lambda_once.core.lifecycle import MESSAGE_LIMIT, Failure, State
 from tests.core.rows import ALIVE, LAPSED, NOW, SECONDS, row
 
 

@@ -8,8 +8,7 @@ from itertools import product
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Record, Resolution, State
+from lambda_once.core.lifecycle import Decision, OnLapse, Record, Request, Resolution, State, decide
 from lambda_once.core.results import Chunks, Inline, Parts, Unavailable
 from lambda_once.core.writes import (
     Acquire,

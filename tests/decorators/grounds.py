@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from lambda_once import MemoryStore
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.stores.contract import Store
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore

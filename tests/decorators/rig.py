@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once import Once
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.reporter import Details

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import alb, base64_of, batch, http, rest, sqs_record
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once import HOLD, STORE, ErrorResponse
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Json, Shop, created
 from tests.sources.samples import alb, http, rest

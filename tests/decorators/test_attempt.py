@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"

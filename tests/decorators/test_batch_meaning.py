@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Parts, unpack_chunks
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed

@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Complete, Finish
 from lambda_once.engine.pipeline import OLDEST, Pipeline
 from lambda_once.stores.contract import FinishAnswer, Store, Unanswered

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Once
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.stores.line import BATCH, READ, SINGLE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured, Once, OtherCaller
-from lambda_once.core.record import Presented, State
+from lambda_once.core.lifecycle import Presented, State
 from lambda_once.core.results import Inline
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import AUTHORIZERS, Json, http, lattice, lattice_v2, rest

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from lambda_once import STORE, InProgress, KeyMissing, Misconfigured, StoredError
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import FOREIGN, batch, eventbridge, rest, s3_record, sns_event, sqs_record, tick
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from lambda_once import Misconfigured
 from lambda_once.cli.explained import as_json
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.explain.comparison import Verdict, compared
 from lambda_once.explain.explanation import Explanation, explain
 from tests.decorators.rig import Rig, in_memory

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import KeyReused
 from lambda_once.core.fields import MOST
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Shop
 from tests.sources.samples import batch, eventbridge, rest, sns_event, sqs_record

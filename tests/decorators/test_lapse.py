@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 
 

@@ -21,7 +21,7 @@ from lambda_once import (
     StoreUnavailable,
 )
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
 from lambda_once.stores.contract import AcquireAnswer

@@ -20,7 +20,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError, Servic
 from aws_lambda_powertools.shared.cookies import Cookie
 
 from lambda_once import HOLD, ErrorResponse
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig
 from tests.decorators.test_api import KEY, URL
 from tests.sources.samples import alb, http, rest

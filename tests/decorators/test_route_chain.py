@@ -19,7 +19,7 @@ from aws_lambda_powertools.event_handler.exceptions import BadRequestError, Inte
 from pydantic import BaseModel
 
 from lambda_once import HOLD, STORE, Done, ErrorResponse, Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.integrations import event_handler as face
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY

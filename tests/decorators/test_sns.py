@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecor
 from pydantic import BaseModel
 
 from lambda_once import InProgress, KeyMissing, Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import batch, sns_event, sqs_record
 

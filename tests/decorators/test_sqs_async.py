@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.sources.samples import batch, sqs_record

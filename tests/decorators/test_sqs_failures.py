@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from pydantic import BaseModel, Field
 
 from lambda_once import HOLD, STORE, Misconfigured
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_sqs import ALL_WELL, Declined, failed
 from tests.sources.samples import batch, notification, rest, sns_event, sqs_record

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, STORE
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.sources.samples import QUEUE, batch, fifo_record, sqs_record

@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire
 from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import AcquireAnswer, Unanswered

@@ -13,7 +13,7 @@ import pytest
 
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership, Sending

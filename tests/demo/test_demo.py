@@ -20,7 +20,7 @@ from examples.demo.sandbox import Sandbox, come_to
 from examples.demo.template import TABLE, Template, Unresolved
 from examples.orders import fulfilment, payments
 from examples.orders.effects import EFFECTS, POWER
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.stores import requests
 from tests.kit import tables

@@ -10,8 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import OnLapse, Request, decide
-from lambda_once.core.record import Failure, Presented, Record, State
+from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

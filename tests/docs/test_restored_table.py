@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambda_once import Held, Once
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT, blocks

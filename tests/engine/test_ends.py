@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once import RetryLater, StoreUnavailable
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Unclaimed, new_write_id
 from lambda_once.engine import finish as finishing
 from lambda_once.engine.acquire import Acquirer

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, STORE, Misconfigured, Once
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.engine import batch as engine_batch
 from lambda_once.observability.events import Event

@@ -11,8 +11,7 @@ import pytest
 
 from lambda_once import NOT_DONE, Held, InProgress
 from lambda_once.core.codec import codec_for
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine.acquire import is_retry_of_own
 from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Plan, invocation_of

@@ -12,7 +12,7 @@ import pytest
 
 from lambda_once import STORE, Fenced
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish
 from lambda_once.engine import pipeline as module
 from lambda_once.engine.attempt import Attempt

@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, RELEASE, RetryLater
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish, Release
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
 from lambda_once.engine import ownership, pipeline, waiting

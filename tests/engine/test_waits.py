@@ -12,7 +12,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import InProgress
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.engine import waiting
 from lambda_once.engine.batch import Job
 from lambda_once.engine.waiting import has_running_loop

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from lambda_once import RetryLater
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks, Unavailable
 from lambda_once.core.writes import Acquire, Extend, Finish, Release
 from lambda_once.dynamodb import paging

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 
 from lambda_once import Misconfigured, Once
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables

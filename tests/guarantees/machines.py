@@ -14,7 +14,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import (
     Change,
     Complete,

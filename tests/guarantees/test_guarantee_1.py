@@ -13,7 +13,7 @@ import pytest
 from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
 from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Finish, Holder, Release
 from lambda_once.engine import acquire as acquiring
 from lambda_once.stores import requests

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_once import InProgress
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
 from lambda_once.stores.contract import FinishAnswer

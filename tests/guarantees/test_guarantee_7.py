@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, holds, tried

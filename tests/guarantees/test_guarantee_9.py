@@ -10,8 +10,7 @@ import pytest
 
 from lambda_once import MemoryStore, Once
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Presented, Record
+from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.decorators import http as api
 from lambda_once.sources import caller as rules

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import HOLD, Fenced, Held, OnceError
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Resolver
 from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.resolution import Resolve, resolution

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.record import Failure, Resolution, State
+from lambda_once.core.lifecycle import Failure, Resolution, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lambda_once.core.clock import epoch_seconds, stamp
-from lambda_once.core.record import Failure, State
+from lambda_once.core.lifecycle import Failure, State
 from lambda_once.stores.rows import Item, error_map, number, status, text
 from lambda_once.testing.clock import START
 from tests.kit import tables

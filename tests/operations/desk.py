@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from lambda_once import HOLD, STORE, Once
 from lambda_once.cli import options
 from lambda_once.cli.app import app
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, sqs_event, using

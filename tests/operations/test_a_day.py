@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Held
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.testing import lambda_context
 from tests.operations.desk import Desk, Timeout, desk, said, times_out

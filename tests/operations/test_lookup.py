@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.errors import StoreUnavailable
 from lambda_once.operations.search import parts_present

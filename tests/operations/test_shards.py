@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.record import Failure, State
+from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
 from lambda_once.operations.listing import count_unfinished

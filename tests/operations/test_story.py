@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import (

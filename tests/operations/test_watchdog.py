@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations import listing, watchdog_run

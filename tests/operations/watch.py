@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
 from lambda_once.operations.watchdog import watchdog

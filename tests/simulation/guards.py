@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Complete, End, Hold, Release, Resolver, made_by, stored_form
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import ownership

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import Presented
+from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import request_of
 from lambda_once.sources.caller import LONGEST_JWT, NOBODY, Caller, Origin, caller_of, cookies_of, given

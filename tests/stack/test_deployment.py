@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.dynamodb.client import new_client
 from lambda_once.stores.contract import Unfinished, Won

@@ -12,7 +12,7 @@ import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
 from lambda_once.operations.search import containing, scan, table_size

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Decision, OnLapse, Record, Request, State, decide
 from lambda_once.core.writes import Acquire, Finish, Holder, Release, Unclaimed
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Store, Unfinished, Won, Written
 

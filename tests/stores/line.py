@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Change, Finish
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Won
 from lambda_once.stores.store import DynamoDBStore

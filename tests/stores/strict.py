@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.stores.contract import Store
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore

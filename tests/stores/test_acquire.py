@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Presented, Record, State
+from lambda_once.core.lifecycle import OnLapse, Presented, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, resolver

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Presented
+from lambda_once.core.lifecycle import OnLapse, Presented
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
 from tests.stores.world import FAILED, GIVEN_BACK, HELD, PAID, UNSTARTED, World

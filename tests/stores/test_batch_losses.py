@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from tests.stores.line import BATCH, READ, SINGLE, Line

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import OnLapse, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import AsSeen, Complete, Extend
 from lambda_once.dynamodb.paging import MOST_KEYS

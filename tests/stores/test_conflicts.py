@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete
 from lambda_once.dynamodb import paging

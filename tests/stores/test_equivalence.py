@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Presented, Record, Resolution, State
+from lambda_once.core.lifecycle import OnLapse, Presented, Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured, StoreUnavailable
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
@@ -213,9 +213,9 @@ def test_a_row_of_another_program_is_not_trusted(wired: World) -> None:
     before = wired.item()
     answer = wired.acquire(wired.acquisition())
     assert isinstance(answer, Rejected)
-    assert "table of its own" in str(answer.error)
+    assert "no other program writes to" in str(answer.error)
     assert wired.item() == before
-    with pytest.raises(Misconfigured, match="another program"):
+    with pytest.raises(Misconfigured, match="not written by lambda-once"):
         wired.read()
 
 

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import OnLapse, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend, Holder, Pin, Resolver
 from lambda_once.stores.contract import Refused, Written

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Presented, Record, State
+from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.rows import part_of, record_of

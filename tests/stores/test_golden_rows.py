@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
-from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record, Request, Resolution, State, decide
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, unpack, unpack_chunks
 from lambda_once.stores.rows import record_of
 from tests.stores.world import DynamoDBRows, Item, World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from lambda_once.core.record import Record
+from lambda_once.core.lifecycle import Record
 from lambda_once.core.results import PART_LIMIT, Chunks, Parts
 from lambda_once.core.writes import Complete
 from lambda_once.stores.contract import Refused, Written
@@ -70,7 +70,7 @@ def test_parts_are_keyed_by_attempt_and_write_and_outlive_their_row(dynamodb: Wo
 
 def test_parts_do_not_stand_in_the_index(dynamodb: World) -> None:
     """They have no status: an operator's list shows tokens alone."""
-    from lambda_once.core.record import State
+    from lambda_once.core.lifecycle import State
 
     dynamodb.won()
     dynamodb.finish(Complete(Chunks((b"one", b"two"))))

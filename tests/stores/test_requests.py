@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import Failure, Resolution, State
+from lambda_once.core.lifecycle import Failure, Resolution, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import (
     Acquire,

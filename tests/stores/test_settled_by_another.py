@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.core.writes import Finish, Resolver, after_finish
 from lambda_once.operations.resolution import Resolve, resolution

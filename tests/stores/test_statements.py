@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.record import Failure
+from lambda_once.core.lifecycle import Failure
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks, Inline
 from lambda_once.core.writes import Complete
 from lambda_once.stores.contract import Refused, Written

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Change, Extend
 from lambda_once.stores.contract import Unfinished
 from lambda_once.stores.store import DynamoDBStore

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Failure, Presented, Record
+from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import (
     Acquire,

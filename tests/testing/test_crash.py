@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from moto import mock_aws
 
 from lambda_once import HOLD, InProgress, MemoryStore, Once
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.testing import (
     Crash,
     FakeClock,

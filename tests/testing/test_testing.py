@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from moto import mock_aws
 
 from lambda_once import Once
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.testing import (
     FakeClock,
     MemoryStore,

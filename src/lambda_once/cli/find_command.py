@@ -15,7 +15,7 @@ from lambda_once.operations.tokens import Entry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
 
 MOST_PAGES: Final = 2_000
 """About 2 GB, and 256,000 read units."""

@@ -15,7 +15,7 @@ from lambda_once.operations.resolution import Outcome, Resolve, held, redrive_ad
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.operations.tokens import Filter
 
 MOST = 1_000

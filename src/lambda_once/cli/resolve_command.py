@@ -33,7 +33,7 @@ from lambda_once.operations.tokens import is_request
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.core.writes import Finish
     from lambda_once.operations.table import TokenTable
 

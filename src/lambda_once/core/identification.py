@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lambda_once.core.fields import Difference, Fields, Printed, difference
 
 if TYPE_CHECKING:
-    from lambda_once.core.record import Presented, Record
+    from lambda_once.core.lifecycle import Presented, Record
 
 
 class KeyFrom(Enum):

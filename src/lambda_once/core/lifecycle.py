@@ -1,5 +1,5 @@
 """
-What a request may do, given what is stored.
+The row of one token, as a value, and what a request may do, given that row.
 
 Theory of operation. A token is a row; the row names one attempt. An attempt gets the row by one conditional
 write, the *acquisition*; each of its later writes requires that the row still names it and is still in
@@ -22,22 +22,154 @@ its work is unknown: `OnLapse` decides.
     in progress, lapsed                                               RUN, HELD or ASK, by OnLapse
     released by ourselves                                             IN_PROGRESS (retry later)
 
-No clock and no I/O. The store repeats the test as its write condition, so a stale record costs a round trip,
-never a second run.
+`decide` has no clock and no I/O. The store repeats it as its write condition, so a stale record costs a round
+trip, never a second run.
 """
 
 from __future__ import annotations
 
+import hmac
+import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from lambda_once.core.record import Record, State
 from lambda_once.core.results import Unavailable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lambda_once.core.record import Presented
+    from lambda_once.core.results import Stored
+
+
+# ------------------------------------------------------------------ the row
+
+
+def new_attempt_id() -> str:
+    """Return 128 random bits in hex, from the kernel at each call: no two restored snapshots share one."""
+    return os.urandom(16).hex()
+
+
+class State(Enum):
+    """The state of a token."""
+
+    IN_PROGRESS = "inProgress"
+    COMPLETE = "complete"
+    HELD = "error"
+    """Needs manual review."""
+    RELEASED = "released"
+    """Released: the next delivery may retry."""
+
+
+class Presented(NamedTuple):
+    """
+    The credential that a request presents, compared with the first request's. Its repr does not contain it.
+
+    None: the request could have had one, and has none.
+    """
+
+    credential: str | None
+
+    def __repr__(self) -> str:
+        return "Presented(…)"
+
+    def mark(self, salt: str) -> str | None:
+        """
+        Return the mark that a row stores: *salt*, an attempt id, and the HMAC under it. None without one.
+
+        The mark contains the salt, because resolving a token changes its attempt id. Two rows never have the
+        same mark, so marks do not reveal which callers are the same.
+        """
+        if self.credential is None:
+            return None
+        text = self.credential.encode("utf-8", "surrogatepass")
+        return f"{salt}.{hmac.digest(salt.encode(), text, 'sha256').hex()}"
+
+
+MESSAGE_LIMIT = 1024
+"""Characters of an error's message that are stored: a row stays small."""
+
+
+class Failure(NamedTuple):
+    """An exception as a row stores it: the name of its class, and its message."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        try:
+            message = str(error)
+        except Exception:  # noqa: BLE001  (the user's __str__ failed: the attempt must still be finished)
+            message = "message unavailable: __str__ raised"
+        return cls(type(error).__name__, message[:MESSAGE_LIMIT])
+
+
+class Resolution(NamedTuple):
+    """What a third party decided about a token, and why. Later attempts leave it."""
+
+    by: str
+    """The name of an operator, or `WATCHDOG`."""
+    because: str
+    at: datetime
+    times: int = 1
+    """How often in a row the same writer has decided: the watchdog stops releasing a token at a limit."""
+
+
+class Record(NamedTuple):
+    """One row: the token, its latest attempt, and its outcome."""
+
+    token: str
+    state: State
+    attempt: str
+    fence: int
+    locked_by: str
+    created: datetime
+    expected_completion: datetime
+    actual_completion: datetime | None = None
+    delivery: str | None = None
+    fingerprint: str | None = None
+    ttl: int | None = None
+    stored: Stored = None
+    error: Failure | None = None
+    resolution: Resolution | None = None
+    fields: bytes | None = None
+    """Checksums of the payload's fields (`core.fields`), for messages only."""
+    write: str | None = None
+    """The id of the write that ended it; None in progress, and in older rows."""
+    caller: str | None = None
+    """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
+
+    def expired(self, now: datetime) -> bool:
+        """
+        Return whether the row counts as absent: complete or released, and past its ttl.
+
+        DynamoDB may delete such a row up to two days late (developer guide, time to live). A row in progress
+        or held never expires here, whatever its ttl.
+        """
+        ended = self.state in (State.COMPLETE, State.RELEASED)
+        return ended and self.ttl is not None and self.ttl <= now.timestamp()
+
+    def lapsed(self, now: datetime) -> bool:
+        """Return whether it is in progress and its lease is over: whether the work happened is unknown."""
+        return self.state is State.IN_PROGRESS and self.expected_completion < now
+
+    def in_progress_by(self, attempt: str) -> bool:
+        """Return whether *attempt* holds the row: what refuses its acquisition is that acquisition itself."""
+        return self.state is State.IN_PROGRESS and self.attempt == attempt
+
+    def clashes(self, fingerprint: str | None) -> bool:
+        """Return whether the row has another fingerprint than *fingerprint*; False without either."""
+        return fingerprint is not None and self.fingerprint is not None and fingerprint != self.fingerprint
+
+    def is_of_another(self, presented: Presented | None) -> bool:
+        """Return whether *presented* is another credential than the row's; False without either."""
+        if presented is None or self.caller is None:
+            return False
+        mark = presented.mark(self.caller.partition(".")[0])
+        return mark is None or not hmac.compare_digest(self.caller.encode(), mark.encode())
+
+
+# ------------------------------------------------------------------ the decision
 
 
 class OnLapse(Enum):
@@ -75,7 +207,7 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
     """Decide what *request* may do, given what is stored. Pure; see the table above."""
     if record is None or record.expired(now) or _released_by_another(record, request):
         return Decision.RUN
-    if record.state is State.IN_PROGRESS and record.attempt == request.attempt:
+    if record.in_progress_by(request.attempt):
         return Decision.RUN
     if record.is_of_another(request.presented):
         return Decision.OTHER_CALLER

@@ -12,18 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
-from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Chunks, Parts
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.results import Inline, Stored, Unavailable
-
-
-def new_attempt_id() -> str:
-    """Return 128 random bits in hex, from the kernel at each call: no two restored snapshots share one."""
-    return os.urandom(16).hex()
 
 
 class Unclaimed(NamedTuple):
@@ -213,11 +208,6 @@ def _is_as_seen(record: Record, seen: AsSeen) -> bool:
     return record.state is State.IN_PROGRESS and record.expected_completion == seen.lease
 
 
-def acquired_by(record: Record | None, acquisition: Acquire) -> bool:
-    """Return whether *record*, which refused *acquisition*, is its own write, of this try or another."""
-    return record is not None and record.state is State.IN_PROGRESS and record.attempt == acquisition.attempt
-
-
 def after_finish(record: Record | None, write: Finish) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
@@ -272,7 +262,7 @@ def made_by(record: Record | None, write: Finish) -> bool:
     """
     if record is None:
         return False
-    ours = record.state is State.IN_PROGRESS and record.attempt == write.attempt
+    ours = record.in_progress_by(write.attempt)
     match write.change:
         case Complete() | Hold() | Release():
             return record.write == write.write

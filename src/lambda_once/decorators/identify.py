@@ -9,8 +9,8 @@ from lambda_once.core.canonical import NotCanonical, plain, without
 from lambda_once.core.fields import fields_of, printed, selected
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
+from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.core.writes import new_attempt_id
 from lambda_once.engine.acquire import refusal
 from lambda_once.engine.invocation import Call
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError

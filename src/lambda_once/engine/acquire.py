@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
-from lambda_once.core.lifecycle import Decision, OnLapse, decide
-from lambda_once.core.record import Record, State
-from lambda_once.core.writes import Acquire, AsSeen, Unclaimed, new_attempt_id
+from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
+from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds, stamp
-from lambda_once.core.lifecycle import Decision, decide
-from lambda_once.core.record import Failure, Record, State
+from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
 from lambda_once.engine.ownership import RESERVE, PreparedFinish, written_by

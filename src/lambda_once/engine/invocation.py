@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.core.codec import Codec
-    from lambda_once.core.lifecycle import OnLapse
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import OnLapse, Record
     from lambda_once.observability.events import Event
     from lambda_once.observability.reporter import Reporter
     from lambda_once.policies import OnError, Probe

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.lifecycle import OnLapse
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, new_write_id
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured

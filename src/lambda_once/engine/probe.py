@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambda_once.core.lifecycle import Decision
-from lambda_once.core.writes import Complete, Finish, Resolver, new_attempt_id, new_write_id
+from lambda_once.core.lifecycle import Decision, new_attempt_id
+from lambda_once.core.writes import Complete, Finish, Resolver, new_write_id
 from lambda_once.engine.finish import stored_result
 from lambda_once.engine.ownership import ttl_after
 from lambda_once.errors import StoreUnavailable
@@ -14,7 +14,7 @@ from lambda_once.policies import NOT_DONE, Done, Lapsed, ask
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.replay import Replayer

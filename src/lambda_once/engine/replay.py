@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Decision
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Decision, Record, State
 from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
 from lambda_once.errors import (
     Held,

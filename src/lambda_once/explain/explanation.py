@@ -27,7 +27,7 @@ from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
-    from lambda_once.core.record import Presented
+    from lambda_once.core.lifecycle import Presented
     from lambda_once.sources.caller import Caller
 
 _UNIDENTIFIED: Final = Identification()

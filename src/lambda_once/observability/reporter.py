@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools import Tracer
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
 
 _last_resort: Final = logging.getLogger("lambda_once")
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Entry, Status
 from lambda_once.stores.rows import Item, record_of, text

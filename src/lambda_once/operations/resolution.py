@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import epoch_seconds, stamp
-from lambda_once.core.record import MESSAGE_LIMIT, Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import MESSAGE_LIMIT, Failure, Record, Resolution, State, new_attempt_id
 from lambda_once.core.results import pack
-from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_attempt_id, new_write_id
+from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.clock import duration_text
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status

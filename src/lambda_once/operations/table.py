@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.core.writes import Finish
     from lambda_once.stores.contract import FinishAnswer
     from lambda_once.stores.rows import Item

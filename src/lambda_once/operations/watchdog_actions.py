@@ -18,7 +18,7 @@ from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed, ask
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.core.writes import Finish
 
 OverdueProbe = Callable[[Lapsed], object]

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Tally

@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, canonical, digest
-from lambda_once.core.record import Presented
+from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at_each
 from lambda_once.sources.headers import BadRequest

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from lambda_once.core.record import Presented
+    from lambda_once.core.lifecycle import Presented
 
 
 class Nothing(Enum):

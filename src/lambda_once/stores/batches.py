@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from lambda_once.core.record import Record
-from lambda_once.core.writes import Acquire, Finish, Unclaimed, acquired_by, made_by
+from lambda_once.core.lifecycle import Record
+from lambda_once.core.writes import Acquire, Finish, Unclaimed, made_by
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES, back_off
@@ -202,7 +202,7 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAn
         return None  # a single write finds out what is wrong, or that the row is gone
     if isinstance(found, Unanswered | Rejected):
         return found
-    if acquired_by(found, acquisition):
+    if found.in_progress_by(acquisition.attempt):
         return Won.before(found)
     return Refused(found)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.core.record import Record, State
+    from lambda_once.core.lifecycle import Record, State
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.errors import Misconfigured
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.core.record import State
+    from lambda_once.core.lifecycle import State
     from lambda_once.stores.contract import Unfinished
     from lambda_once.stores.transport import TokenTransport
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import (
     Acquire,
     Complete,
     Finish,
-    acquired_by,
     after_acquire,
     after_finish,
     made_by,
@@ -83,7 +82,7 @@ class MemoryStore:
             before = self.records.get(acquisition.token)
             row = after_acquire(before, acquisition)
             if row is None:
-                if before is not None and acquired_by(before, acquisition):
+                if before is not None and before.in_progress_by(acquisition.attempt):
                     return Won.before(before)
                 return Refused(before)
             self.records[acquisition.token] = row

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
-from lambda_once.core.record import Failure, State
+from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -31,7 +31,7 @@ from lambda_once.stores.rows import Item, error_map, number, part_key, resolutio
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
 
 Arguments = dict[str, Any]
 

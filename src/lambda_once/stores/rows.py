@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from zlib import crc32
 
 from lambda_once.core.clock import parse_stamp, stamp
-from lambda_once.core.record import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import PARTS_LIMIT, Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.writes import Acquire, Complete, Finish, acquired_by, made_by
+from lambda_once.core.writes import Acquire, Complete, Finish, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
     CONDITION,
@@ -161,7 +161,7 @@ class DynamoDBStore:
         record = self._refusing(error, acquisition.token, deadline)
         if isinstance(record, Unanswered | Rejected):
             return record
-        if record is not None and acquired_by(record, acquisition):
+        if record is not None and record.in_progress_by(acquisition.attempt):
             return Won.before(record)
         return Refused(record)
 

@@ -13,7 +13,7 @@ Only the fixtures, `lambda_once.testing.plugin`, require pytest; only `create_ta
 table require boto3.
 """
 
-from lambda_once.core.record import State
+from lambda_once.core.lifecycle import State
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing.assertions import (
     assert_completed,

@@ -16,7 +16,7 @@ from lambda_once._once import Once
 from lambda_once.core.clock import Deadline, SystemClock, stamp
 from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.record import Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
 from lambda_once.operations.story import story
 from lambda_once.stores.contract import Store

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Clock, Deadline
-    from lambda_once.core.record import Record, State
+    from lambda_once.core.lifecycle import Record, State
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.engine.ownership import Ownership, PreparedFinish
     from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished

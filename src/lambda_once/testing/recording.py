@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.core.record import Record
+    from lambda_once.core.lifecycle import Record
     from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 
 
