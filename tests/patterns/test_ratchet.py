@@ -497,4 +497,4 @@ def test_nothing_is_connected_before_it_is_used(monkeypatch: pytest.MonkeyPatch)
 def test_what_could_break_the_ratchet_is_not_offered() -> None:
     """Partial updates and unconditional batches would depend on what they meet."""
     offered = {name for name in dir(Ratchet) if not name.startswith("_")}
-    assert offered == {"revision", "batch_get", "delete", "get", "put", "query"}
+    assert offered == {"revision", "batch_get", "delete", "get", "put", "query", "transact_item"}

@@ -21,6 +21,7 @@ from lambda_once.core.canonical import NotCanonical, fingerprint, without
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
@@ -89,16 +90,25 @@ class Unique:
         `KeyMissing` and `Misconfigured` before anything is sent; `StoreUnavailable` without an answer: put it
         again, and it is `Applied` or a `Duplicate` with the same content.
         """
+        entry = self.transact_item(item)
+        try:
+            self._transport.send("put_item", entry["Put"])
+        except ConditionFailed as failed:
+            return self._duplicate(failed.item, entry["Put"]["Item"])
+        return Applied(self._known(plain_item(entry["Put"]["Item"])))
+
+    def transact_item(self, item: Mapping[str, object]) -> TransactItem:
+        """
+        Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
+
+        `Applied` in the results means that an earlier transaction with this very entry took effect.
+        """
         key = self._key_of(item)
         content = self._content(item)
-        put_id = os.urandom(16).hex()
-        mark = {} if self._mark is None else {self._mark: {"id": put_id, "content": content}}
+        mark = {} if self._mark is None else {self._mark: {"id": os.urandom(16).hex(), "content": content}}
         row = typed_item({**item, **key, **mark})
-        try:
-            self._transport.send("put_item", put_request(self._table, row, self._key[0].name))
-        except ConditionFailed as failed:
-            return self._duplicate(failed.item, put_id, content)
-        return Applied(self._known(plain_item(row)))
+        request = put_request(self._table, row, self._key[0].name)
+        return TransactItem("Put", request, lambda found: self._duplicate(found, row))
 
     def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
         """Put each of *items* in order, and return the result of each; an error is returned in its place."""
@@ -110,22 +120,21 @@ class Unique:
         except OnceError as error:
             return error
 
-    def _duplicate(
-        self, found: Mapping[str, Mapping[str, Any]] | None, put_id: str, content: str
-    ) -> Applied | Duplicate:
-        if found is None:
+    def _duplicate(self, found: Mapping[str, Mapping[str, Any]] | None, row: Item) -> Applied | Duplicate:
+        """Return what a refused put of *row* is, where *found* is."""
+        if not found:
             raise Misconfigured(
                 f"table {self._table!r} refused an item and did not return the existing one: use an endpoint "
                 f"that supports ReturnValuesOnConditionCheckFailure"
             )
-        existing = plain_item(found)
+        existing, ours = plain_item(found), plain_item(row)
         values = self._known(existing)
         mark = None if self._mark is None else existing.get(self._mark)
         if not isinstance(mark, Mapping):
-            return Duplicate(values, same=self._content(existing) == content)
-        if mark.get("id") == put_id:
+            return Duplicate(values, same=self._content(existing) == self._content(ours))
+        if mark.get("id") == ours[str(self._mark)]["id"]:
             return Applied(values)
-        return Duplicate(values, same=mark.get("content") == content)
+        return Duplicate(values, same=mark.get("content") == ours[str(self._mark)]["content"])
 
     def _key_of(self, item: object) -> Values:
         if not isinstance(item, Mapping):

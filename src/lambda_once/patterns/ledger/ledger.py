@@ -33,11 +33,12 @@ from lambda_once.patterns.ledger.layout import (
 )
 from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite, Reason
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
+from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Clock
     from lambda_once.patterns.ledger.arguments import Amount
@@ -48,9 +49,6 @@ RACES: Final = 10
 """How often `Ledger.change` reads and decides again."""
 ROUNDS: Final = 10
 """How many requests in a row may read nothing, before a read of all shards is given up."""
-
-_TOO_LARGE: Final = "Item size"
-"""DynamoDB's words for an item beyond 400 KB, in a ValidationException that has no code of its own."""
 
 
 class Ledger:
@@ -109,19 +107,51 @@ class Ledger:
         Raises `Full`; `StoreUnavailable` without an answer: add it again with the same id; `Misconfigured`
         before anything is sent.
         """
-        digest = id_digest(id)
-        added = arguments.checked_amounts(amounts, self._names)
-        settings = arguments.checked_values("set", {} if set is None else set, (*self._names, *added))
-        if not added and not settings:
-            raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
-        floors = arguments.checked_floor({} if floor is None else floor, added)
-        if floors or settings:
-            self._refuse_shards("floor and set")
-        where, *others = self._homes(key, digest)
-        if others and self._has_id(digest, others):
+        write, *others = self._additions(key, amounts, id, floor or {}, set or {})
+        if others and self._has_id(write.digest, [other.key for other in others]):
             return Duplicate()
-        result = self._sent(self._write(where, digest, amounts=added, floor=floors, sets=settings))
+        result = self._sent(write)
         return Duplicate() if isinstance(result, Duplicate) else result
+
+    def transact_item(
+        self,
+        key: Key,
+        amounts: Mapping[str, Amount],
+        *,
+        id: str | bytes,  # noqa: A002  (as in add)
+        floor: Mapping[str, Amount] | None = None,
+        set: Mapping[str, object] | None = None,  # noqa: A002  (as in add)
+    ) -> TransactItem:
+        """
+        Return what `add` writes as an entry of a TransactWriteItems (`transaction_results`).
+
+        It reads the item first, for its layout. Where another write changes that meanwhile, the transaction
+        is cancelled with `Conflict`: a new entry fits. Raises as `add` does; `Misconfigured` while the number
+        of shards changes, because an id could then be in an item that the transaction does not check.
+        """
+        if self._other_shards != self._shards:
+            raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
+        writes = self._additions(key, amounts, id, floor or {}, set or {})
+        now = self._transport.clock.now()
+        seen = [self._item(write.key) or {} for write in writes]
+        has_id = [
+            write.digest in ids_at(item, self._layout, now) for write, item in zip(writes, seen, strict=True)
+        ]
+        home = has_id.index(True) if any(has_id) else 0
+        write = writes[home]
+        request = (
+            requests.adding(write, write.layout.number(now))  # refused as a duplicate
+            if any(has_id)
+            else requests.again(write, now, seen[home])
+        )
+
+        def refusal(item: Item) -> Duplicate | Refused:
+            found = self._refusal(write, now, item)
+            if found is not None:
+                return Duplicate() if isinstance(found, Duplicate) else found
+            raise Conflict(f"{self._shown(write)} has another layout now: make a new entry, and retry")
+
+        return TransactItem("Update", request, refusal, full=self._full())
 
     def get(self, key: Key) -> Values | None:
         """
@@ -215,6 +245,28 @@ class Ledger:
 
     # -- one item
 
+    def _additions(
+        self,
+        key: Key,
+        amounts: Mapping[str, Amount],
+        name: str | bytes,
+        floor: Mapping[str, Amount],
+        sets: Mapping[str, object],
+    ) -> list[LedgerWrite]:
+        """Return the addition to each item that may have the id, first the one to send."""
+        digest = id_digest(name)
+        added = arguments.checked_amounts(amounts, self._names)
+        settings = arguments.checked_values("set", sets, (*self._names, *added))
+        if not added and not settings:
+            raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
+        floors = arguments.checked_floor(floor, added)
+        if floors or settings:
+            self._refuse_shards("floor and set")
+        return [
+            self._write(home, digest, amounts=added, floor=floors, sets=settings)
+            for home in self._homes(key, digest)
+        ]
+
     def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
         parts: dict[str, Any] = {"amounts": {}, "floor": {}, "sets": {}, "expected": {}} | known
         return LedgerWrite(table=self._table, key=where, digest=digest, layout=self._layout, **parts)
@@ -230,31 +282,41 @@ class Ledger:
                 seen = {name: dict(each) for name, each in (failed.item or {}).items()}
             else:
                 return Applied()
-            values = own_values(seen, write.key)
-            match requests.reason_for(write, now, seen):
-                case Reason.DUPLICATE:
-                    return Duplicate(values)
-                case Reason.BELOW_FLOOR:
-                    return Refused(values, dict(write.floor))
-                case Reason.UNEXPECTED:
-                    message = f"{self._shown(write)} is not as expected: read it, and decide again"
-                    raise Conflict(message, values=values)
-                case Reason.OTHER_LAYOUT:
-                    request = requests.again(write, now, seen)
+            result = self._refusal(write, now, seen)
+            if result is not None:
+                return result
+            request = requests.again(write, now, seen)
         raise self._contended(write)
+
+    def _refusal(self, write: LedgerWrite, now: datetime, seen: Item) -> Duplicate | Refused | None:
+        """Return why *seen* refused *write*; None for its layout. Raises `Conflict`."""
+        values = own_values(seen, write.key)
+        match requests.reason_for(write, now, seen):
+            case Reason.DUPLICATE:
+                return Duplicate(values)
+            case Reason.BELOW_FLOOR:
+                return Refused(values, dict(write.floor))
+            case Reason.UNEXPECTED:
+                message = f"{self._shown(write)} is not as expected: read it, and decide again"
+                raise Conflict(message, values=values)
+            case Reason.OTHER_LAYOUT:
+                return None
 
     def _update(self, request: Mapping[str, Any]) -> None:
         try:
             self._transport.send("update_item", request)
         except Misconfigured as error:
-            if _TOO_LARGE not in str(error.__cause__):
+            if TOO_LARGE not in str(error.__cause__):
                 raise
-            raise Full(
-                f"an item of ledger {self._table!r} is full: the ids of one window and its attributes exceed "
-                f"400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
-                f"deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing "
-                f"was added; there is room again when the oldest ids are forgotten"
-            ) from error
+            raise self._full() from error
+
+    def _full(self) -> Full:
+        return Full(
+            f"an item of ledger {self._table!r} is full: the ids of one window and its attributes exceed "
+            f"400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
+            f"deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing "
+            f"was added; there is room again when the oldest ids are forgotten"
+        )
 
     def _contended(self, write: LedgerWrite) -> StoreUnavailable:
         return StoreUnavailable(f"{self._shown(write)} is contended; retry")

@@ -32,6 +32,7 @@ from lambda_once.patterns.ratchet.timestamps import (
     stamp_of,
 )
 from lambda_once.patterns.results import Applied, Conflict, Stale
+from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
@@ -109,6 +110,24 @@ class Ratchet:
         revision = self._revision(ts)
         return self._write(requests.put(self._table, item, revision.stamp), item, revision, expected)
 
+    def transact_item(
+        self,
+        item: Mapping[str, object],
+        ts: datetime | Stamp | Revision,
+        *,
+        expected: Expected = ANYTHING,
+    ) -> TransactItem:
+        """
+        Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
+
+        With *expected* one entry belongs to one transaction: after a transaction without an answer, read.
+        """
+        revision = self._revision(ts)
+        write = requests.put(self._table, item, revision.stamp)
+        sent = _Sent(self._in_time(write, item), None, threading.Lock())
+        request = write.request(expected, revision.id)
+        return TransactItem("Put", request, lambda found: self._not_written(write, found, expected, sent))
+
     def delete(
         self,
         key: Mapping[str, object],
@@ -148,8 +167,7 @@ class Ratchet:
         revision: Revision,
         expected: Expected,
     ) -> Applied | Stale:
-        shown = f"{self._table.key_of(key)}"
-        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {shown}")
+        shown = self._in_time(write, key)
         request = write.request(expected, revision.id)
         sent = revision.note(shown, write.rank, expected)
         try:
@@ -159,6 +177,12 @@ class Ratchet:
             return self._not_written(write, failed.item or {}, expected, sent)
         sent.written()
         return Applied({self._table.stamp: write.stamp})
+
+    def _in_time(self, write: RatchetWrite, key: Mapping[str, object]) -> str:
+        """Return *key* as text. Raises `TooFarAhead` for the timestamp of *write*."""
+        shown = f"{self._table.key_of(key)}"
+        check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {shown}")
+        return shown
 
     def _not_written(
         self,
@@ -313,7 +337,7 @@ class _Sent:
     ``open``: how many may have taken effect, as far as is known.
     """
 
-    def __init__(self, key: str, content: tuple[str | None, bool], lock: threading.Lock) -> None:
+    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
         self.key = key
         self.content = content
         self.open = 0

@@ -1,0 +1,413 @@
+"""Writes of the patterns in one transaction: all or none, once each, and every refusal is readable."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from contextvars import Context
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lambda_once import Misconfigured, Once, OnceError, RetryLater
+from lambda_once.errors import StoreUnavailable
+from lambda_once.patterns import unique as unique_module
+from lambda_once.patterns.items import plain_item
+from lambda_once.patterns.ledger import Ledger
+from lambda_once.patterns.ledger import requests as ledger_requests
+from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, Stale, TooFarAhead
+from lambda_once.patterns.transactions import TransactItem, transaction_results
+from lambda_once.patterns.unique import Unique
+from lambda_once.testing import FakeClock
+from tests.kit import tables
+from tests.patterns.conftest import Ground
+from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WEEK = timedelta(days=7)
+TICK = 1_795_169_520_000  # FakeClock's time in milliseconds
+
+
+@dataclass
+class Shop:
+    """Tables of one engine and the patterns on them, through *client*."""
+
+    client: Any
+    clock: FakeClock
+    tokens: str
+    orders: str
+    table: str
+    points: Ledger
+    receipts: Unique
+    prices: Ratchet
+
+    def of(self, client: Any) -> Shop:
+        """Return the same tables through another client."""
+        return shop_on(client, self.clock, self.tokens, self.orders, self.table)
+
+    def entries(self, order: int) -> list[dict[str, Any]]:
+        """Return the writes of one order: its points, its receipt, and a count that has no protection."""
+        return [
+            self.points.transact_item("ann", {"balance": 10}, id=f"order_{order}/earned"),
+            self.receipts.transact_item({"pk": "ann", "sk": f"receipt_{order}", "total": Decimal("49.90")}),
+            {
+                "Update": {
+                    "TableName": self.orders,
+                    "Key": {"pk": {"S": f"order_{order}"}},
+                    "UpdateExpression": "ADD placed :one",
+                    "ExpressionAttributeValues": {":one": {"N": "1"}},
+                }
+            },
+        ]
+
+    def item(self, pk: str, sk: str = "-") -> dict[str, Any] | None:
+        found = self.client.get_item(TableName=self.table, Key={"pk": {"S": pk}, "sk": {"S": sk}})
+        return plain_item(found["Item"]) if "Item" in found else None
+
+    def placed(self, order: int) -> int:
+        found = self.client.get_item(TableName=self.orders, Key={"pk": {"S": f"order_{order}"}})
+        return int(found["Item"]["placed"]["N"]) if "Item" in found else 0
+
+
+def shop_on(client: Any, clock: FakeClock, tokens: str, orders: str, table: str) -> Shop:
+    """Return the patterns on these tables, through *client*."""
+    return Shop(
+        *(client, clock, tokens, orders, table),
+        points=Ledger(orders, client, window=WEEK, clock=clock),
+        receipts=Unique(table, client, clock=clock),
+        prices=Ratchet(table, client, key=("pk", "sk"), clock=clock),
+    )
+
+
+@pytest.fixture
+def shop(ground: Ground) -> Iterator[Shop]:
+    """Return new tables."""
+    with ExitStack() as stack:
+        tokens = stack.enter_context(tables.fresh(ground.client))
+        yield shop_on(ground.client, FakeClock(), tokens, ground.table(), ground.table("pk", "sk"))
+
+
+def send(client: Any, items: list[Any]) -> tuple[Any, ...] | None:
+    """Send *items* in one transaction; return why it was cancelled, None where it was not."""
+    try:
+        client.transact_write_items(TransactItems=items)
+    except ClientError as error:
+        return transaction_results(error, items)
+    return None
+
+
+# -- in a protected handler
+
+
+def place(shop: Shop, orders: int, fate: Any) -> int:
+    """
+    Deliver each order until it is answered, and once more, while requests get the fates that *fate* deals.
+
+    Return how often the work ran.
+    """
+    line = FaultyClient(shop.client, fate)
+    bad = shop.of(line)
+    once = Once(table=shop.tokens, client=line, service="shop")
+    once._runtime.clock = shop.clock
+    ran = []
+
+    def work(order: int) -> Any:
+        ran.append(order)
+        items = bad.entries(order)
+        attempt = once.current()
+        assert attempt is not None
+        try:
+            return attempt.transact(items, result=order)
+        except ClientError as error:
+            for result in transaction_results(error, items):
+                if isinstance(result, OnceError):
+                    raise result from error
+            raise
+
+    for order in range(orders):
+        for _ in range(2):
+            deliver(once, shop.clock, line, order, work)
+    line.deliver()
+    return len(ran)
+
+
+def deliver(once: Once, clock: FakeClock, line: FaultyClient, order: int, work: Any) -> None:
+    """Deliver *order* again until there is an answer, as a queue does."""
+    for _ in range(50):
+        try:
+            assert Context().run(once.run, f"order_{order}", work, order) == order
+        except RetryLater:
+            clock.advance(20)
+            line.deliver(1)
+        else:
+            return
+    raise AssertionError("never answered")
+
+
+def check_exact(shop: Shop, orders: int) -> None:
+    """Check that every order is there once."""
+    assert shop.points.get("ann") == {"balance": 10 * orders}
+    assert [shop.placed(order) for order in range(orders)] == [1] * orders
+    assert all(shop.item("ann", f"receipt_{order}") for order in range(orders))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_order_its_points_and_its_receipt_are_written_once(shop: Shop, seed: int) -> None:
+    """Answers and requests are lost, copies arrive late, each order is delivered twice: exact."""
+    place(shop, 5, by_seed(seed))
+    check_exact(shop, 5)
+
+
+def test_every_second_answer_may_be_lost(shop: Shop) -> None:
+    """Each transaction's first answer included."""
+    place(shop, 5, every_second_answer_lost())
+    check_exact(shop, 5)
+
+
+def test_written_apart_from_the_token_the_count_doubles(shop: Shop) -> None:
+    """Negative twin: sent again without a token, what has no condition of its own is written twice."""
+    lost = FaultyClient(shop.client, iter([Fate.ANSWER_LOST, Fate.SOUND]).__next__)
+    for _ in range(2):
+        with suppress(BotoCoreError):
+            lost.transact_write_items(TransactItems=shop.entries(1)[2:])
+    assert shop.placed(1) == 2
+
+
+# -- sent again without a token
+
+
+def test_a_second_transaction_finds_duplicates(shop: Shop) -> None:
+    """Each pattern recognises its own; nothing of the second is written."""
+    assert send(shop.client, shop.entries(1)) is None
+    results = send(shop.client, shop.entries(1))
+    assert results == (Duplicate(), Duplicate({"pk": "ann", "sk": "receipt_1"}, same=True), None)
+    assert shop.points.get("ann") == {"balance": 10}
+    assert shop.placed(1) == 1
+
+
+def test_without_the_condition_points_count_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: an entry that does not look for its id."""
+    monkeypatch.setattr(ledger_requests, "id_is_new", lambda *_: "")
+    monkeypatch.setattr(ledger_requests, "ids_at", lambda *_: set())
+    monkeypatch.setattr("lambda_once.patterns.ledger.ledger.ids_at", lambda *_: set())
+    for _ in range(2):
+        assert send(shop.client, shop.entries(1)[:1]) is None
+    assert shop.points.get("ann") == {"balance": 20}
+
+
+def test_without_the_condition_a_receipt_is_replaced(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: an entry that puts whatever is there."""
+    monkeypatch.setattr(unique_module, "ABSENT", "attribute_not_exists(#key) OR attribute_exists(#key)")
+    for total in (1, 2):
+        assert (
+            send(shop.client, [shop.receipts.transact_item({"pk": "a", "sk": "r", "total": total})]) is None
+        )
+    assert (shop.item("a", "r") or {})["total"] == 2
+
+
+def test_the_same_entries_again_are_recognised(shop: Shop) -> None:
+    """A receipt that this very entry has written is `Applied`: the transaction took effect before."""
+    items = shop.entries(1)
+    assert send(shop.client, items) is None
+    assert send(shop.client, items) == (Duplicate(), Applied({"pk": "ann", "sk": "receipt_1"}), None)
+
+
+def test_another_content_is_no_repetition(shop: Shop) -> None:
+    """The receipt's key was used for something else."""
+    send(shop.client, [shop.receipts.transact_item({"pk": "ann", "sk": "r", "total": 1})])
+    other = [shop.receipts.transact_item({"pk": "ann", "sk": "r", "total": 2})]
+    assert send(shop.client, other) == (Duplicate({"pk": "ann", "sk": "r"}, same=False),)
+
+
+# -- the ledger's entry
+
+
+def test_a_floor_refuses_all(shop: Shop) -> None:
+    """Points that are not there, and so no receipt either."""
+    items = [
+        shop.points.transact_item("ann", {"balance": -10}, id="spent", floor={"balance": 0}),
+        *shop.entries(1)[1:],
+    ]
+    assert send(shop.client, items) == (Refused({}, {"balance": 0}), None, None)
+    assert shop.placed(1) == 0
+    shop.points.add("ann", {"balance": 10}, id="earned")
+    assert send(shop.client, items) is None
+    assert shop.points.get("ann") == {"balance": 0}
+
+
+@pytest.mark.parametrize("days", [0, 1, 20])
+def test_an_entry_fits_the_item_as_it_is(shop: Shop, days: int) -> None:
+    """In a longer window's layout, and after an idle time: the entry is made for what was read."""
+    Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock).add("ann", {"balance": 1}, id="old")
+    shop.clock.advance(days * 86_400)
+    assert send(shop.client, shop.entries(1)) is None
+    assert send(shop.client, shop.entries(1)) is not None
+    assert shop.points.get("ann") == {"balance": 11}
+
+
+def test_a_layout_that_has_just_moved_is_a_conflict_and_the_retry_fits(shop: Shop) -> None:
+    """Another window takes the item up between the entry and the transaction."""
+    items = shop.entries(1)
+    Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock).add("ann", {"balance": 1}, id="old")
+    (conflict, *others) = send(shop.client, items) or ()
+    assert isinstance(conflict, Conflict)
+    assert others == [None, None]
+    assert shop.placed(1) == 0
+    assert send(shop.client, shop.entries(1)) is None
+    assert shop.points.get("ann") == {"balance": 11}
+
+
+def test_made_without_a_look_at_the_item_no_retry_fits(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: an entry in the ledger's own layout is refused for ever."""
+    Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock).add("ann", {"balance": 1}, id="old")
+    monkeypatch.setattr(Ledger, "_item", lambda *_: None)
+    for _ in range(3):
+        assert isinstance((send(shop.client, shop.entries(1)) or [None])[0], Conflict)
+
+
+def test_a_duplicate_in_another_layout_is_one(shop: Shop) -> None:
+    """It was added under a longer window: refused, and not added while the ids are rearranged."""
+    longer = Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock)
+    longer.add("ann", {"balance": 10}, id="order_1/earned")
+    assert (send(shop.client, shop.entries(1)) or ())[0] == Duplicate()
+    shop.points.add("bob", {"balance": 10}, id="order_1/earned")
+    item = [longer.transact_item("bob", {"balance": 10}, id="order_1/earned")]
+    assert send(shop.client, item) == (Duplicate(),)
+
+
+def test_an_id_of_one_shard_is_looked_for_in_both_items_of_shard_0(shop: Shop) -> None:
+    """Added by a ledger of one shard, and by one of four in the same transaction as its receipt: once."""
+    four = Ledger(shop.orders, shop.client, window=WEEK, shards=4, clock=shop.clock)
+    for n in range(12):
+        shop.points.add("ann", {"balance": 1}, id=f"id_{n}")
+
+    def all_sent() -> list[Any]:
+        ids = [f"id_{n}" for n in range(12)]
+        return [send(shop.client, [four.transact_item("ann", {"balance": 1}, id=each)]) for each in ids]
+
+    results = all_sent()
+    assert results.count((Duplicate(),)) > 0  # those of shard 0
+    added = results.count(None)
+    assert four.get("ann") == {"balance": 12 + added}
+    assert all_sent() == [(Duplicate(),)] * 12
+
+
+def test_no_entries_while_the_number_of_shards_changes(shop: Shop) -> None:
+    """An id may be in an item that the transaction does not check."""
+    for change in ({"shards_next": 4}, {"shards_before": 4}):
+        ledger = Ledger(shop.orders, shop.client, window=WEEK, **change)  # type: ignore[arg-type]
+        with pytest.raises(Misconfigured, match="not while"):
+            ledger.transact_item("ann", {"balance": 1}, id="x")
+
+
+def test_a_full_item_is_full(shop: Shop) -> None:
+    """By the reason that the API reference gives; DynamoDB Local cancels no transaction for it."""
+    item = shop.points.transact_item("ann", {"n": 1}, id="x")
+    message = "Item size to update has exceeded the maximum allowed size"
+    reason = {"Code": "ValidationError", "Message": message}
+    (result,) = transaction_results(cancelled(reason), [item])
+    assert isinstance(result, Full)
+
+
+# -- the ratchet's entry
+
+
+def price(shop: Shop, amount: int, ts: int, **options: Any) -> TransactItem:
+    """Return the entry of a price."""
+    return shop.prices.transact_item({"pk": "desk", "sk": "-", "price": amount}, ts, **options)
+
+
+def test_a_price_in_a_transaction_never_goes_back(shop: Shop) -> None:
+    """Newer is written, the same again is a repetition, older is `Stale` and cancels all."""
+    now = TICK
+    assert send(shop.client, [price(shop, 2, now), *shop.entries(1)]) is None
+    assert send(shop.client, [price(shop, 2, now), *shop.entries(2)]) is None
+    assert send(shop.client, [price(shop, 1, now - 1), *shop.entries(3)]) == (Stale({"ts": now}), *[None] * 3)
+    assert (shop.item("desk") or {})["price"] == 2
+    assert shop.placed(3) == 0
+
+
+def test_without_the_order_a_price_goes_back(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: equal to any."""
+    monkeypatch.setattr(ratchet_requests, "PUT_IS_NEWER", "#ts = :ts OR #ts <> :ts")
+    for amount, ts in ((2, TICK), (1, TICK - 1)):
+        assert send(shop.client, [price(shop, amount, ts)]) is None
+    assert (shop.item("desk") or {})["price"] == 1
+
+
+def test_two_that_read_the_same_price_do_not_both_write(shop: Shop) -> None:
+    """Whichever comes second is a conflict, although the contents are the same."""
+    shop.prices.put({"pk": "desk", "sk": "-", "price": 1}, TICK)
+    read = shop.prices.get({"pk": "desk", "sk": "-"})
+    one, other = (price(shop, 2, TICK + 1, expected=read) for _ in range(2))
+    assert send(shop.client, [one]) is None
+    (conflict,) = send(shop.client, [other]) or ()
+    assert isinstance(conflict, Conflict)
+    assert conflict.values == {"ts": TICK + 1}
+    assert send(shop.client, [one]) is None  # its own write
+
+
+def test_a_clock_ahead_is_seen_on_both_sides(shop: Shop) -> None:
+    """Before sending, and in the item that refuses."""
+    with pytest.raises(TooFarAhead):
+        price(shop, 1, TICK + 3_600_000)
+    Ratchet(shop.table, shop.client, key=("pk", "sk"), ahead=None).put(
+        {"pk": "desk", "sk": "-"}, TICK + 3_600_000
+    )
+    (result,) = send(shop.client, [price(shop, 1, TICK)]) or ()
+    assert isinstance(result, TooFarAhead)
+
+
+# -- reading what cancelled it
+
+
+def cancelled(*reasons: dict[str, Any]) -> ClientError:
+    """Return the error of a transaction that was cancelled for *reasons*."""
+    response = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": list(reasons)}
+    return ClientError(response, "TransactWriteItems")
+
+
+def test_an_entry_of_ones_own_is_a_conflict(shop: Shop) -> None:
+    """With the item where the entry asks for it."""
+    put = {
+        "TableName": shop.orders,
+        "Item": {"pk": {"S": "order_9"}},
+        "ConditionExpression": "attribute_not_exists(pk)",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    assert send(shop.client, [{"Put": put}]) is None
+    (result,) = send(shop.client, [{"Put": put}]) or ()
+    assert isinstance(result, Conflict)
+    assert result.values == {"pk": "order_9"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ({"Code": "TransactionConflict"}, Conflict),
+        ({"Code": "ThrottlingError"}, StoreUnavailable),
+        ({"Code": "ProvisionedThroughputExceeded"}, StoreUnavailable),
+        ({"Code": "ValidationError", "Message": "x"}, Misconfigured),
+        ({"Code": "ValidationError", "Message": "Item size to update has exceeded"}, Misconfigured),
+    ],
+)
+def test_other_reasons(reason: dict[str, Any], kind: type) -> None:
+    """What a retry mends is `RetryLater`."""
+    first, second = transaction_results(cancelled(reason, {"Code": "None"}), [{"Put": {}}, {"Put": {}}])
+    assert type(first) is kind
+    assert second is None
+
+
+def test_another_error_is_raised_as_it_is() -> None:
+    """A throttled request cancelled no transaction."""
+    error = ClientError({"Error": {"Code": "ThrottlingException"}}, "TransactWriteItems")
+    with pytest.raises(ClientError) as raised:
+        transaction_results(error, [])
+    assert raised.value is error
