@@ -14,7 +14,7 @@ from tests.decorators.grounds import Memory, Table
 from tests.decorators.rig import ENGINE, LEAN, MEMORY, STRICT, Rig
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
-from tests.stores.wire import Wire
+from tests.kit.wire import Wire
 
 
 @pytest.fixture(scope="session")

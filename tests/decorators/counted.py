@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.decorators.rig import Rig
+from tests.kit.wire import Wire
 from tests.sources.samples import batch, sqs_record
-from tests.stores.wire import Wire
 
 TEN = [f"{n}" for n in range(10)]
 """The bodies of ten records."""

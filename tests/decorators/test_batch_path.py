@@ -14,8 +14,8 @@ from lambda_once import Once
 from lambda_once.core.lifecycle import State
 from tests.decorators.counted import TEN, Counted, records
 from tests.decorators.test_sqs import ALL_WELL, failed
+from tests.kit.wire import answer_lost, failing, refused
 from tests.stores.line import BATCH, READ, SINGLE
-from tests.stores.wire import answer_lost, failing, refused
 
 pytestmark = pytest.mark.engine
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.tables import Layers, made
-from tests.kit.strict.mounted import mounted
+from tests.kit import tables
+from tests.kit.strict.mounted import mounted, over_http
 
 
 @pytest.fixture
 def layers() -> Iterator[Layers]:
     """Both tables, empty."""
     with mounted():
-        yield made()
+        yield made(over_http(tables.client()))

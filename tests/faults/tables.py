@@ -15,8 +15,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once import Once
 from lambda_once.testing import FakeClock, create_table, lambda_context
-from tests.kit import tables
-from tests.kit.strict.mounted import over_http
 
 
 @dataclass
@@ -58,9 +56,8 @@ class Layers:
         return [row["status"]["S"] if "status" in row else None for row in self.tokens()]
 
 
-def made() -> Layers:
-    """Make both tables; the strict engine must be mounted."""
-    client: Any = over_http(tables.client())
+def made(client: Any) -> Layers:
+    """Make both tables through *client*."""
     create_table(client, "tokens")
     client.create_table(
         TableName="powertools",

@@ -16,10 +16,10 @@ from lambda_once.patterns.documents import requests as document_requests
 from lambda_once.patterns.documents.parts import Head
 from lambda_once.patterns.results import Conflict, Unreadable
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
+from tests.kit.turns import Turns
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID, Shelf, shelf, text
-from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
-from tests.patterns.turns import Turns
 
 SEEDS = range(15)
 ANYTHING = "attribute_exists(#version) OR #version = :seen"

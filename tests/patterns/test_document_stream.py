@@ -15,9 +15,9 @@ from lambda_once.patterns.documents import stream as document_stream
 from lambda_once.patterns.documents.parts import Version, new_version
 from lambda_once.patterns.documents.stream import GRACE, cleaner
 from lambda_once.testing import FakeClock, lambda_context
+from tests.kit.faulty import Fate, FaultyClient
 from tests.patterns.conftest import Ground
 from tests.patterns.document_shelf import ID, Shelf, shelf, text
-from tests.patterns.faulty import Fate, FaultyClient
 
 NOTHING_FAILED: dict[str, list[Any]] = {"batchItemFailures": []}
 

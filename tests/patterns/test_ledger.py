@@ -18,8 +18,8 @@ from lambda_once.patterns.ledger.layout import Layout, bucket_name, id_digest, l
 from lambda_once.patterns.ledger.requests import LedgerWrite, adding
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import Fate, FaultyClient
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import Fate, FaultyClient
 
 HOUR = timedelta(hours=1)
 

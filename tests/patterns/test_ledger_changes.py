@@ -15,8 +15,8 @@ from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import FaultyClient, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import FaultyClient, every_second_answer_lost
 from tests.patterns.test_ledger_faults import until_answered
 
 DAY = timedelta(days=1)

@@ -20,8 +20,8 @@ from lambda_once.patterns.ledger.layout import NAMES, SKEW, layout_for
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, VersionAhead
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 
 WINDOW = timedelta(seconds=60)
 

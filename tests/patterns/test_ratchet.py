@@ -16,8 +16,8 @@ from lambda_once.patterns.ratchet.requests import ANYTHING
 from lambda_once.patterns.ratchet.timestamps import Stamp
 from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import FaultyClient, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import FaultyClient, every_second_answer_lost
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 MS = 1_795_169_520_000

@@ -23,9 +23,9 @@ from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.results import Applied, Stale
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.kit.faulty import FaultyClient, by_seed
 from tests.kit.strict.mounted import mounted
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import FaultyClient, by_seed
 
 MS = 1_795_169_520_000
 

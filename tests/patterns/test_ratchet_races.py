@@ -17,9 +17,9 @@ from lambda_once.patterns.ratchet import ratchet as ratchet_module
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.results import Applied, Conflict
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import Fate, FaultyClient, by_seed
+from tests.kit.turns import Turns
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import Fate, FaultyClient, by_seed
-from tests.patterns.turns import Turns
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 MS = 1_795_169_520_000

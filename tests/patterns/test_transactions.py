@@ -25,8 +25,8 @@ from lambda_once.patterns.transactions import TransactItem, transaction_results
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.unique import Unique, put_request
 from lambda_once.testing import FakeClock
+from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 
 KNOWN = {"pk": "cust_7", "sk": "=5#paid"}
 """The identity of `RECEIPT`."""

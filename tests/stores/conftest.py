@@ -12,9 +12,9 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
+from tests.kit.wire import Wire
 from tests.stores.company import InCompany
 from tests.stores.line import Line
-from tests.stores.wire import Wire
 from tests.stores.world import DynamoDBRows, MemoryRows, World
 
 

@@ -9,7 +9,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Change, Finish
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Won
 from lambda_once.stores.store import DynamoDBStore
-from tests.stores.wire import Wire
+from tests.kit.wire import Wire
 from tests.stores.world import PAID, DynamoDBRows, World
 
 BATCH, READ, SINGLE, PARTS = "BatchExecuteStatement", "BatchGetItem", "UpdateItem", "BatchWriteItem"

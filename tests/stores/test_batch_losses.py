@@ -9,8 +9,7 @@ from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from tests.stores.line import BATCH, READ, Line
-from tests.stores.wire import (
+from tests.kit.wire import (
     Fate,
     answer_lost,
     failing,
@@ -18,6 +17,7 @@ from tests.stores.wire import (
     refused,
     request_lost,
 )
+from tests.stores.line import BATCH, READ, Line
 from tests.stores.world import GIVEN_BACK, HELD, PAID
 
 pytestmark = pytest.mark.engine

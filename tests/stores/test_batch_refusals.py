@@ -9,8 +9,7 @@ import pytest
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
-from tests.stores.line import BATCH, READ, SINGLE, Line
-from tests.stores.wire import (
+from tests.kit.wire import (
     Fate,
     after,
     altered,
@@ -19,6 +18,7 @@ from tests.stores.wire import (
     refused,
     request_lost,
 )
+from tests.stores.line import BATCH, READ, SINGLE, Line
 from tests.stores.world import DynamoDBRows
 
 pytestmark = pytest.mark.engine

@@ -18,7 +18,7 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted, single_writes
-from tests.stores.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
+from tests.kit.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
 
 THROTTLED = refused("ProvisionedThroughputExceededException")

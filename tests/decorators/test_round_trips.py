@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 
 from lambda_once import HOLD, STORE, Once
-from tests.faults.tables import Layers
+from tests.faults.tables import Layers, made
+from tests.kit.strict.mounted import mounted
+from tests.kit.wire import Wire
 from tests.sources.samples import (
     batch,
     eventbridge,
@@ -31,27 +33,17 @@ def answer(_: object) -> dict[str, Any]:
     return RESULT
 
 
-class Wire:
-    """Notes every request that a client sends."""
-
-    def __init__(self, layers: Layers) -> None:
-        self.sent: list[str] = []
-        layers.client.meta.events.register_first("before-send.dynamodb", self._note)
-
-    def _note(self, event_name: str, **_: Any) -> None:
-        self.sent.append(event_name.rpartition(".")[2])
-
-    def of(self, call: Callable[[], Any]) -> list[str]:
-        """The requests that *call* sends."""
-        self.sent = []
-        call()
-        return self.sent
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    """A wire to an account of the strict engine."""
+    with mounted():
+        yield Wire()
 
 
 @pytest.fixture
-def wire(layers: Layers) -> Wire:
-    """The client's wire."""
-    return Wire(layers)
+def layers(wire: Wire) -> Layers:
+    """Both layers at the other end of the wire."""
+    return made(wire.client)
 
 
 def handler_of(face: str, event: dict[str, Any]) -> Face:

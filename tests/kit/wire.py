@@ -127,6 +127,12 @@ class Wire:
         self.client.meta.events.register("before-send", self._send)
         self._answered = mounted.http if endpoint is None else self.client._endpoint.http_session.send
 
+    def of(self, call: Callable[[], object]) -> list[str]:
+        """Return the operations that *call* sends."""
+        before = len(self.sent)
+        call()
+        return self.sent[before:]
+
     def _send(self, event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         self.sent.append(event_name.rpartition(".")[2])
         self.bodies.append(json.loads(request.body))
