@@ -263,10 +263,14 @@ def test_ids_are_within_bounds_whatever_the_key(key: str) -> None:
         ),
     ],
 )
-def test_bad_messages_are_refused_with_their_position(bad: object, error: type[OnceError], says: str) -> None:
-    """Before anything is sent, the good ones included."""
-    with pytest.raises(error, match=rf"message 1, nothing was sent: .*{says}"):
-        rules().all_prepared([RECEIPT, bad])
+def test_a_bad_message_has_its_problem(bad: object, error: type[OnceError], says: str) -> None:
+    """And the good ones have none. By itself it raises."""
+    good, found = rules().all_prepared([RECEIPT, bad])
+    assert good.problem is None
+    assert type(found.problem) is error
+    assert re.search(says, str(found.problem))
+    with pytest.raises(error, match=says):
+        rules().prepared(bad)
 
 
 def test_an_empty_group_is_none() -> None:
@@ -310,11 +314,12 @@ def test_the_size_counts_attributes() -> None:
 def test_two_messages_of_one_key_must_not_differ() -> None:
     """The second would be taken as a duplicate, and never be delivered: "amended" must not vanish."""
     amended = {**RECEIPT, "amount": 1}
-    assert len(rules().all_prepared([RECEIPT, RECEIPT])) == 2
-    with pytest.raises(KeyReused, match=r"messages 0 and 2 .*nothing was sent.*with_content"):
-        rules().all_prepared([RECEIPT, RECEIPT, amended])
-    assert len(rules(with_content=True).all_prepared([RECEIPT, amended])) == 2
-    assert len(rules(ignore=["amount"]).all_prepared([RECEIPT, amended])) == 2
+    problems = [each.problem for each in rules().all_prepared([RECEIPT, RECEIPT, amended])]
+    assert problems[:2] == [None, None]
+    assert isinstance(problems[2], KeyReused)
+    assert re.search("messages 0 and 2 .*with_content", str(problems[2]))
+    assert not any(each.problem for each in rules(with_content=True).all_prepared([RECEIPT, amended]))
+    assert not any(each.problem for each in rules(ignore=["amount"]).all_prepared([RECEIPT, amended]))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +357,7 @@ def test_a_request_has_its_limits(largest: int) -> None:
 
 def drained(messages: list[Message], most_bytes: int = 1000) -> list[list[int]]:
     """Return the positions of each request, all messages being taken."""
-    backlog = Backlog(messages)
+    backlog = Backlog(dict(enumerate(messages)))
     requests = []
     while taken := backlog.take(most_bytes):
         requests.append([position for position, _ in taken])
@@ -389,7 +394,7 @@ def _groups(positions: Iterable[int], messages: list[Message]) -> list[str]:
 def test_what_failed_goes_first_and_alone_of_its_group() -> None:
     """Until it is settled nothing behind it goes; given up, the rest of its group is named and never goes."""
     messages = [message(group) for group in "aabbcc"]
-    backlog = Backlog(messages)
+    backlog = Backlog(dict(enumerate(messages)))
     assert backlog.take(1000) == [(0, 0), (2, 0), (4, 0)]
     backlog.sent(0)
     backlog.again(2, 1)

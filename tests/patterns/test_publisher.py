@@ -14,8 +14,9 @@ from botocore.exceptions import NoCredentialsError
 from moto import mock_aws
 
 from lambda_once.dynamodb.retry import TRIES
-from lambda_once.errors import KeyMissing, Misconfigured, RetryLater
+from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo import messages as messages_module
+from lambda_once.patterns.fifo import publisher as publisher_module
 from lambda_once.patterns.fifo.publisher import (
     WINDOW_SECONDS,
     Failed,
@@ -207,13 +208,39 @@ def test_one_message_that_is_not_sent_raises(fate: Fate, error: type[Exception],
         publisher(Fifo(clock, lambda _: fate), clock).publish({"id": 5, "group": "a"})
 
 
-def test_bad_input_sends_nothing() -> None:
-    """One message of three has no key: no request is made."""
+def test_a_bad_message_fails_alone() -> None:
+    """Without a key it fails with the rest of its group, without a group alone; all others are sent."""
     clock = FakeClock()
     fifo = Fifo(clock)
-    with pytest.raises(KeyMissing, match="message 1, nothing was sent"):
-        publisher(fifo, clock).publish_all([{"id": 0, "group": "a"}, {"group": "a"}, {"id": 2, "group": "b"}])
-    assert fifo.requests == []
+    given: list[object] = [
+        {"id": 0, "group": "a"},
+        {"group": "a"},  # no key
+        {"id": 2, "group": "a"},
+        {"id": 3},  # no group
+        {"id": 4, "group": "b", "text": "\ufffe"},
+        {"id": 5, "group": "c"},
+        {"id": 5, "group": "c", "amended": True},
+    ]
+    results = publisher(fifo, clock).publish_all(given)
+    assert kinds(results) == ["Sent", "Failed", "Unsent", "Failed", "Failed", "Sent", "Failed"]
+    codes = [result.code for result in results if isinstance(result, Failed)]
+    assert codes == ["KeyMissing", "KeyMissing", "Misconfigured", "KeyReused"]
+    assert (results[1].group, getattr(results[2], "behind", None), results[3].group) == ("a", 1, "")
+    assert arrived(fifo) == [0, 5]
+
+
+def test_sent_past_a_bad_one_order_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: a message that follows a bad one of its group is sent before it."""
+    unsendable = publisher_module.unsendable
+    monkeypatch.setattr(
+        publisher_module,
+        "unsendable",
+        lambda ready: {at: each for at, each in unsendable(ready).items() if isinstance(each, Failed)},
+    )
+    clock = FakeClock()
+    fifo = Fifo(clock)
+    publisher(fifo, clock).publish_all([{"group": "a"}, {"id": 2, "group": "a"}])
+    assert arrived(fifo) == [2]
 
 
 def test_large_messages_share_no_request() -> None:
@@ -306,9 +333,9 @@ def test_twin_with_a_group_twice_in_one_request_order_is_lost(monkeypatch: pytes
     assert not all(_ordered(arrived(fifo), given) for fifo, given, _ in map(_publish, range(5)))
 
 
-def _each_for_itself(backlog: Any, messages: list[Any]) -> None:
+def _each_for_itself(backlog: Any, messages: dict[int, Any]) -> None:
     backlog._messages = messages
-    backlog._heads = [(0, position) for position in range(len(messages))]
+    backlog._heads = [(0, position) for position in messages]
 
 
 # -- moto

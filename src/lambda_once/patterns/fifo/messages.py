@@ -13,7 +13,8 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote
@@ -57,6 +58,8 @@ class Message:
     """In the form that SNS and SQS share."""
     size: int
     """Bytes that count: the body, and names, types and values of the attributes."""
+    problem: OnceError | None = None
+    """Why it cannot be sent; its group is empty where that is not known."""
 
 
 def body_of(message: object) -> str:
@@ -157,31 +160,37 @@ class MessageFormat:
 
     def all_prepared(self, messages: Sequence[object]) -> list[Message]:
         """
-        Return *messages* ready to be sent.
+        Return *messages* ready to be sent, each with its `Message.problem` if it has one.
 
-        Raises as `prepared` does, with the position; and `KeyReused` for a message with the id of an earlier
-        one and other content, which would be accepted and never delivered.
+        One is `KeyReused`: it has the id of an earlier one and other content, so it would be accepted and
+        never delivered.
         """
-        ready = [self._at(position, message) for position, message in enumerate(messages)]
+        ready = [self._judged(message) for message in messages]
         first: dict[str, int] = {}
         for position, message in enumerate(ready):
+            if message.problem is not None:
+                continue
             before = first.setdefault(message.deduplication_id, position)
             if before != position and self._content(messages[before]) != self._content(messages[position]):
-                raise KeyReused(
-                    f"messages {before} and {position} have one key and differ; nothing was sent. The second "
-                    f"would be dropped as a duplicate: make the key finer, or use with_content=True"
+                problem = KeyReused(
+                    f"messages {before} and {position} have one key and differ, so the second would be "
+                    f"dropped as a duplicate: make the key finer, or use with_content=True"
                 )
+                ready[position] = replace(message, problem=problem)
         return ready
 
     def token(self, message: object) -> str:
         """Return the token whose digest is the deduplication id. Raises `KeyMissing`."""
         return self._token(message, message_payload(message))
 
-    def _at(self, position: int, message: object) -> Message:
+    def _judged(self, message: object) -> Message:
         try:
             return self.prepared(message)
         except OnceError as error:
-            raise type(error)(f"message {position}, nothing was sent: {error}") from error
+            group = ""
+            with suppress(OnceError):
+                group = group_id(_selected(self.group, message, message_payload(message), "group"))
+            return Message("", group, "", {}, 0, error)
 
     def _token(self, message: object, payload: object) -> str:
         key = self._hashed(payload) if self.key is None else _selected(self.key, message, payload, "key")
@@ -217,10 +226,11 @@ class Backlog:
     a request fail.
     """
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Mapping[int, Message]) -> None:
+        """*messages* by position, in their order."""
         self._messages = messages
         self._behind: dict[str, deque[int]] = {}
-        for position, message in enumerate(messages):
+        for position, message in messages.items():
             self._behind.setdefault(message.group, deque()).append(position)
         # Retries go first, so that the tries of a message are close together; then in the order given.
         self._heads = [(0, waiting.popleft()) for waiting in self._behind.values()]

@@ -52,7 +52,11 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The message was refused for good. A retry changes nothing."""
+    """
+    The message was refused for good, here or by the service. A retry changes nothing.
+
+    Where it was refused here, its group and id are empty if they are not known.
+    """
 
     group: str
     deduplication_id: str
@@ -139,7 +143,7 @@ class Publisher:
         Raises `KeyMissing` or `Misconfigured` for one that cannot be sent or is refused; `RetryLater` without
         an answer: publish it again.
         """
-        (result,) = self.publish_all([message])
+        (result,) = self._published([self.format.prepared(message)])
         match result:
             case Sent():
                 return result
@@ -153,14 +157,15 @@ class Publisher:
         Publish *messages*, and return the result of each in their order.
 
         Each group is sent in order: after a message that fails, the rest of its group is `Unsent`. A request
-        has at most one message of each group, so many groups need few requests. Raises, before anything is
-        sent, `KeyMissing` or `Misconfigured` for a message that cannot be sent, and `KeyReused` where two
-        with one key differ, of which the second would be dropped.
+        has at most one message of each group, so many groups need few requests. A message that cannot be sent
+        is `Failed` with the name of the error as its code: `KeyMissing`, `Misconfigured`, or `KeyReused` for
+        the second of two with one key that differ, which would be dropped.
         """
-        ready = self.format.all_prepared(list(messages))
-        backlog = Backlog(ready)
-        results: dict[int, Result] = {}
-        failures = 0
+        return self._published(self.format.all_prepared(list(messages)))
+
+    def _published(self, ready: Sequence[Message]) -> tuple[Result, ...]:
+        results, failures = unsendable(ready), 0
+        backlog = Backlog({place: each for place, each in enumerate(ready) if place not in results})
         while taken := backlog.take(self._channel.largest):
             batch = [ready[position] for position, _ in taken]
             answers = self._channel.send(self._connected(), batch)
@@ -176,6 +181,20 @@ class Publisher:
             if self._client is None:
                 self._client = self._channel.new_client()
             return self._client
+
+
+def unsendable(messages: Sequence[Message]) -> dict[int, Result]:
+    """Return the results of *messages* with a problem, and of those behind them in their groups."""
+    results: dict[int, Result] = {}
+    failed: dict[str, int] = {}
+    for position, each in enumerate(messages):
+        known = (each.group, each.deduplication_id)
+        if each.group in failed:
+            results[position] = Unsent(*known, failed[each.group])
+        elif each.problem is not None:
+            results[position] = Failed(*known, type(each.problem).__name__, str(each.problem))
+            failed |= {each.group: position} if each.group else {}
+    return results
 
 
 def results_of(

@@ -1,0 +1,58 @@
+"""`from lambda_once.patterns import Ledger`: each name is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lambda_once import patterns
+from lambda_once.patterns import (
+    Documents,
+    Ledger,
+    Publisher,
+    Ratchet,
+    Unique,
+    documents,
+    fifo,
+    ledger,
+    plan,
+    ratchet,
+    sizing,
+    transaction_results,
+    transactions,
+    unique,
+)
+
+
+def test_names_are_those_of_their_modules() -> None:
+    """The same objects, by either way."""
+    assert (Ledger, Ratchet, Unique) == (ledger.Ledger, ratchet.Ratchet, unique.Unique)
+    assert (Documents, Publisher, plan) == (documents.Documents, fifo.Publisher, sizing.plan)
+    assert transaction_results is transactions.transaction_results
+    assert all(getattr(patterns, name) for name in patterns.__all__)
+
+
+def test_an_unknown_name_is_none() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="no attribute 'Ledgers'"):
+        _ = patterns.Ledgers
+
+
+def test_a_pattern_loads_no_other() -> None:
+    """A function that has a ledger pays for a ledger, and boto3 is loaded at first use."""
+    code = (
+        "import sys\n"
+        "from lambda_once.patterns import Ledger\n"
+        "print([each for each in ('ratchet', 'unique', 'documents', 'fifo', 'sizing')"
+        " if f'lambda_once.patterns.{each}' in sys.modules], 'boto3' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert done.stdout.strip() == "[] False"
