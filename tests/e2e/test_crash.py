@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.clock import Deadline, SystemClock, parse_stamp
+from lambda_once.core.clock import Deadline, SystemClock
+from lambda_once.stores.rows import parse_stamp
 
 from .conftest import Row, Tokens
 from .sam import Invocation, Stack

@@ -13,7 +13,7 @@ from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Finish, Release
 from lambda_once.stores import requests
 from lambda_once.stores.contract import FinishAnswer
-from lambda_once.stores.rows import part_key
+from lambda_once.stores.requests import part_key
 from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
 

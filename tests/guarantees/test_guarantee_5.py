@@ -15,7 +15,7 @@ from lambda_once.core import results
 from lambda_once.core.results import Inline, NotSerialisable
 from lambda_once.engine import finish as finishing
 from lambda_once.observability.reporter import Reporter
-from lambda_once.stores.rows import part_key
+from lambda_once.stores.requests import part_key
 from lambda_once.testing import lambda_context, using
 from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried
 

@@ -16,7 +16,8 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, State
-from lambda_once.stores.rows import Item, error_map, number, status, text
+from lambda_once.stores.requests import error_map, status
+from lambda_once.stores.rows import Item
 from lambda_once.testing.clock import START
 from tests.kit import tables
 
@@ -72,26 +73,26 @@ def _row(n: int) -> Item:
         return _of(overdue_token(n), State.IN_PROGRESS, OLDEST + timedelta(seconds=n))
     if n < OVERDUE + HELD:
         token = f"orders/refund/order_{n:06}"
-        failed = {"actualCompletion": text(stamp(NOW - timedelta(hours=2)))}
+        failed = {"actualCompletion": {"S": stamp(NOW - timedelta(hours=2))}}
         return _of(token, State.HELD, NOW - timedelta(hours=1)) | failed | {"error": error_map(BROKEN)}
     if n < OVERDUE + HELD + AT_WORK:
         return _of(f"orders/ship/order_{n:06}", State.IN_PROGRESS, NOW + timedelta(seconds=20))
     done = _of(f"orders/charge/order_{n:06}", State.COMPLETE, NOW - timedelta(hours=3))
     del done["status"]
     return done | {
-        "actualCompletion": text(stamp(NOW - timedelta(hours=3))),
-        "result": text('{"paid": true}'),
-        "ttl": number(epoch_seconds(NOW + timedelta(days=14))),
+        "actualCompletion": {"S": stamp(NOW - timedelta(hours=3))},
+        "result": {"S": '{"paid": true}'},
+        "ttl": {"N": str(epoch_seconds(NOW + timedelta(days=14)))},
     }
 
 
 def _of(token: str, state: State, lease: datetime) -> Item:
     return {
-        "lockToken": text(token),
-        "lockedBy": text("orders/4f9c1f4e-4f60-4d1a-9c7e-7f7e7b0c2a11"),
-        "attempt": text(token.encode()[-16:].hex()),
-        "fence": number(1_700_000_000_000),
-        "created": text(stamp(lease - timedelta(seconds=32))),
-        "expectedCompletion": text(stamp(lease)),
-        "status": text(status(state, token, SHARDS)),
+        "lockToken": {"S": token},
+        "lockedBy": {"S": "orders/4f9c1f4e-4f60-4d1a-9c7e-7f7e7b0c2a11"},
+        "attempt": {"S": token.encode()[-16:].hex()},
+        "fence": {"N": str(1_700_000_000_000)},
+        "created": {"S": stamp(lease - timedelta(seconds=32))},
+        "expectedCompletion": {"S": stamp(lease)},
+        "status": {"S": status(state, token, SHARDS)},
     }

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lambda_once.core.clock import parse_stamp, stamp
+from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, utf8
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
 from lambda_once.operations.tokens import Entry, token_status
+from lambda_once.stores.rows import parse_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -82,11 +82,6 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def parse_stamp(text: str) -> datetime:
-    """Read what `stamp` wrote. Raises ValueError for anything that is no time."""
-    return datetime.fromisoformat(text).astimezone(UTC)
-
-
 def epoch_seconds(at: datetime) -> int:
     """Return the whole seconds since 1970, the unit of DynamoDB's TTL attribute."""
     return int(at.timestamp())

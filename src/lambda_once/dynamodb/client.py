@@ -91,20 +91,18 @@ class Transport:
             try:
                 answer = send(**arguments)
             except Caught as error:
-                self._hear(getattr(error, "response", None), asked)
+                if self._heard is not None and asked is not None:
+                    self._heard(getattr(error, "response", None), asked)
                 if tries == TRIES or not is_transient(error) or deadline.passed():
                     raise
                 if failed is not None:
                     failed(error)
                 back_off(deadline, tries)
             else:
-                self._hear(answer, asked)
+                if self._heard is not None and asked is not None:
+                    self._heard(answer, asked)
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
-
-    def _hear(self, answer: Any, asked: datetime | None) -> None:
-        if self._heard is not None and asked is not None:
-            self._heard(answer, asked)
 
     def _sent_once(self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline) -> Any:
         """

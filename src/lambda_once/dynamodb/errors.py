@@ -65,10 +65,11 @@ def is_transient(error: Exception, codes: frozenset[str] = AGAIN) -> bool:
         return True
     if not isinstance(error, ClientError):
         return False
-    if code_of(error) == CANCELED:
+    code = code_of(error)
+    if code == CANCELED:
         reasons = {reason.get("Code") for reason in reasons_of(error)} - {"None"}
         return bool(reasons) and reasons <= _AGAIN_IN_TRANSACTION
-    return code_of(error) in codes or _status_of(error) >= _SERVER_ERROR
+    return code in codes or _status_of(error) >= _SERVER_ERROR
 
 
 def is_refusal(error: Exception) -> bool:

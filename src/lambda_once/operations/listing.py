@@ -11,7 +11,7 @@ from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Entry, Status
-from lambda_once.stores.rows import Item, record_of, text
+from lambda_once.stores.rows import Item, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -206,7 +206,7 @@ def _start(partition: str, place: Place, before: datetime) -> Item | None:
     lease, token = place.get(partition, ("", ""))
     if not "" < lease < stamp(before):
         return None
-    return {"status": text(partition), "expectedCompletion": text(lease), "lockToken": text(token)}
+    return {"status": {"S": partition}, "expectedCompletion": {"S": lease}, "lockToken": {"S": token}}
 
 
 def _partition(entry: Unfinished) -> str:

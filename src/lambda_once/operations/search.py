@@ -16,7 +16,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import UNFINISHED, Entry, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import Item, record_of, text
+from lambda_once.stores.rows import Item, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -254,7 +254,7 @@ def scan_request(
         request["ExclusiveStartKey"] = start
     if pattern.ignore_case:
         return request
-    values = {f":wanted{number}": text(each) for number, each in enumerate(pattern.encoded)}
+    values = {f":wanted{number}": {"S": each} for number, each in enumerate(pattern.encoded)}
     return request | {
         "FilterExpression": " OR ".join(f"contains(lockToken, {name})" for name in values),
         "ExpressionAttributeValues": values,

@@ -15,7 +15,6 @@ from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import OnceError, StoreUnavailable
 from lambda_once.operations.table import SWEEP_ROW, Cursor
 from lambda_once.stores.contract import Rejected
-from lambda_once.stores.rows import number, text
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
@@ -49,7 +48,7 @@ def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = P
     """
     cursor = Cursor(table.transport, SWEEP_ROW)
     last = cursor.read(deadline)
-    start = None if last is None else {"lockToken": text(last)}
+    start = None if last is None else {"lockToken": {"S": last}}
     swept = 0
     for _ in range(pages):
         if until.passed():
@@ -75,7 +74,7 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
         "FilterExpression": OVER,
         "ProjectionExpression": "lockToken, #ttl",
         "ExpressionAttributeNames": _NAMES,
-        "ExpressionAttributeValues": {":over": number(over)},
+        "ExpressionAttributeValues": {":over": {"N": str(over)}},
     }
     return request if start is None else request | {"ExclusiveStartKey": start}
 

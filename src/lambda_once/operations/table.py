@@ -11,7 +11,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
-from lambda_once.stores.rows import configured_shards, text
+from lambda_once.stores.rows import configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
 
@@ -76,7 +76,7 @@ class TokenTable:
 
     def rows(self, tokens: Iterable[str], deadline: Deadline | None = None) -> dict[str, Item]:
         """Return the rows of *tokens* that exist, read consistently. Raises as `read`."""
-        keys = [{"lockToken": text(token)} for token in dict.fromkeys(tokens)]
+        keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
         return self.transport.items(keys, deadline or self.deadline(), None) if keys else {}
 
     def finish(self, write: Finish, deadline: Deadline | None = None) -> FinishAnswer:
@@ -94,7 +94,7 @@ class Cursor:
 
     def __init__(self, transport: TokenTransport, key: str) -> None:
         self._transport = transport
-        self._key = {"lockToken": text(key)}
+        self._key = {"lockToken": {"S": key}}
         self._read: str | None = None
 
     def read(self, deadline: Deadline) -> str | None:
@@ -109,7 +109,7 @@ class Cursor:
         if place == self._read:
             return
         change = "REMOVE place" if place is None else "SET place = :place"
-        values = {} if place is None else {"ExpressionAttributeValues": {":place": text(place)}}
+        values = {} if place is None else {"ExpressionAttributeValues": {":place": {"S": place}}}
         request = {"TableName": self._transport.table, "Key": self._key, "UpdateExpression": change} | values
         self._transport.asked("update_item", request, deadline, None)
         self._read = place

@@ -28,7 +28,7 @@ from lambda_once.stores.contract import (
     Won,
     Written,
 )
-from lambda_once.stores.rows import record_of, text
+from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ class Batches:
         for start in range(0, len(tokens), MOST_KEYS):
             part = tokens[start : start + MOST_KEYS]
             try:
-                rows = self._transport.items([{"lockToken": text(token)} for token in part], deadline, None)
+                rows = self._transport.items([{"lockToken": {"S": token}} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
                 found |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
             except Misconfigured as wrong:

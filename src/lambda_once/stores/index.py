@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.paging import pages
-from lambda_once.stores.rows import MOST_SHARDS, Item, text, unfinished_of
+from lambda_once.stores.rows import MOST_SHARDS, Item, unfinished_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +102,6 @@ def _query(table: str, partition: str, before: datetime | None) -> dict[str, Any
         "IndexName": INDEX,
         "KeyConditionExpression": f"#status = :status{ended}",
         "ExpressionAttributeNames": {"#status": "status"},
-        "ExpressionAttributeValues": {":status": text(partition)}
-        | ({} if before is None else {":before": text(stamp(before))}),
+        "ExpressionAttributeValues": {":status": {"S": partition}}
+        | ({} if before is None else {":before": {"S": stamp(before)}}),
     }

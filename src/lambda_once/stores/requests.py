@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
+from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, State
@@ -26,12 +27,12 @@ from lambda_once.core.writes import (
     Resolver,
     Unclaimed,
 )
-from lambda_once.stores.rows import Item, error_map, number, part_key, resolution_map, status, text
+from lambda_once.stores.rows import Item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lambda_once.core.lifecycle import Record
+    from lambda_once.core.lifecycle import Record, Resolution
 
 Arguments = dict[str, Any]
 
@@ -104,7 +105,7 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
     fence = "fence = if_not_exists(fence, :epoch_ms) + :one"
-    values |= {":epoch_ms": number(epoch_milliseconds(acquisition.now)), ":one": number(1)}
+    values |= {":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))}, ":one": {"N": str(1)}}
     return _update(table, acquisition.token, sets, removed, condition, values, extra=fence) | {
         "ReturnValues": "ALL_OLD"
     }
@@ -113,22 +114,22 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
 def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
     """Return the attributes that an acquisition sets, without the key and the fence."""
     attributes: Item = {
-        "lockedBy": text(acquisition.locked_by),
-        "attempt": text(acquisition.attempt),
-        "created": text(stamp(acquisition.now)),
-        "expectedCompletion": text(stamp(acquisition.lease)),
-        "status": text(status(State.IN_PROGRESS, acquisition.token, shards)),
+        "lockedBy": {"S": acquisition.locked_by},
+        "attempt": {"S": acquisition.attempt},
+        "created": {"S": stamp(acquisition.now)},
+        "expectedCompletion": {"S": stamp(acquisition.lease)},
+        "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
     }
     if acquisition.fingerprint is not None:
-        attributes["fingerprint"] = text(acquisition.fingerprint)
+        attributes["fingerprint"] = {"S": acquisition.fingerprint}
     if acquisition.fields is not None:
         attributes["fields"] = {"B": acquisition.fields}
     if acquisition.delivery is not None:
-        attributes["delivery"] = text(acquisition.delivery)
+        attributes["delivery"] = {"S": acquisition.delivery}
     if acquisition.caller is not None:
-        attributes["caller"] = text(acquisition.caller)
+        attributes["caller"] = {"S": acquisition.caller}
     if acquisition.ttl is not None:
-        attributes["ttl"] = number(acquisition.ttl)
+        attributes["ttl"] = {"N": str(acquisition.ttl)}
     return attributes
 
 
@@ -144,22 +145,22 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
             lapsed = LAPSED.format(same_payload=same_payload)
             condition = f"{ABSENT} OR ({OF_THIS_PACKAGE} AND ({FREE} OR {lapsed}))"
             values = KINDS | {
-                ":now_s": number(epoch_seconds(acquisition.now)),
-                ":now": text(stamp(acquisition.now)),
-                ":a": text(acquisition.attempt),
-                ":in_progress": text(State.IN_PROGRESS.value),
+                ":now_s": {"N": str(epoch_seconds(acquisition.now))},
+                ":now": {"S": stamp(acquisition.now)},
+                ":a": {"S": acquisition.attempt},
+                ":in_progress": {"S": State.IN_PROGRESS.value},
             }
             if acquisition.fingerprint is not None:
-                values[":f"] = text(acquisition.fingerprint)
+                values[":f"] = {"S": acquisition.fingerprint}
             return condition, values
         case Unclaimed():
-            values = KINDS | {":now_s": number(epoch_seconds(acquisition.now))}
+            values = KINDS | {":now_s": {"N": str(epoch_seconds(acquisition.now))}}
             return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
-            seen = {":seen": text(attempt), ":lease": text(stamp(lease))}
-            return LAPSED_AS_SEEN, seen | {":in_progress": text(State.IN_PROGRESS.value)}
+            seen = {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}}
+            return LAPSED_AS_SEEN, seen | {":in_progress": {"S": State.IN_PROGRESS.value}}
         case AsSeen(attempt):
-            return RELEASED_AS_SEEN, {":seen": text(attempt)}
+            return RELEASED_AS_SEEN, {":seen": {"S": attempt}}
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -173,9 +174,9 @@ def finish(table: str, write: Finish, shards: int) -> Arguments:
     condition, values = _owner(write)
     extra = ""
     if isinstance(write.by, Resolver):
-        sets["attempt"] = text(write.by.attempt)
+        sets["attempt"] = {"S": write.by.attempt}
         extra = "fence = fence + :one"
-        values[":one"] = number(1)
+        values[":one"] = {"N": str(1)}
     return _update(table, write.token, sets, removed, condition, values, extra=extra)
 
 
@@ -183,26 +184,26 @@ def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     """Return what *write* sets, except the attempt and the fence, and what it removes."""
     sets, removed = _changed(write, shards)
     if write.write is not None:
-        sets["write"] = text(write.write)
+        sets["write"] = {"S": write.write}
     if isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS:
         removed = [name for name in (*OUTCOME, "status") if name not in sets]
     if write.note is not None:
         sets["resolution"] = resolution_map(write.note)
     if write.ttl is None:
         return sets, [*removed, "ttl"]
-    return sets | {"ttl": number(write.ttl)}, removed
+    return sets | {"ttl": {"N": str(write.ttl)}}, removed
 
 
 def _owner(write: Finish) -> tuple[str, Item]:
     match write.by:
         case Holder(attempt):
-            values = {":a": text(attempt), ":in_progress": text(State.IN_PROGRESS.value)}
+            values = {":a": {"S": attempt}, ":in_progress": {"S": State.IN_PROGRESS.value}}
             if isinstance(write.change, Extend):
-                return OURS + LONGER, values | {":new": text(stamp(write.change.lease))}
+                return OURS + LONGER, values | {":new": {"S": stamp(write.change.lease)}}
             return OURS, values
         case Resolver(seen, lease, state=state):
             condition, values = _as_seen(state)
-            return condition, {":seen": text(seen), ":lease": text(stamp(lease))} | values
+            return condition, {":seen": {"S": seen}, ":lease": {"S": stamp(lease)}} | values
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -211,9 +212,9 @@ def _as_seen(state: State) -> tuple[str, Item]:
     """Return the condition that the row still is what the resolver read, and its values."""
     match state:
         case State.IN_PROGRESS:
-            return LAPSED_AS_SEEN, {":in_progress": text(state.value)}
+            return LAPSED_AS_SEEN, {":in_progress": {"S": state.value}}
         case State.HELD:
-            return HELD_AS_SEEN, {":held": text(state.value)}
+            return HELD_AS_SEEN, {":held": {"S": state.value}}
         case State.COMPLETE:
             return FINISHED_AS_SEEN, {}
         case State.RELEASED:
@@ -225,17 +226,21 @@ def _as_seen(state: State) -> tuple[str, Item]:
 def _changed(write: Finish, shards: int) -> tuple[Item, list[str]]:
     match write.change:
         case Complete(result, error):
-            sets = {"actualCompletion": text(stamp(write.now))} | result_attribute(result)
+            sets = {"actualCompletion": {"S": stamp(write.now)}} | result_attribute(result)
             return sets | ({} if error is None else {"error": error_map(error)}), ["status"]
         case Hold(error):
-            held = text(status(State.HELD, write.token, shards))
-            return {"status": held, "actualCompletion": text(stamp(write.now)), "error": error_map(error)}, []
+            held = {"S": status(State.HELD, write.token, shards)}
+            return {
+                "status": held,
+                "actualCompletion": {"S": stamp(write.now)},
+                "error": error_map(error),
+            }, []
         case Release(Failure() as error):
             return {"error": error_map(error)}, ["status"]
         case Release():
             return {}, ["status", "error"]
         case Extend(lease):
-            return {"expectedCompletion": text(stamp(lease))}, []
+            return {"expectedCompletion": {"S": stamp(lease)}}, []
         case Pin():
             return {}, []
         case _ as unreachable:
@@ -252,7 +257,7 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
         case Inline(data):
             return {"result": {"B": data}}
         case Chunks(parts):
-            return {"parts": number(len(parts))}
+            return {"parts": {"N": str(len(parts))}}
         case Unavailable():
             return {"resultUnavailable": {"BOOL": True}}
         case _ as unreachable:
@@ -265,8 +270,8 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
 def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     """Acquire a token that has no row; any row refuses it (``DuplicateItem``)."""
     row = {
-        "lockToken": text(acquisition.token),
-        "fence": number(first_fence(acquisition)),
+        "lockToken": {"S": acquisition.token},
+        "fence": {"N": str(first_fence(acquisition))},
         **acquired_attributes(acquisition, shards),
     }
     return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
@@ -281,7 +286,7 @@ def update(table: str, write: Finish, shards: int) -> Arguments:
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
     condition = f'WHERE "lockToken" = ? AND {OURS_IN_PARTIQL}'
-    values = (text(write.token), text(write.attempt), text(State.IN_PROGRESS.value))
+    values = ({"S": write.token}, {"S": write.attempt}, {"S": State.IN_PROGRESS.value})
     return {
         "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} {condition}",
         "Parameters": [*sets.values(), *values],
@@ -303,13 +308,24 @@ def _update_set(table: str, sets: tuple[str, ...], removed: tuple[str, ...]) -> 
 # ------------------------------------------------------------------ parts of large results
 
 
+def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -> str:
+    """
+    Return the key of a part row, by attempt and write.
+
+    So no late attempt can touch its successor's parts, and no completion those of another one of its attempt.
+    Older rows have no *write*, nor have their parts.
+    """
+    owner = attempt if write is None else f"{attempt}#{write}"
+    return f"{token}#{owner}#{number_of_part}"
+
+
 def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
     """Return the part rows of *write*'s result."""
     assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the engine alone)
-    ttl = number(write.ttl + PART_MARGIN)
+    ttl = {"N": str(write.ttl + PART_MARGIN)}
     return [
         {
-            "lockToken": text(part_key(write.token, write.attempt, write.write, n)),
+            "lockToken": {"S": part_key(write.token, write.attempt, write.write, n)},
             "data": {"B": part},
             "ttl": ttl,
         }
@@ -319,7 +335,7 @@ def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
 
 def part_keys(record: Record, count: int) -> list[Item]:
     return [
-        {"lockToken": text(part_key(record.token, record.attempt, record.write, n))} for n in range(count)
+        {"lockToken": {"S": part_key(record.token, record.attempt, record.write, n)}} for n in range(count)
     ]
 
 
@@ -332,7 +348,7 @@ def _update(
     expression, names = _expression(tuple(sets), tuple(removed), condition, extra)
     return {
         "TableName": table,
-        "Key": {"lockToken": text(token)},
+        "Key": {"lockToken": {"S": token}},
         "UpdateExpression": expression,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": dict(names),
@@ -352,3 +368,32 @@ def _expression(
         expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
     named = {*sets, *removed} | {name for name in ("status", "ttl") if f"#{name}" in condition}
     return expression, tuple((f"#{name}", name) for name in sorted(named))
+
+
+# ------------------------------------------------------------------ single attributes
+
+
+def status(state: State, token: str, shards: int) -> str:
+    """
+    Return the ``status`` of a row in progress or held.
+
+    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
+    """
+    if shards == 1:
+        return state.value
+    return f"{state.value}_{crc32(token.encode()) % shards}"
+
+
+def error_map(error: Failure) -> dict[str, dict[str, dict[str, str]]]:
+    return {"M": {"kind": {"S": error.kind}, "message": {"S": error.message}}}
+
+
+def resolution_map(note: Resolution) -> dict[str, Item]:
+    return {
+        "M": {
+            "by": {"S": note.by},
+            "because": {"S": note.because},
+            "at": {"S": stamp(note.at)},
+            "times": {"N": str(note.times)},
+        }
+    }

@@ -1,13 +1,12 @@
-"""A row of the token table: the record as DynamoDB's typed attributes, and back."""
+"""Rows of the token table as DynamoDB returns them, read as records; `requests` writes them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from zlib import crc32
 
-from lambda_once.core.clock import parse_stamp, stamp
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import PARTS_LIMIT, Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
@@ -15,7 +14,6 @@ from lambda_once.stores.contract import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
@@ -24,29 +22,6 @@ V = TypeVar("V")
 
 MOST_SHARDS = 100
 """A partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
-
-
-def text(value: str) -> dict[str, str]:
-    return {"S": value}
-
-
-def number(value: int) -> dict[str, str]:
-    return {"N": str(value)}
-
-
-def error_map(error: Failure) -> dict[str, dict[str, dict[str, str]]]:
-    return {"M": {"kind": text(error.kind), "message": text(error.message)}}
-
-
-def resolution_map(note: Resolution) -> dict[str, Item]:
-    return {
-        "M": {
-            "by": text(note.by),
-            "because": text(note.because),
-            "at": text(stamp(note.at)),
-            "times": number(note.times),
-        }
-    }
 
 
 def configured_shards() -> int:
@@ -66,28 +41,6 @@ def sound_shards(shards: int) -> int:
 
 def _unsound(shards: str) -> Misconfigured:
     return Misconfigured(f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to {MOST_SHARDS}")
-
-
-def status(state: State, token: str, shards: int) -> str:
-    """
-    Return the ``status`` of a row in progress or held.
-
-    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
-    """
-    if shards == 1:
-        return state.value
-    return f"{state.value}_{crc32(token.encode()) % shards}"
-
-
-def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -> str:
-    """
-    Return the key of a part row, by attempt and write.
-
-    So no late attempt can touch its successor's parts, and no completion those of another one of its attempt.
-    Older rows have no *write*, nor have their parts.
-    """
-    owner = attempt if write is None else f"{attempt}#{write}"
-    return f"{token}#{owner}#{number_of_part}"
 
 
 class MalformedRow(ValueError):
@@ -193,6 +146,11 @@ def _whole(item: Attributes, name: str) -> int:
         return int(item[name]["N"])
     except (KeyError, TypeError, ValueError):
         raise MalformedRow(name) from None
+
+
+def parse_stamp(text: str) -> datetime:
+    """Read what `core.clock.stamp` wrote. Raises ValueError for anything that is no time."""
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _time(item: Attributes, name: str) -> datetime:

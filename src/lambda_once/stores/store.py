@@ -34,7 +34,7 @@ from lambda_once.stores.contract import (
     Won,
     Written,
 )
-from lambda_once.stores.rows import part_of, record_of, sound_shards, text
+from lambda_once.stores.rows import part_of, record_of, sound_shards
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class DynamoDBStore:
         return [next(written) if failure is None else failure for failure in failed]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
-        request = {"TableName": self.table, "Key": {"lockToken": text(token)}, "ConsistentRead": True}
+        request = {"TableName": self.table, "Key": {"lockToken": {"S": token}}, "ConsistentRead": True}
         item = self.transport.asked("get_item", request, deadline, token).get("Item")
         return None if item is None else record_of(item)
 
@@ -129,8 +129,9 @@ class DynamoDBStore:
         deadline: Deadline,
     ) -> list[A]:
         """Answer *values* together where batches may be used; singly, what that leaves open."""
-        batched = len(values) > 1 and self._batches.usable
-        answers = together(values, deadline) if batched else [None] * len(values)
+        if len(values) == 1:
+            return [single(values[0], deadline)]
+        answers = together(values, deadline) if self._batches.usable else [None] * len(values)
         left = [value for value, answer in zip(values, answers, strict=True) if answer is None]
         singly = iter(self.transport.each(left, lambda value: single(value, deadline)))
         return [next(singly) if answer is None else answer for answer in answers]
@@ -150,14 +151,14 @@ class DynamoDBStore:
         except Caught as error:
             # Another write was at this row: no answer after that is a refusal, not an outage (guarantee 7).
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
-            return self._not_acquired(refusal, acquisition, deadline)
+            if code_of(refusal) in (CONDITION, CONFLICT):
+                return self._not_acquired(refusal, acquisition, deadline)
+            return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         if row is None:
             return Won(requests.first_fence(acquisition), took_over=False)
         return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
-        if code_of(error) not in (CONDITION, CONFLICT):
-            return self.transport.failed(error, "UpdateItem", acquisition.token)
         record = self._refusing(error, acquisition.token, deadline)
         if isinstance(record, Unanswered | Rejected):
             return record
