@@ -80,8 +80,8 @@ test: lint typecheck ## Lint, type-check, and run every test that needs no engin
 
 .PHONY: check
 check: lint typecheck ## The inner loop: lint, type-check, and the tests that take milliseconds
-	@$(BIN)/python -m pytest -m "not engine and not e2e" -k "not moto" -q $(ON_ALL_CORES) \
-		tests/core tests/sources tests/observability tests/engine tests/structure/test_imports.py
+	@$(BIN)/python -m pytest -m "not engine and not e2e" -q $(ON_ALL_CORES) tests/core tests/sources \
+		tests/observability tests/dynamodb tests/stores tests/engine tests/decorators tests/structure/test_imports.py
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting

@@ -169,7 +169,7 @@ def _play(left: World, right: World, sequence: list[Step]) -> None:
 
 @given(sequence=sequences)
 @settings(relaxed, max_examples=60)
-def test_memory_and_moto_agree(memory: World, strict: World, sequence: list[Step]) -> None:
+def test_memory_and_the_strict_engine_agree(memory: World, strict: World, sequence: list[Step]) -> None:
     """Answer by answer, row by row."""
     _play(memory, strict, sequence)
 
