@@ -16,6 +16,8 @@ MOST_PART_BYTES: Final = 400_000
 MOST_PARTS: Final = 9_999
 MOST_ID_BYTES: Final = 2_048
 """DynamoDB's limit of a partition key."""
+MOST_START_BYTES: Final = 741
+"""Of prefix and name: a sort key has 1,024 bytes, of which version and section take 283."""
 MOST_NAME_BYTES: Final = 255
 
 
@@ -82,12 +84,18 @@ def _fits(text: str, most: int) -> bool:
     return len(text.encode("utf-8", "surrogatepass")) <= most
 
 
-def check_id(entity_id: object) -> None:
-    """Raise `Misconfigured` for an id that is not a valid partition key."""
-    if not isinstance(entity_id, str) or entity_id == "" or not _fits(entity_id, MOST_ID_BYTES):
-        raise Misconfigured(
-            f"the id of a document is text of 1 to {MOST_ID_BYTES:,} bytes, and this is {entity_id!r:.80}"
-        )
+def check_id(entity_id: object, prefix: str) -> None:
+    """Raise `Misconfigured` for an id that is not a valid key: with *prefix*, of a partition and a name."""
+    match entity_id:
+        case str() if prefix == "" and entity_id and _fits(entity_id, MOST_ID_BYTES):
+            return
+        case (str(key), str(name)) if prefix and key and name and SEPARATOR not in name:
+            if _fits(key, MOST_ID_BYTES) and _fits(prefix + name, MOST_START_BYTES):
+                return
+    wanted = f"text of 1 to {MOST_ID_BYTES:,} bytes"
+    if prefix:
+        wanted = f"(partition, name), the name without {SEPARATOR!r}, {MOST_START_BYTES} bytes with prefix="
+    raise Misconfigured(f"the id of a document is {wanted}, and this is {entity_id!r:.80}")
 
 
 def content_of(version: StoredVersion) -> Any:

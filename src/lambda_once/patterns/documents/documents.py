@@ -45,10 +45,13 @@ from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from lambda_once.core.clock import Clock
     from lambda_once.patterns.documents.content import Draft
+    from lambda_once.patterns.documents.parts import DocumentId
+
+    Drafts = list[Draft]
 
 __all__ = ["ABSENT", "Document", "Documents", "Version"]
 
@@ -73,7 +76,7 @@ class _Nothing(Enum):
 class Document:
     """A document: *value* is bytes, JSON values, or a dict of such sections."""
 
-    entity_id: str
+    entity_id: DocumentId
     value: Any
     version: Version
     fell_back: bool
@@ -84,18 +87,21 @@ class Documents:
     """
     The documents of one table. Safe from several threads; connects at first use.
 
-    *key* and *sort* are the table's key attributes, both text. *part_bytes* is the size of one part. *ahead*
+    *key* and *sort* are the table's key attributes, both text. Each document has a partition of its own, and
+    its key is the id; with *prefix* documents are beside other items, in sort keys that begin with it, and an
+    id is (partition, name). *part_bytes* is the size of one part. *ahead*
     is how far the current version may be ahead of this clock for a write (None: any), *keep_deleted* how long
     a deletion is remembered (attribute ``ttl``).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
         self,
         table: str,
         client: Any = None,
         *,
         key: str = "pk",
         sort: str = "sk",
+        prefix: str = "",
         part_bytes: int = PART_BYTES,
         ahead: timedelta | None = AHEAD,
         keep_deleted: timedelta = KEEP_DELETED,
@@ -104,7 +110,7 @@ class Documents:
         _check_options(key, sort, part_bytes, ahead, keep_deleted)
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
-        self.place = TableKeys(table, key, sort)
+        self.place = TableKeys(table, key, sort, prefix)
         self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead
@@ -112,7 +118,7 @@ class Documents:
 
     def write(
         self,
-        entity_id: str,
+        entity_id: DocumentId,
         document: object = _Nothing.GIVEN,
         *,
         sections: Mapping[str, object] | None = None,
@@ -128,7 +134,7 @@ class Documents:
         Raises `Conflict`, with the current ``version``, `VersionAhead` and `Misconfigured`: nothing of it can
         be read then; `StoreUnavailable` without an answer: it may be written or not, read it.
         """
-        check_id(entity_id)
+        check_id(entity_id, self.place.prefix)
         drafts = self._drafts(document, sections)
         expected = (
             checked_version(expected_version) if isinstance(expected_version, str) else expected_version
@@ -146,14 +152,14 @@ class Documents:
             self._take_back(entity_id, version, drafts)
         return version
 
-    def delete(self, entity_id: str, *, expected_version: str | None = None) -> None:
+    def delete(self, entity_id: DocumentId, *, expected_version: str | None = None) -> None:
         """
         Delete the document and all older parts; a document that does not exist is no error.
 
         A write at the same time comes before it or after it: then there is no document, or a whole one.
         Raises as `write` does. The head stays, and remembers the deletion for ``keep_deleted``.
         """
-        check_id(entity_id)
+        check_id(entity_id, self.place.prefix)
         expected = None if expected_version is None else checked_version(expected_version)
         seen = self._table.head(entity_id)
         expect(entity_id, expected, seen)
@@ -162,14 +168,14 @@ class Documents:
         older = self._table.parts(entity_id, below=version, consistent=True)
         self._table.delete(entity_id, [(part.version, part.name) for part in older])
 
-    def clean(self, entity_id: str, *, grace: timedelta = timedelta(0)) -> int:
+    def clean(self, entity_id: DocumentId, *, grace: timedelta = timedelta(0)) -> int:
         """
         Delete the parts that no reader needs any more, and return their number. Idempotent.
 
         The newest whole version and everything newer stays. *grace*: how long the parts of a superseded
         version stay for readers; this waits for it.
         """
-        check_id(entity_id)
+        check_id(entity_id, self.place.prefix)
         head = self._table.head(entity_id)
         if head is None:
             return 0
@@ -186,14 +192,14 @@ class Documents:
 
     # -- reading
 
-    def read(self, entity_id: str, *, consistent: bool = False) -> Document | None:
+    def read(self, entity_id: DocumentId, *, consistent: bool = False) -> Document | None:
         """
         Return the newest whole version, None where there is no document.
 
         With *consistent* it is the last one written in this region. On a replica that does not have all its
         parts yet, it is the newest whole one, with ``fell_back`` set; without any, `Unreadable` is raised.
         """
-        check_id(entity_id)
+        check_id(entity_id, self.place.prefix)
         found = self._look(entity_id, consistent=consistent)
         if isinstance(found, Head) or (found is not None and found.fell_back):
             # A replica that lags, or a version that was superseded and deleted during this read.
@@ -205,7 +211,7 @@ class Documents:
             )
         return found
 
-    def _look(self, entity_id: str, *, consistent: bool) -> Document | Head | None:
+    def _look(self, entity_id: DocumentId, *, consistent: bool) -> Document | Head | None:
         """Return the document, or the head of one that cannot be read now."""
         head, parts = self._table.all(entity_id, consistent=consistent)
         if head is None or head.deleted:
@@ -217,14 +223,14 @@ class Documents:
 
     # -- the steps
 
-    def _drafts(self, document: object, sections: Mapping[str, object] | None) -> list[Draft]:
+    def _drafts(self, document: object, sections: Mapping[str, object] | None) -> Drafts:
         if (document is _Nothing.GIVEN) == (sections is None):
             raise Misconfigured("give either a document or sections=")
         if sections is None:
             return whole_document(document, self._part_bytes)
         return named_sections(sections, self._part_bytes)
 
-    def _next(self, entity_id: str, seen: Head | None) -> Version:
+    def _next(self, entity_id: DocumentId, seen: Head | None) -> Version:
         now = self._clock.now()
         if seen is not None and self._ahead is not None and written_at(seen.version) > now + self._ahead:
             raise VersionAhead(
@@ -236,7 +242,7 @@ class Documents:
 
     def _commit(
         self,
-        entity_id: str,
+        entity_id: DocumentId,
         seen: Head | None,
         version: Version,
         expected: Version | Absent | None,
@@ -268,7 +274,7 @@ class Documents:
             if seen is not None and seen.version > version:
                 return committed is None
 
-    def _take_back(self, entity_id: str, version: Version, drafts: list[Draft]) -> None:
+    def _take_back(self, entity_id: DocumentId, version: Version, drafts: Drafts) -> None:
         """Delete the parts of a version that will never be committed; left behind, they only cost storage."""
         with suppress(StoreUnavailable):
             self._table.delete(entity_id, [(version, draft.name) for draft in drafts])
@@ -278,6 +284,15 @@ class Documents:
         left = min(grace - since, grace)  # longer only by a writer's clock that is ahead
         if left > timedelta(0):
             self._clock.sleep(left.total_seconds())
+
+    def list(self, partition: str) -> Iterator[tuple[str, Version]]:
+        """
+        Yield name and version of each document of *partition*, backwards by name; needs ``prefix=``.
+
+        One request for each document, of its head alone; eventually consistent.
+        """
+        check_id((partition, "-"), self.place.prefix)
+        return ((name, head.version) for name, head in self._table.heads(partition) if not head.deleted)
 
 
 def _check_options(

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Version = NewType("Version", str)
 """A ULID, 26 characters: as text it sorts by the time of its write."""
 
+DocumentId = str | tuple[str, str]
+"""The partition key of a document; with a prefix, partition key and name."""
+
 HEAD: Final = "head"
 """The head's sort key; ULIDs are of 0-9 and A-Z, so it sorts after every part."""
 SEPARATOR: Final = "#"
@@ -224,7 +227,7 @@ def deleting(head: Head, at: datetime, keep: timedelta) -> Head:
     return head._replace(floor=head.version, ttl=epoch_seconds(at + keep))
 
 
-def expect(entity_id: str, expected: Version | Absent | None, head: Head | None) -> None:
+def expect(entity_id: DocumentId, expected: Version | Absent | None, head: Head | None) -> None:
     """Raise `Conflict` where the current version is not the expected one; None expects nothing."""
     if expected is None:
         return

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lambda_once.patterns.documents.content import Draft
+    from lambda_once.patterns.documents.parts import DocumentId
     from lambda_once.patterns.items import Item, Values
 
 FIRST: Final = "attribute_not_exists(#key)"
@@ -43,26 +44,44 @@ seconds.
 
 
 class TableKeys(NamedTuple):
-    """A table, and its key attributes."""
+    """
+    A table, its key attributes, and what the sort keys of documents begin with.
+
+    With a prefix, the items of document (partition, name) are ``prefix name # …`` there.
+    """
 
     table: str
     key: str
     sort: str
+    prefix: str = ""
 
-    def at(self, entity_id: str, sort: str) -> Item:
-        return {self.key: {"S": entity_id}, self.sort: {"S": sort}}
+    def at(self, entity_id: DocumentId, sort: str) -> Item:
+        """Return the key of the item *sort* of a document."""
+        partition, start = (entity_id, "") if isinstance(entity_id, str) else self._start(*entity_id)
+        return {self.key: {"S": partition}, self.sort: {"S": f"{start}{sort}"}}
+
+    def _start(self, partition: str, name: str) -> tuple[str, str]:
+        return partition, f"{self.prefix}{name}{SEPARATOR}"
+
+    def within(self, key: Mapping[str, Any]) -> tuple[DocumentId, str]:
+        """Return the document of the item at *key*, and what `at` was given; "" where it is none's."""
+        partition, sort = key[self.key]["S"], key[self.sort]["S"]
+        if self.prefix == "":
+            return partition, sort
+        name, _, rest = sort[len(self.prefix) :].partition(SEPARATOR)
+        return (partition, name), rest if sort.startswith(self.prefix) else ""
 
 
 # -- requests
 
 
-def get_head(place: TableKeys, entity_id: str) -> dict[str, Any]:
+def get_head(place: TableKeys, entity_id: DocumentId) -> dict[str, Any]:
     return {"TableName": place.table, "Key": place.at(entity_id, HEAD), "ConsistentRead": True}
 
 
 def query(
     place: TableKeys,
-    entity_id: str,
+    entity_id: DocumentId,
     up_to: str,
     *,
     lowest: str = LOWEST,
@@ -79,20 +98,33 @@ def query(
         "KeyConditionExpression": "#key = :id AND #sort BETWEEN :lowest AND :up_to",
         "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
         "ExpressionAttributeValues": {
-            ":id": {"S": entity_id},
-            ":lowest": {"S": lowest},
-            ":up_to": {"S": up_to},
+            ":id": place.at(entity_id, up_to)[place.key],
+            ":lowest": place.at(entity_id, lowest)[place.sort],
+            ":up_to": place.at(entity_id, up_to)[place.sort],
         },
         "ScanIndexForward": False,
         "ConsistentRead": consistent,
     }
     if not bodies:
-        request["ProjectionExpression"] = "#sort, #total, #form, #above"
+        request["ProjectionExpression"] = "#key, #sort, #total, #form, #above"
         request["ExpressionAttributeNames"] |= {"#total": "total", "#form": "form", "#above": "above"}
     return request
 
 
-def put_head(place: TableKeys, entity_id: str, head: Head, seen: Head | None) -> dict[str, Any]:
+def last(place: TableKeys, partition: str, before: Item | None) -> dict[str, Any]:
+    """Return the Query for the last item of all documents in *partition*, or the last one *before* a key."""
+    return {
+        "TableName": place.table,
+        "KeyConditionExpression": "#key = :id AND begins_with(#sort, :prefix)",
+        "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
+        "ExpressionAttributeValues": {":id": {"S": partition}, ":prefix": {"S": place.prefix}},
+        "ScanIndexForward": False,
+        "Limit": 1,
+        **({} if before is None else {"ExclusiveStartKey": before}),
+    }
+
+
+def put_head(place: TableKeys, entity_id: DocumentId, head: Head, seen: Head | None) -> dict[str, Any]:
     """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
     request: dict[str, Any] = {
         "TableName": place.table,
@@ -109,7 +141,11 @@ def put_head(place: TableKeys, entity_id: str, head: Head, seen: Head | None) ->
 
 
 def put_parts(
-    place: TableKeys, entity_id: str, version: Version, drafts: Sequence[Draft], above: Version | None = None
+    place: TableKeys,
+    entity_id: DocumentId,
+    version: Version,
+    drafts: Sequence[Draft],
+    above: Version | None = None,
 ) -> Iterator[dict[str, Any]]:
     """
     Yield the BatchWriteItems that put the parts of *version*. They are idempotent.
@@ -129,7 +165,7 @@ def put_parts(
 
 
 def delete_parts(
-    place: TableKeys, entity_id: str, parts: Iterable[tuple[Version, str]]
+    place: TableKeys, entity_id: DocumentId, parts: Iterable[tuple[Version, str]]
 ) -> Iterator[dict[str, Any]]:
     """Yield the BatchWriteItems that delete *parts*, by version and name."""
     keys = [place.at(entity_id, _sort(version, name)) for version, name in parts]
@@ -163,7 +199,7 @@ def _item(draft: Draft, total: int) -> Item:
 
 def stored_part(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
     """Return *item* as a part; None for an item of the user's."""
-    version, separator, name = item[place.sort]["S"].partition(SEPARATOR)
+    version, separator, name = place.within(item)[1].partition(SEPARATOR)
     if not separator or not is_version(version) or "total" not in item:
         return None
     return Part(

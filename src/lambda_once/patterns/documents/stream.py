@@ -21,6 +21,7 @@ from lambda_once.patterns.documents.parts import HEAD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from lambda_once.patterns.documents.parts import DocumentId
     from lambda_once.patterns.documents.requests import TableKeys
 
     Handler = Callable[..., dict[str, Any]]
@@ -54,13 +55,14 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     return handler
 
 
-def _heads(event: Mapping[str, Any], place: TableKeys) -> dict[str, list[str]]:
+def _heads(event: Mapping[str, Any], place: TableKeys) -> dict[DocumentId, list[str]]:
     """Return the sequence numbers of the written heads in *event*, by document."""
-    found: dict[str, list[str]] = {}
+    found: dict[DocumentId, list[str]] = {}
     for record in _written(event):
         change = record["dynamodb"]
-        if change["Keys"].get(place.sort) == {"S": HEAD}:
-            found.setdefault(change["Keys"][place.key]["S"], []).append(change["SequenceNumber"])
+        entity_id, sort = place.within(change["Keys"])
+        if sort == HEAD:
+            found.setdefault(entity_id, []).append(change["SequenceNumber"])
     return found
 
 
@@ -79,7 +81,7 @@ def _has_time(context: Any, grace: timedelta) -> bool:
     return left > grace.total_seconds() + RESERVE
 
 
-def _cleaned(documents: Documents, entity_id: str, grace: timedelta) -> bool:
+def _cleaned(documents: Documents, entity_id: DocumentId, grace: timedelta) -> bool:
     try:
         documents.clean(entity_id, grace=grace)
     except RetryLater:
@@ -92,7 +94,8 @@ def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
     Clean as `cleaner` does, by the environment. Raises `Misconfigured`.
 
     LAMBDA_ONCE_DOCUMENTS_TABLE: the table. LAMBDA_ONCE_DOCUMENTS_KEY, LAMBDA_ONCE_DOCUMENTS_SORT: its key
-    attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
+    attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_PREFIX: ``prefix=`` of the documents.
+    LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
     """
     return _by_environment()(event, context)
 
@@ -104,7 +107,8 @@ def _by_environment() -> Handler:
         raise Misconfigured("LAMBDA_ONCE_DOCUMENTS_TABLE is not set: name the table of the documents")
     key = os.environ.get("LAMBDA_ONCE_DOCUMENTS_KEY") or "pk"
     sort = os.environ.get("LAMBDA_ONCE_DOCUMENTS_SORT") or "sk"
+    prefix = os.environ.get("LAMBDA_ONCE_DOCUMENTS_PREFIX", "")
     grace = os.environ.get("LAMBDA_ONCE_DOCUMENTS_GRACE") or str(int(GRACE.total_seconds()))
     if not (grace.isascii() and grace.isdigit()):
         raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_GRACE is {grace!r}: give whole seconds")
-    return cleaner(Documents(table, key=key, sort=sort), grace=timedelta(seconds=int(grace)))
+    return cleaner(Documents(table, key=key, sort=sort, prefix=prefix), grace=timedelta(seconds=int(grace)))
