@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from tests.kit import descriptions
 from tests.kit.dynamodb_local import EngineAbsent, running
-from tests.kit.strict.mounted import batches_sent
+from tests.kit.strict.mounted import batches_sent, mounted
 from tests.operations.crowd import crowd
 
 __all__ = ["crowd"]
@@ -68,3 +68,15 @@ def partiql() -> Iterator[None]:
     """Let stores send batches although moto is loaded; for engines that have them."""
     with batches_sent():
         yield
+
+
+@pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
+def endpoint(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """None for the strict engine, which is mounted, and the address of a real one; both take batches."""
+    if request.param == "strict":
+        with mounted():
+            yield None
+    else:
+        address: str = request.getfixturevalue("dynamodb_local")
+        with batches_sent():
+            yield address

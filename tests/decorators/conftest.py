@@ -72,12 +72,12 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 
 @pytest.fixture
-def counted(dynamodb_local: str, partiql: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+def counted(endpoint: str | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     """A new table at the end of a wire. Quick records are written together, though this machine be slow."""
     monkeypatch.setattr(pipeline, "LINGER", 0.5)
-    client = tables.client(dynamodb_local)
+    client = tables.client(endpoint)
     with tables.fresh(client) as name:
-        wire = Wire(dynamodb_local)
+        wire = Wire(endpoint)
         yield Counted(Rig(Table(wire.client, name)), wire, name)
         wire.client.close()
     client.close()

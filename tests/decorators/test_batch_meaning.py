@@ -18,8 +18,6 @@ from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.sources.samples import batch, fifo_record, sqs_record
 from tests.stores.line import BATCH, PARTS, SINGLE
 
-pytestmark = pytest.mark.engine
-
 
 def test_a_crashed_batch_is_taken_over_whole(counted: Counted) -> None:
     """All of it lapsed: after the lease each record runs again, under a larger fence."""

@@ -17,8 +17,6 @@ from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.kit.wire import answer_lost, failing, refused
 from tests.stores.line import BATCH, READ, SINGLE
 
-pytestmark = pytest.mark.engine
-
 
 def test_ten_new_cost_two_calls(counted: Counted) -> None:
     """One acquires, one completes; all is written when the handler returns."""

@@ -69,11 +69,11 @@ ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in REAL]
 
 
 @pytest.fixture
-def line(dynamodb_local: str, partiql: None) -> Iterator[Line]:
-    """A wire to a new table of a real engine."""
-    client = tables.client(dynamodb_local)
+def line(endpoint: str | None) -> Iterator[Line]:
+    """A wire to a new table."""
+    client = tables.client(endpoint)
     with tables.fresh(client) as name:
-        wire = Wire(dynamodb_local)
+        wire = Wire(endpoint)
         told: list[str] = []
         store = DynamoDBStore(name, wire.client, warn=told.append)
         yield Line(World(store, DynamoDBRows(client, name)), wire, told)

@@ -20,7 +20,6 @@ from tests.kit.wire import (
 from tests.stores.line import BATCH, READ, Line
 from tests.stores.world import GIVEN_BACK, HELD, PAID
 
-pytestmark = pytest.mark.engine
 THROTTLED = [
     "InternalServerError",
     "ProvisionedThroughputExceeded",

@@ -21,8 +21,6 @@ from tests.kit.wire import (
 from tests.stores.line import BATCH, READ, SINGLE, Line
 from tests.stores.world import DynamoDBRows
 
-pytestmark = pytest.mark.engine
-
 # ------------------------------------------------------------------ the read of the losers
 
 
@@ -92,7 +90,7 @@ def test_a_row_of_another_program_is_not_trusted(line: Line) -> None:
     before = rows.item(line.token(0))
     first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Rejected)
-    assert "table of its own" in str(first.error)
+    assert "use a table that no other" in str(first.error)
     assert isinstance(second, Won)
     assert rows.item(line.token(0)) == before
 

@@ -21,8 +21,6 @@ from tests.kit.wire import (
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 from tests.stores.world import GIVEN_BACK, HELD, LEASE, resolver
 
-pytestmark = pytest.mark.engine
-
 # ------------------------------------------------------------------ how many calls
 
 

@@ -17,6 +17,7 @@ from tests.kit.strict.trees import (
     Exists,
     IfNotExists,
     Invalid,
+    Literal,
     Name,
     Negated,
     Operand,
@@ -40,6 +41,8 @@ class Reader:
     """Goes through a text token by token; whatever it does not expect is `Invalid`."""
 
     text: str
+    literals: bool = False
+    """Whether texts may be in quotes, as in PartiQL."""
     tokens: list[str] = field(init=False)
     at: int = 0
     marks: int = 0
@@ -102,6 +105,8 @@ class Reader:
             self.next()
             self.marks += 1
             return Value(f"?{self.marks - 1}")
+        if self.literals and token.startswith("'"):
+            return Literal(self.next()[1:-1])
         if token.startswith(":"):
             self.values.add(self.next())
             return Value(token)

@@ -92,7 +92,7 @@ def written(statement: Insert | Change, before: Item | None) -> Item:
 @lru_cache(maxsize=4096)
 def read_statement(text: str) -> Text:
     """Read an INSERT or an UPDATE. Raises `Invalid`."""
-    reader = Reader(text)
+    reader = Reader(text, literals=True)
     if reader.takes("INSERT", "INTO"):
         table, update, condition = _table(reader), _inserted(reader), None
     else:

@@ -27,6 +27,13 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Literal:
+    """A text that PartiQL has in quotes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class IfNotExists:
     """The attribute, or *default* where the item has none."""
 
@@ -48,7 +55,7 @@ class Size:
     of: Name
 
 
-Operand = Name | Value | IfNotExists | Sum | Size
+Operand = Name | Value | Literal | IfNotExists | Sum | Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +151,8 @@ def value_of(operand: Operand, item: Mapping[str, Attribute], bound: Bound) -> A
             return item.get(bound.name(operand))
         case Value(place):
             return bound.values[place]
+        case Literal(text):
+            return {"S": text}
         case IfNotExists(name, default):
             found = item.get(bound.name(name))
             return value_of(default, item, bound) if found is None else found
