@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,13 +22,15 @@ from lambda_once.engine import finish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store
-from tests.decorators.counted import records
+from tests.decorators.counted import Counted, records
 from tests.decorators.rig import FrailStore, Rig, elsewhere
 from tests.decorators.test_sqs import failed
 from tests.decorators.test_sqs_fifo import message
+from tests.kit.wire import arrives, refused
 from tests.sources.samples import batch, http
-from tests.stores.strict import PARTS, SINGLE, Ground, throttled
+from tests.stores.line import PARTS, SINGLE
 
+THROTTLED = refused("ProvisionedThroughputExceededException")
 PATIENCE = 10
 """Seconds after which somebody who should have come by now is missed."""
 
@@ -114,20 +117,19 @@ def test_what_is_settled_needs_no_lease(rig: Rig, ends: str) -> None:
 
 @pytest.mark.parametrize("in_batch", [False, True], ids=["alone", "in a batch"])
 def test_the_parts_of_a_result_are_sent_once(
-    partiql: None, monkeypatch: pytest.MonkeyPatch, in_batch: bool
+    counted: Counted, monkeypatch: pytest.MonkeyPatch, in_batch: bool
 ) -> None:
     """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
     monkeypatch.setattr(paging, "MOST_WRITES", 1)
     monkeypatch.setattr(finish, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
-    ground, parts = Ground(), list[str]()
-    rig = Rig(ground)
+    rig, parts = counted.rig, list[str]()
 
-    def sent(arguments: dict[str, Any], forward: Any) -> Any:
-        ((put,),) = arguments["RequestItems"].values()
+    def sent(request: Any, forward: Any) -> Any:
+        ((put,),) = json.loads(request.body)["RequestItems"].values()
         parts.append(put["PutRequest"]["Item"]["lockToken"]["S"][-1])
-        return forward(arguments)
+        return forward()
 
-    ground.client.fates[PARTS] = [sent, throttled, sent, throttled, sent, *[sent] * 6]
+    counted.wire.fates_of[PARTS] = [sent, THROTTLED, sent, THROTTLED, sent, *[sent] * 6]
     if in_batch:
         rig.once.sqs(lambda _record: None)(records("a", "b"), rig.context())
     else:
@@ -139,24 +141,23 @@ def test_the_parts_of_a_result_are_sent_once(
 # ------------------------------------------------------------------ what never started
 
 
-def test_the_unstarted_are_released_past_the_deadline(partiql: None) -> None:
+def test_the_unstarted_are_released_past_the_deadline(counted: Counted) -> None:
     """A throttled release is sent again, though no time remains: else the next delivery is in progress."""
-    ground = Ground()
-    rig = Rig(ground)
+    rig = counted.rig
 
     def work(event: dict[str, int]) -> None:
         raise AssertionError
 
-    ground.client.fates[SINGLE] = [lambda arguments, forward: forward(arguments), throttled]
+    counted.wire.fates_of[SINGLE] = [arrives, THROTTLED]
     with pytest.raises(RetryLater, match="too little time"):
         rig.once.event(work)({"order": 5}, rig.context(seconds=0))
     assert rig.row().state is State.RELEASED
-    assert ground.client.sent == [SINGLE] * 3
+    assert counted.wire.sent[:3] == [SINGLE] * 3
 
 
-def test_released_tokens_are_acquired_together(partiql: None) -> None:
+def test_released_tokens_are_acquired_together(counted: Counted) -> None:
     """The next delivery of a failed batch asks twice, whatever its size."""
-    rig = Rig(Ground())
+    rig = counted.rig
     rig.stand_on(Counting)
 
     @rig.once.sqs(key=lambda record: record.body, raise_on_entire_batch_failure=False)

@@ -88,14 +88,25 @@ def muddled(code: str) -> Fate:
     return fate
 
 
-def after(happening: Callable[[], object], fate: Fate) -> Fate:
-    """Something happens in the world just before the request meets *fate*."""
+def before(happening: Callable[[], object]) -> Fate:
+    """Something happens just before the request arrives."""
 
-    def later(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+    def fate(_request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
         happening()
-        return fate(request, forward)
+        return forward()
 
-    return later
+    return fate
+
+
+def after(happening: Callable[[], object]) -> Fate:
+    """Something happens just after the request was answered."""
+
+    def fate(_request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
+        answer = forward()
+        happening()
+        return answer
+
+    return fate
 
 
 def _forwarded(arguments: dict[str, Any], request: AWSPreparedRequest, forward: Forward) -> dict[str, Any]:
@@ -122,6 +133,8 @@ class Wire:
         self.bodies: list[dict[str, Any]] = []
         """What they said, in the same order."""
         self.fates: list[Fate] = []
+        self.fates_of: dict[str, list[Fate]] = {}
+        """By operation; these go before the others."""
         self.client = tables.client(endpoint, parameter_validation=False)
         self.client.meta.events.unregister("before-call.dynamodb", mounted.answered)
         self.client.meta.events.register("before-send", self._send)
@@ -134,7 +147,9 @@ class Wire:
         return self.sent[before:]
 
     def _send(self, event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        self.sent.append(event_name.rpartition(".")[2])
+        operation = event_name.rpartition(".")[2]
+        self.sent.append(operation)
         self.bodies.append(json.loads(request.body))
-        fate = self.fates.pop(0) if self.fates else arrives
+        fates = self.fates_of.get(operation) or self.fates
+        fate = fates.pop(0) if fates else arrives
         return fate(request, lambda: self._answered(request))

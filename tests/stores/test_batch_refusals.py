@@ -11,9 +11,9 @@ from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
 from tests.kit.wire import (
     Fate,
-    after,
     altered,
     arrives,
+    before,
     failing,
     refused,
     request_lost,
@@ -65,7 +65,7 @@ def test_a_row_that_is_gone_when_it_is_read_is_acquired_alone(line: Line) -> Non
     """It expired or was deleted in between: the single write finds the token free."""
     line.won(2, "other")
     rows = line.world.rows
-    line.wire.fates = [arrives, after(lambda: rows.forget(line.token(1)), arrives)]
+    line.wire.fates = [arrives, before(lambda: rows.forget(line.token(1)))]
     first, second, third = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert first == Refused(line.row(0))
     assert isinstance(second, Won)
