@@ -64,11 +64,12 @@ class Ratchet:
 
     *key*: names of the partition key and, if any, the sort key. *stamp*: the attribute of the timestamp.
     *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
-    far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. The table's TTL
-    attribute must be ``ttl``. Connects at first use.
+    far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. *names*: other
+    names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL attribute), ``_rank`` and
+    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. Connects at first use.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
         self,
         table: str,
         client: Any = None,
@@ -77,13 +78,16 @@ class Ratchet:
         stamp: str = "ts",
         tombstone_ttl: timedelta = TOMBSTONE_TTL,
         ahead: timedelta | None = AHEAD,
+        names: Mapping[str, str] | None = None,
+        indexes: Mapping[str, tuple[str, ...]] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not timedelta(0) < tombstone_ttl <= LONGEST_TTL:
             raise Misconfigured(f"tombstone_ttl {tombstone_ttl}: give more than the longest redelivery takes")
         if ahead is not None and ahead < timedelta(0):
             raise Misconfigured(f"ahead {ahead}: give zero or more, or None for tokens that are not times")
-        self._table = RatchetTable(table, (key,) if isinstance(key, str) else tuple(key), stamp)
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        self._table = RatchetTable(table, keys, stamp, names or {}, indexes or {})
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
         self._transport = PatternTransport(client, clock)
@@ -216,7 +220,7 @@ class Ratchet:
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None where there is none, or a tombstone."""
         answer = self._transport.send("get_item", requests.get(self._table, key, consistent=consistent))
-        return requests.live(answer.get("Item"))
+        return self._table.live(answer.get("Item"))
 
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
@@ -235,35 +239,52 @@ class Ratchet:
             TRIES,
             ConsistentRead=consistent,
         )
-        found = {tuple(self._table.key_of(plain_item(item)).values()): requests.live(item) for item in items}
+        found = {
+            tuple(self._table.key_of(plain_item(item)).values()): self._table.live(item) for item in items
+        }
         return [found.get(tuple(key.values())) for key in wanted]
 
     def query(
         self,
         partition: object,
         *,
+        index: str | None = None,
+        begins_with: str | None = None,
+        between: tuple[object, object] | None = None,
         limit: int = PAGE,
         cursor: Mapping[str, object] | None = None,
-        begins_with: str | None = None,
         descending: bool = False,
         consistent: bool = True,
     ) -> Page:
         """
         Return *limit* items of *partition* after *cursor*; fewer only at its end.
 
-        *begins_with*: only items whose sort key begins with it. Every page but the last is full, however many
-        tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
+        *begins_with*, *between*: only items whose sort key begins with it, or is from one to the other.
+        *index*: a partition of that index, eventually consistent. Every page but the last is full, however
+        many tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
         included.
         """
-        if len(self._table.key) == 1 or limit < 1:
+        keys = self._table.key if index is None else self._table.indexes.get(index, ())
+        ranges = [each for each in (begins_with, between) if each is not None]
+        if limit < 1 or not keys or len(keys) < (2 if ranges or index is None else 1) or len(ranges) > 1:
             raise Misconfigured(
-                f"limit {limit}, key {self._table.key}: query needs a sort key, and 1 or more"
+                f"limit {limit}, key {keys}: query needs a sort key or an index of indexes=, a limit of 1 or"
+                " more, and begins_with= or between= but not both"
             )
         self._table.key_of(dict.fromkeys(self._table.key, "-") | {self._table.key[0]: partition})
         request = requests.query(
-            self._table, partition, begins_with=begins_with, descending=descending, consistent=consistent
+            self._table,
+            partition,
+            index=index,
+            begins_with=begins_with,
+            between=between,
+            descending=descending,
+            consistent=consistent,
         )
-        start = None if cursor is None else typed_item(self._table.just_key(cursor))
+        place = dict.fromkeys((*self._table.key, *keys))  # of a page's end
+        if cursor is not None and cursor.keys() != place.keys():
+            raise Misconfigured(f"cursor: {', '.join(cursor)}: not the key, which is {', '.join(place)}")
+        start = None if cursor is None else typed_item(cursor)
         items: list[Item] = []
         while len(items) < limit:  # DynamoDB counts rows before it leaves out tombstones
             after = {} if start is None else {"ExclusiveStartKey": start}
@@ -272,9 +293,9 @@ class Ratchet:
             start = answer.get("LastEvaluatedKey")
             if start is None:
                 break
-        shown = [each for each in map(requests.live, items[:limit]) if each is not None]
+        shown = [each for each in map(self._table.live, items[:limit]) if each is not None]
         if len(items) > limit:  # the last row that was read is beyond this page
-            return Page(shown, self._table.key_of(shown[-1]))
+            return Page(shown, {name: shown[-1][name] for name in place})
         return Page(shown, None if start is None else plain_item(start))
 
 
@@ -374,7 +395,7 @@ class _Sent:
 
 def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: RatchetTable) -> bool:
     """Return whether *found* is what was expected, so that the timestamp is the only reason for a refusal."""
-    item = requests.live(found)
+    item = table.live(found)
     if expected is None or item is None:
         return expected is None and item is None
     same = requests.rank_of(table.content(expected)) == requests.rank_of(table.content(item))

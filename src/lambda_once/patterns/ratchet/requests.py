@@ -9,7 +9,8 @@ however often they arrived.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,6 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed, typed_item
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.timestamps import Stamp
 
@@ -66,14 +65,24 @@ _PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 @dataclass(frozen=True, slots=True)
 class RatchetTable:
-    """A table, its key attributes, and the attribute of the timestamp."""
+    """A table, its key attributes, the attribute of the timestamp, and other names for the ratchet's own."""
 
     name: str
     key: tuple[str, ...]
     stamp: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def own(self, attribute: str) -> str:
+        """Return the name of an attribute of the ratchet's own in this table."""
+        return self.names.get(attribute, attribute)
 
     def __post_init__(self) -> None:
-        names = (*self.key, self.stamp, DELETED, TTL, RANK, WRITE)
+        if unknown := self.names.keys() - {DELETED, TTL, RANK, WRITE}:
+            raise Misconfigured(
+                f"names: a ratchet writes no {min(unknown)!r}, but {DELETED}, {TTL}, {RANK}, {WRITE}"
+            )
+        names = (*self.key, self.stamp, *map(self.own, (DELETED, TTL, RANK, WRITE)))
         if not self.name or len(self.key) not in (1, 2) or not all(names):
             raise Misconfigured(f"table {self.name!r}, key {self.key!r}: give a table and one or two names")
         if len(set(names)) < len(names):
@@ -101,12 +110,19 @@ class RatchetTable:
         ``deleted: False`` is content: existing tables have it.
         """
         self.key_of(item)
-        taken = item.keys() & {RANK, WRITE}
-        if item.get(DELETED, False) is not False:
-            taken |= {DELETED}
+        taken = item.keys() & {self.own(RANK), self.own(WRITE)}
+        if item.get(self.own(DELETED), False) is not False:
+            taken |= {self.own(DELETED)}
         if taken:
             raise Misconfigured(f"attribute {min(taken)!r} is the ratchet's own: give it another name")
         return typed_item({name: each for name, each in item.items() if name != self.stamp})
+
+    def live(self, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
+        """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
+        if item is None or item.get(self.own(DELETED)) == {"BOOL": True}:
+            return None
+        apart = (self.own(RANK), self.own(WRITE))
+        return {name: each for name, each in plain_item(item).items() if name not in apart}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +146,9 @@ class RatchetWrite:
         if not isinstance(expected, Anything):
             read = NOTHING_READ if expected is None else AS_READ
             condition = f"({condition}) AND ({read} OR {OWN})"
-            item = item | {WRITE: typed(write_id)}
-        names = {"#ts": self.table.stamp, "#pk": self.table.key[0], "#deleted": DELETED}
-        names |= {"#rank": RANK, "#write": WRITE}
+            item = item | {self.table.own(WRITE): typed(write_id)}
+        names = {"#ts": self.table.stamp, "#pk": self.table.key[0], "#deleted": self.table.own(DELETED)}
+        names |= {"#rank": self.table.own(RANK), "#write": self.table.own(WRITE)}
         values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
         values |= {":width": len(str(self.stamp)), **self._read(expected)}
         used = set(_PLACEHOLDER.findall(condition))
@@ -163,12 +179,14 @@ def put(table: RatchetTable, item: Mapping[str, object], stamp: Stamp) -> Ratche
     """Return the write of *item*. Raises `Misconfigured`."""
     content = table.content(item)
     rank = rank_of(content)
-    return RatchetWrite(table, stamp, content | {table.stamp: typed(stamp), RANK: typed(rank)}, rank)
+    return RatchetWrite(
+        table, stamp, content | {table.stamp: typed(stamp), table.own(RANK): typed(rank)}, rank
+    )
 
 
 def tombstone(table: RatchetTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
     """Return the write of a tombstone: key, timestamp, mark and *ttl* (epoch seconds)."""
-    item = {**table.just_key(key), table.stamp: stamp, DELETED: True, TTL: ttl}
+    item = {**table.just_key(key), table.stamp: stamp, table.own(DELETED): True, table.own(TTL): ttl}
     return RatchetWrite(table, stamp, typed_item(item), None)
 
 
@@ -196,31 +214,29 @@ def query(
     table: RatchetTable,
     partition: object,
     *,
-    begins_with: str | None,
+    index: str | None = None,
+    begins_with: str | None = None,
+    between: tuple[object, object] | None = None,
     descending: bool,
     consistent: bool,
 ) -> dict[str, Any]:
-    """Return the arguments of Query but for Limit and ExclusiveStartKey."""
-    condition, values = "#pk = :pk", {":pk": typed(partition)}
-    values[":deleted"] = typed(True)  # noqa: FBT003  (DynamoDB's)
-    names = {"#pk": table.key[0], "#deleted": DELETED}
+    """Return the arguments of Query but for Limit and ExclusiveStartKey. An index has no consistent reads."""
+    key = table.key if index is None else table.indexes[index]
+    condition, values = "#pk = :pk", {":pk": partition, ":deleted": True}
+    names = {"#pk": key[0], "#deleted": table.own(DELETED)}
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
-        names["#sk"] = table.key[1]
-        values[":sk"] = typed(begins_with)
+        values[":sk"] = begins_with
+    if between is not None:
+        condition += " AND #sk BETWEEN :from AND :to"
+        values |= {":from": between[0], ":to": between[1]}
     return {
         "TableName": table.name,
+        **({} if index is None else {"IndexName": index}),
         "KeyConditionExpression": condition,
         "FilterExpression": IS_LIVE,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values,
+        "ExpressionAttributeNames": names | ({"#sk": key[1]} if "#sk" in condition else {}),
+        "ExpressionAttributeValues": typed_item(values),
         "ScanIndexForward": not descending,
-        "ConsistentRead": consistent,
+        "ConsistentRead": consistent and index is None,
     }
-
-
-def live(item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
-    """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
-    if item is None or item.get(DELETED) == {"BOOL": True}:
-        return None
-    return {name: each for name, each in plain_item(item).items() if name not in (RANK, WRITE)}
