@@ -24,8 +24,10 @@ def _shared() -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            named = isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            if named and not node.name.startswith("_"):
+            if (
+                isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                and node.name[0] != "_"
+            ):
                 found[node.name].append(str(path.relative_to(PACKAGE)))
     return {name: places for name, places in found.items() if len(set(places)) > 1}
 
