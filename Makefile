@@ -125,7 +125,7 @@ e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb ## Run the sample stack under 
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 
 .PHONY: bench
-bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two minutes (QUICK=1: in one)
+bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: bench-parts

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: take the figures, print them; --docs brings docs/performance.md up to date."""
+"""`python -m benchmarks`: measure, and print one table; --docs writes docs/performance.md and its picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from benchmarks import report
+from benchmarks import chart, report
 from benchmarks.run import FULL, QUICK, measured, prepared
 from tests.kit.dynamodb_local import running
 
@@ -21,31 +21,32 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "performance.md"
-NEEDED_WIDTH = 130
+PICTURE = DOCS / "img" / "performance.svg"
+NEEDED_WIDTH = 190
 
 
 def main() -> None:
-    """Run everything once."""
+    """Measure everything once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="few rounds: the order of things, not their size"
-    )
+    parser.add_argument("--quick", action="store_true", help="few rounds: orders of magnitude")
     parser.add_argument("--docs", action="store_true", help=f"write the figures into {DOCS.name}/")
     arguments = parser.parse_args()
     started = time.monotonic()
 
-    def tell(what: str) -> None:
+    def say(what: str) -> None:
         print(f"{time.monotonic() - started:4.0f} s  {what}", file=sys.stderr)
 
     size = QUICK if arguments.quick else FULL
-    tell("what DynamoDB answers and charges for")
+    say("what DynamoDB answers and charges for")
     with engine() as endpoint:
         known = prepared(size, endpoint)
-    found = measured(size, known, tell)
+    found = measured(size, known, say)
     Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(report.table(found))
     if arguments.docs:
         PAGE.write_text(report.replaced(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-        tell(f"written: {PAGE.relative_to(DOCS.parent)}")
+        chart.draw(found, PICTURE)
+        for path in (PAGE, PICTURE):
+            say(f"written: {path.relative_to(DOCS.parent)}")
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """
-What a table answers, for two handlers that are known: read off rows that a real engine stored.
+The answers of a table to the handlers of `sides`, from rows that a real engine stored.
 
-A claim of a key that has a row is refused with that row, every other write is taken. Conditions are not
-judged: nobody lapses here and nobody is fenced. This is for time; guarantees are shown on engines.
+An acquisition of a key that has a row is refused with that row, and every other write succeeds. Conditions
+are not evaluated: no lease lapses here and no attempt is fenced.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import json
 import re
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ Row = dict[str, Any]
 
 KEYS = ("lockToken", "id")
 _KEY = re.compile(rb'"(?:lockToken|id)": ?{"S": ?"([^"]*)"')
+REQUEST_ID = "0" * 52
 REFUSED = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"
 
 
@@ -56,6 +58,16 @@ class Answers:
 
     def _found(self, keys: Iterable[Row]) -> list[Row]:
         return [self._rows[key_of(key)] for key in keys if key_of(key) in self._rows]
+
+
+def headers_of(body: bytes) -> dict[str, str]:
+    """Return the headers of DynamoDB's answer *body* that clients look at; names in lower case."""
+    return {
+        "content-type": "application/x-amz-json-1.0",
+        "content-length": str(len(body)),
+        "x-amzn-requestid": REQUEST_ID,
+        "x-amz-crc32": str(crc32(body)),
+    }
 
 
 def key_of(row: Row) -> str:

@@ -1,113 +1,145 @@
-"""(c) Cold start: a fresh interpreter imports a handler, makes its client and answers for the first time."""
+"""
+(c) Cold start: a fresh interpreter imports a handler (INIT) and answers for the first time (invocation).
+
+The environment is Lambda's, so that the client is made at INIT. Lambda gives a function of 256 MB 14.5 % of
+a core in an invocation, and more at INIT: that is emulated by stopping the process for 17.1 of every 20 ms of
+its first invocation.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import socket
+import signal
 import subprocess
 import sys
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks import deliveries
-from benchmarks.figures import Share, Timing
-from benchmarks.sampling import Sample, interleaved
-from benchmarks.standin import HOST, accept
+from benchmarks.figures import Timing
+from benchmarks.sampling import Sample, in_turns
+from benchmarks.sides import LEAN, OURS, THEIRS
 from benchmarks.world import reaching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-PART = "cold"
+PART, THROTTLED = "cold", "throttled"
 FACES: dict[str, Callable[[], dict[str, Any]]] = {
+    "API": deliveries.request,
     "queue": lambda: deliveries.batch(1),
-    "api": deliveries.request,
 }
-_IMPORT = re.compile(r"^import time: +(\d+) \| +\d+ \| +(lambda_once\S*)$", re.MULTILINE)
+_RUNS, _STOPS = 0.0029, 0.0171
+"""Seconds in every 20 ms: 256 of the 1,769 MB that have one core (Lambda developer guide, memory)."""
+_LAMBDA: Final = {"AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001", "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand"}
 
 
-class Arrivals:
-    """A table that takes every write, and keeps when the first request came."""
+class Start(NamedTuple):
+    """What the start of one environment took, in milliseconds and megabytes."""
 
-    def __init__(self) -> None:
-        self.first: float | None = None
-
-    def to(self, _operation: str, _body: bytes) -> tuple[int, bytes]:
-        self.first = self.first or time.perf_counter()
-        return 200, b"{}"
-
-
-def timings(rounds: int) -> Iterator[Timing]:
-    """Time a handler of each face: until its first request reaches the table, and until it has answered."""
-    with _table() as table:
-        for face, new_event in FACES.items():
-            event = new_event()
-            found: dict[str, list[tuple[float, float]]] = {"ours": [], "theirs": []}
-            works = [
-                partial(_started, f"benchmarks.cold.{side}_{face}", event, table, found[side])
-                for side in found
-            ]
-            for work in works:
-                work()  # byte code, and the machine's file cache
-            for times in found.values():
-                times.clear()
-            interleaved(rounds, works)
-            for position, until in enumerate(("the first request", "the first answer")):
-                ours, theirs = (Sample(tuple(times[position] for times in found[side])) for side in found)
-                yield Timing(PART, f"{face}, until {until}", ours, theirs)
+    init: float
+    init_cpu: float
+    first: float
+    first_cpu: float
+    memory: float
 
 
-def shares(rounds: int) -> Iterator[Share]:
-    """Tell what of it our own modules take by themselves (python -X importtime)."""
-    with _table():
-        for face, new_event in FACES.items():
-            event = new_event()
-            imports = [_imports(f"benchmarks.cold.ours_{face}", event) for _ in range(rounds)]
-            own = Sample(tuple(sum(each.values()) / 1000 for each in imports))
-            yield Share(face, len(imports[0]), own)
+FIRST_CPU, SUM_CPU, MEMORY = "first invocation, CPU", "INIT + first invocation, CPU", "peak memory, MB"
+FIRST_WALL = "first invocation, time"
+FIGURES: Final[Mapping[str, Callable[[Start], float]]] = {
+    "INIT, time": lambda start: start.init,
+    "INIT, CPU": lambda start: start.init_cpu,
+    FIRST_WALL: lambda start: start.first,
+    FIRST_CPU: lambda start: start.first_cpu,
+    "INIT + first invocation, time": lambda start: start.init + start.first,
+    SUM_CPU: lambda start: start.init_cpu + start.first_cpu,
+    MEMORY: lambda start: start.memory,
+}
+
+
+def timings(endpoint: str, rounds: int) -> Iterator[Timing]:
+    """Start a handler of each face, with each client, *rounds* times."""
+    with reaching(endpoint):
+        for face in FACES:
+            starts = _starts(face, rounds, nullcontext)
+            for figure, of in FIGURES.items():
+                yield Timing(PART, f"{face}: {figure}", _samples(starts, of))
+
+
+def throttled(endpoint: str, rounds: int) -> Iterator[Timing]:
+    """Time the first invocation of an API's handler with 14.5 % of a core."""
+    with reaching(endpoint):
+        starts = _starts("API", rounds, share_of_a_core)
+    yield Timing(THROTTLED, f"API: {FIRST_WALL}", _samples(starts, FIGURES[FIRST_WALL]))
+
+
+def _starts(face: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
+    event, suffix = FACES[face](), face.lower()
+    modules = {
+        OURS.name: (f"benchmarks.cold.ours_{suffix}", "botocore"),
+        LEAN.name: (f"benchmarks.cold.ours_{suffix}", "lean"),
+        THEIRS.name: (f"benchmarks.cold.theirs_{suffix}", ""),
+    }
+    works = {
+        side: partial(_started, module, client, event, share) for side, (module, client) in modules.items()
+    }
+    return in_turns(rounds, works)
+
+
+def _samples(starts: Mapping[str, list[Start]], of: Callable[[Start], float]) -> dict[str, Sample]:
+    return {side: Sample(tuple(map(of, each))) for side, each in starts.items()}
+
+
+def _started(module: str, client: str, event: dict[str, Any], share: Callable[..., Any]) -> Start:
+    """Import *module* and invoke it once, in a fresh interpreter; the invocation in a block of *share*."""
+    with subprocess.Popen(  # noqa: S603  (this interpreter, our module)
+        [sys.executable, "-m", "benchmarks.cold.interpreter", module],
+        cwd=Path(__file__).parents[1],
+        env=_environment(client),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError
+        process.stdin.write(json.dumps(event) + "\n")
+        process.stdin.flush()
+        before = list(iter(process.stdout.readline, "imported\n"))
+        with share(process):
+            process.stdin.write("\n")
+            process.stdin.close()
+            lines = [*before, *process.stdout]
+    if process.returncode != 0:
+        raise RuntimeError(f"{module} failed")
+    *figures, has_botocore = json.loads(lines[-1])
+    if has_botocore != (client != "lean"):
+        raise RuntimeError(f"{module} did not use the client that was asked for: {lines}")
+    return Start(*figures)
+
+
+def _environment(client: str) -> dict[str, str]:
+    return {**os.environ, **_LAMBDA, "LAMBDA_ONCE_CLIENT": client}
 
 
 @contextmanager
-def _table() -> Iterator[Arrivals]:
-    arrivals = Arrivals()
-    with socket.create_server((HOST, 0)) as listening:
-        threading.Thread(target=accept, args=(listening, arrivals, 0.0), daemon=True).start()
-        with reaching(f"http://{HOST}:{listening.getsockname()[1]}"):
-            yield arrivals
+def share_of_a_core(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Stop *process* for most of the time until the block ends."""
+    ended = threading.Event()
 
+    def stop_and_go() -> None:
+        while not ended.wait(_RUNS):
+            process.send_signal(signal.SIGSTOP)
+            ended.wait(_STOPS)
+            process.send_signal(signal.SIGCONT)
 
-def _started(module: str, event: dict[str, Any], table: Arrivals, found: list[tuple[float, float]]) -> float:
-    """Return how long *module* took to answer, in ms; put that and its first request's time into *found*."""
-    table.first = None
-    output = _interpreter([], module, event).stdout.splitlines()[-1]
-    started, answered = json.loads(output)
-    if table.first is None:
-        raise AssertionError
-    found.append(((table.first - started) * 1000, (answered - started) * 1000))
-    return found[-1][1]
-
-
-def _imports(module: str, event: dict[str, Any]) -> dict[str, int]:
-    """Return the microseconds that each module of ours takes by itself."""
-    report = _interpreter(["-X", "importtime"], module, event).stderr
-    return {name: int(own) for own, name in _IMPORT.findall(report)}
-
-
-def _interpreter(options: list[str], module: str, event: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    # Whoever forbids byte code would time our compilation against the other side's compiled package.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(  # noqa: S603  (this interpreter, our module)
-        [sys.executable, *options, "-m", "benchmarks.cold.interpreter", module],
-        cwd=Path(__file__).parents[1],
-        env=environment,
-        input=json.dumps(event),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    thread = threading.Thread(target=stop_and_go, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,4 +1,4 @@
-"""The events that both sides get: orders of a few hundred bytes, and larger ones."""
+"""The events that all sides get: orders of a few hundred bytes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _numbers = itertools.count()
 _run = os.urandom(6).hex()
 
 
-def order(size: int = 0) -> dict[str, Any]:
-    """Return an order that no other is equal to; *size* is about how many bytes it has, 300 at least."""
+def order() -> dict[str, Any]:
+    """Return an order that no other is equal to."""
     number = next(_numbers)
     return {
         "orderId": f"{_run}-{number}",
         "customer": {"id": f"c-{number % 97}", "name": "A. Customer", "city": "Hamburg", "zip": "20095"},
         "lines": [
             {"sku": f"sku-{position:05}", "quantity": position % 7 + 1, "price": f"{position % 90 + 9}.90"}
-            for position in range(max(2, (size - 150) // 55))
+            for position in range(2)
         ],
         "total": 118.8,
         "currency": "EUR",
     }
 
 
-def batch(count: int, size: int = 0) -> dict[str, Any]:
+def batch(count: int) -> dict[str, Any]:
     """Return an SQS event of *count* new orders."""
-    return sqs_event(*(order(size) for _ in range(count)))
+    return sqs_event(*(order() for _ in range(count)))
 
 
 def request() -> dict[str, Any]:

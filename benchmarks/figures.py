@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.sampling import Sample
+from benchmarks.sides import THEIRS
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One case, timed on both sides."""
+    """One case, measured on several sides."""
 
     part: str
     case: str
-    ours: Sample
-    theirs: Sample | None
-    """None: the other side cannot do it, and `note` says why."""
+    samples: Mapping[str, Sample]
+    """By the name of the side. A side that cannot do it is missing, and `note` says why."""
     note: str = ""
 
-    @property
-    def ratio(self) -> float | None:
-        """How many times as long Powertools takes."""
-        return None if self.theirs is None else self.theirs.median / self.ours.median
+    def ratio(self, side: str, to: str = THEIRS.name) -> float | None:
+        """Return the median of *side* divided by that of *to*; None where either is missing."""
+        if side not in self.samples or to not in self.samples:
+            return None
+        return self.samples[side].median / self.samples[to].median
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +58,6 @@ class Cost:
     theirs: Spent
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a cold start is made of, beside the time that it takes as a whole."""
-
-    case: str
-    modules: int
-    """How many of our own were imported."""
-    ours: Sample
-    """Their own time, without what they import from elsewhere."""
-
-
 @dataclass(slots=True)
 class Run:
     """All figures of one run."""
@@ -74,7 +65,11 @@ class Run:
     conditions: dict[str, str]
     timings: list[Timing] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)
-    shares: list[Share] = field(default_factory=list)
 
     def of(self, part: str) -> list[Timing]:
         return [timing for timing in self.timings if timing.part == part]
+
+    def timing(self, part: str, case: str) -> Timing:
+        """Return the one timing of *case* in *part*."""
+        (found,) = (timing for timing in self.of(part) if timing.case == case)
+        return found

@@ -1,18 +1,16 @@
-"""(b) Processor time of an invocation: botocore's own work included, the network left out."""
+"""(b) Processor time of an invocation: without a network, over HTTP and over TLS."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import deliveries
 from benchmarks.answers import Answers
 from benchmarks.figures import Timing
-from benchmarks.recording import KILOBYTES, RECORDS
+from benchmarks.recording import RECORDS
 from benchmarks.sampling import cpu, interleaved
-from benchmarks.sides import SIDES, THEIRS
+from benchmarks.sides import SAME, TIMED, connected
 from benchmarks.transport import answered
-from lambda_once.core.canonical import digest
 from lambda_once.testing import lambda_context
 
 if TYPE_CHECKING:
@@ -20,38 +18,42 @@ if TYPE_CHECKING:
 
     from benchmarks.recording import Events, Recording
     from benchmarks.sides import Side
+    from benchmarks.standin import Endpoints
 
-PART = "cpu"
+TLS, HTTP, STUB = "over TLS", "over HTTP", "without a network"
+API_NEW, API_DUPLICATE = "API event, new", "API event, duplicate"
+NEW, DUPLICATES = f"{RECORDS} records, new", f"{RECORDS} records, sent twice"
+ONLY_ERRORS: Final = "logging errors only"
 
 
-def timings(events: Events, recording: Recording, rounds: int, times: int) -> Iterator[Timing]:
-    """Time each case *rounds* times, *times* invocations a round."""
+def timings(
+    events: Events, recording: Recording, endpoints: Endpoints, rounds: int, times: int
+) -> Iterator[Timing]:
+    """Time each case *rounds* times, *times* invocations a round, by each way to the table."""
     cases = {
-        "API event, new": ("api", events.request),
-        "API event, duplicate": ("api", events.seen_request),
-        f"{RECORDS} records, new": ("queue", events.batch),
-        f"{RECORDS} records, sent twice": ("queue", events.seen_batch),
-        f"{RECORDS} records, redelivered": ("queue", deliveries.redelivered(events.seen_batch)),
-        f"{RECORDS} records, new, logging errors only": ("quiet_queue", events.batch),
-        f"{RECORDS} records, sent twice, logging errors only": ("quiet_queue", events.seen_batch),
-        f"{RECORDS} records of {KILOBYTES} KB together, new": ("queue", events.large),
-        f"{RECORDS} records of {KILOBYTES} KB together, sent twice": ("queue", events.seen_large),
+        API_NEW: ("api", events.request),
+        API_DUPLICATE: ("api", events.seen_request),
+        NEW: ("queue", events.batch),
+        DUPLICATES: ("queue", events.seen_batch),
     }
-    for case, (face, event) in cases.items():
-        works = [_work(side, face, event, Answers(recording.rows), times) for side in SIDES]
-        ours, theirs = interleaved(rounds, works)
-        yield Timing(PART, case, ours, theirs)
-    payload = [json.loads(record["body"]) for record in events.large["Records"]]
-    hashes: list[Callable[[object], object]] = [digest, THEIRS.digest]
-    works = [lambda h=each: cpu(times, h, payload) for each in hashes]  # type: ignore[misc]
-    ours, theirs = interleaved(rounds, works)
-    yield Timing(PART, f"hash of {KILOBYTES} KB", ours, theirs)
+    apart = {
+        f"{RECORDS} records, redelivered": ("queue", deliveries.redelivered(events.seen_batch)),
+        f"{NEW}, {ONLY_ERRORS}": ("quiet_queue", events.batch),
+        f"{DUPLICATES}, {ONLY_ERRORS}": ("quiet_queue", events.seen_batch),
+    }
+    sides = (*TIMED, SAME)
+    endpoint = {TLS: endpoints.encrypted, HTTP: endpoints.nearest, STUB: endpoints.nearest}
+    for part in (TLS, HTTP, STUB):
+        with connected(sides, endpoint[part]) as clients:
+            if part == STUB:
+                for client in clients.values():
+                    answered(client, Answers(recording.rows))
+            for case, (face, event) in (cases | apart if part == TLS else cases).items():
+                works = {side.name: _work(side, face, clients[side.name], event, times) for side in sides}
+                yield Timing(part, case, interleaved(rounds, works))
 
 
-def _work(
-    side: Side, face: str, event: dict[str, object], answers: Answers, times: int
-) -> Callable[[], float]:
-    handler = getattr(side, face)(answered(side.client(), answers))
-    context = lambda_context()
-    cpu(times, handler, event, context)  # whatever is made at first use
+def _work(side: Side, face: str, client: Any, event: dict[str, Any], times: int) -> Callable[[], float]:
+    handler, context = getattr(side, face)(client), lambda_context()
+    cpu(times, handler, event, context)  # connections, and whatever is made at first use
     return lambda: cpu(times, handler, event, context)

@@ -1,4 +1,4 @@
-"""The events of a run, and the rows that working them leaves: what the stand-in answers duplicates with."""
+"""The events of a run, and the rows that they leave: the stand-in answers duplicates with these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from benchmarks.sides import Side
 
 RECORDS = 10
-KILOBYTES = 205
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,6 @@ class Events:
     batch: dict[str, Any]
     seen_batch: dict[str, Any]
     mixed: dict[str, Any]
-    large: dict[str, Any]
-    seen_large: dict[str, Any]
     request: dict[str, Any]
     seen_request: dict[str, Any]
     results: dict[int, tuple[dict[str, Any], dict[str, Any]]]
@@ -49,14 +46,11 @@ class Recording:
 def new_events(sizes: Sequence[int]) -> Events:
     """Make the events of a run; its function returns *sizes* bytes."""
     half = RECORDS // 2
-    each = KILOBYTES * 1000 // RECORDS
     seen, new = deliveries.batch(RECORDS), deliveries.batch(RECORDS)
     return Events(
         batch=new,
         seen_batch=seen,
         mixed=deliveries.mixed({"Records": seen["Records"][:half]}, {"Records": new["Records"][:half]}),
-        large=deliveries.batch(RECORDS, each),
-        seen_large=deliveries.batch(RECORDS, each),
         request=deliveries.request(),
         seen_request=deliveries.request(),
         results={size: (deliveries.order(), deliveries.order()) for size in sizes},
@@ -73,7 +67,6 @@ def _worked(side: Side, events: Events) -> frozenset[int]:
     """Work everything that is seen; return the sizes of results that could not be stored."""
     client = side.client()
     side.queue(client)(events.seen_batch, lambda_context())
-    side.queue(client)(events.seen_large, lambda_context())
     side.api(client)(events.seen_request, lambda_context())
     return frozenset(size for size, (_, seen) in events.results.items() if not _keeps(side, size, seen))
 

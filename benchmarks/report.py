@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
-from benchmarks import cold_start, latency, processor, scaling
-from benchmarks.sides import OURS, THEIRS
+from benchmarks import cold_start, goals, latency, processor
+from benchmarks.sides import LEAN, OURS, SAME, THEIRS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,55 +16,67 @@ if TYPE_CHECKING:
     from benchmarks.figures import Cost, Run, Spent, Timing
     from benchmarks.sampling import Sample
 
-TITLES = {
-    latency.PART: "Time of a batch, by the table's latency",
-    processor.PART: "Processor time of an invocation, without the network",
-    cold_start.PART: "Cold start: time from the first import on",
-    scaling.BATCHES: "Time of a batch of new records, by their number; the table at 5 ms",
-    scaling.RESULTS: "Time of a function, by the size of its result; the table at 5 ms",
+TITLES: Final = {
+    cold_start.PART: "Cold start, over TLS",
+    cold_start.THROTTLED: "Cold start at an emulated 256 MB: 14.5 % of a core in the invocation, over TLS",
+    processor.TLS: "Processor time of an invocation, over TLS",
+    processor.HTTP: "Processor time of an invocation, over HTTP",
+    processor.STUB: "Processor time of an invocation, without a network",
+    latency.TEN: "Time of a batch of ten, by the table's latency",
+    latency.BATCHES: "Time of a batch of new records, by their number; the table at 5 ms",
+    latency.RESULTS: "Time of a function, by the size of its result; the table at 5 ms",
 }
-COSTS = "Requests and capacity"
+GOALS: Final = "Goals: lambda-once as a multiple of Powertools"
+COSTS: Final = "Requests and capacity"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-
 Line = tuple[str, ...]
+HEAD: Final = ("milliseconds: median (quartiles)", THEIRS.name, OURS.name, "×", "lean client", "×")
+HEAD_SAME: Final = (SAME.name, "× of it")
+"""Two columns more, where both sides were measured with one client."""
+HEAD_GOALS: Final = ("", "client", "found", "goal", "")
+HEAD_COSTS: Final = ("case", OURS.name, "write, read units", THEIRS.name, "write, read units")
 
 
 def table(run: Run) -> Table:
-    """Return everything as one table."""
-    shown = Table("", OURS.name, THEIRS.name, "times as long", title=" · ".join(run.conditions.values()))
+    """Return everything as one table, the goals first."""
+    shown = Table(*HEAD, *HEAD_SAME, title=" · ".join(run.conditions.values()))
+    shown.add_row(f"[bold]{GOALS}[/]", "", "found", "", "goal")
+    for what, client, ratio, most, reached in _goals(run):
+        shown.add_row(f"{what}, {client}", "", ratio, "", most, reached)
     for part, title in TITLES.items():
         shown.add_section()
         shown.add_row(f"[bold]{title}[/]")
         for timing in run.of(part):
             shown.add_row(*_timed(timing))
-        if part == cold_start.PART:
-            for line in _shared(run):
-                shown.add_row(*line)
     shown.add_section()
     shown.add_row(f"[bold]{COSTS}[/]")
     for cost in run.costs:
-        shown.add_row(cost.case, _in_short(cost.ours), _in_short(cost.theirs))
+        shown.add_row(cost.case, _in_short(cost.theirs), _in_short(cost.ours))
     return shown
 
 
 def markdown(run: Run) -> str:
     """Return everything as the tables of docs/performance.md, between their marks."""
-    blocks = [BEGIN, "\n".join(lined(("condition", ""), run.conditions.items()))]
+    blocks = [BEGIN, f"### {GOALS}", "\n".join(lined(HEAD_GOALS, _goals(run)))]
+    blocks += ["### Conditions", "\n".join(lined(("condition", ""), run.conditions.items()))]
     for part, title in TITLES.items():
-        head = ("milliseconds: median (quartiles)", OURS.name, THEIRS.name, "times as long")
-        lines = [_timed(timing) for timing in run.of(part)]
-        extra = list(_shared(run)) if part == cold_start.PART else []
-        blocks += [f"### {title}", "\n".join(lined(head, [*lines, *extra]))]
-    columns = ("case", OURS.name, "write, read units", THEIRS.name, "write, read units")
-    blocks += [f"### {COSTS}", "\n".join(lined(columns, [_counted(cost) for cost in run.costs])), END]
+        timings = run.of(part)
+        head = (*HEAD, *HEAD_SAME) if any(SAME.name in each.samples for each in timings) else HEAD
+        blocks += [f"### {title}", "\n".join(lined(head, map(_timed, timings)))]
+    blocks += [f"### {COSTS}", "\n".join(lined(HEAD_COSTS, map(_counted, run.costs))), END]
     return "\n\n".join(blocks)
 
 
 def replaced(page: str, run: Run) -> str:
     """Return *page* with the figures of *run* between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + markdown(run) + after
+    return between(page, BEGIN, END, markdown(run))
+
+
+def between(page: str, begin: str, end: str, text: str) -> str:
+    """Return *page* with *text*, which has both marks, in place of what *begin* and *end* enclose."""
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return before + text + after
 
 
 def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
@@ -75,18 +87,35 @@ def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
         yield "| " + " | ".join(line) + " |"
 
 
+def _goals(run: Run) -> Iterator[Line]:
+    for goal, ratio in goals.found(run):
+        client = "lean" if goal.side == LEAN.name else "botocore"
+        reached = "reached" if goals.Found(goal, ratio).reached else "**missed**"
+        yield goal.what, client, f"{ratio:.2f}×", f"{goal.most:.2f}×", reached
+
+
 def _timed(timing: Timing) -> Line:
-    if timing.theirs is None or timing.ratio is None:
-        return timing.case, _told(timing.ours), timing.note, ""
-    return timing.case, _told(timing.ours), _told(timing.theirs), f"{timing.ratio:.1f}"
+    samples = timing.samples
+    theirs = _shown(samples[THEIRS.name]) if THEIRS.name in samples else timing.note
+    line = (
+        timing.case,
+        theirs,
+        _shown(samples[OURS.name]),
+        _ratio(timing, OURS.name),
+        _shown(samples[LEAN.name]),
+        _ratio(timing, LEAN.name),
+    )
+    if SAME.name not in samples:
+        return line
+    return *line, _shown(samples[SAME.name]), _ratio(timing, OURS.name, SAME.name)
 
 
-def _shared(run: Run) -> Iterator[Line]:
-    for share in run.shares:
-        yield f"{share.case}, of it our own {share.modules} modules", _told(share.ours), "", ""
+def _ratio(timing: Timing, side: str, to: str = THEIRS.name) -> str:
+    ratio = timing.ratio(side, to)
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
-def _told(sample: Sample) -> str:
+def _shown(sample: Sample) -> str:
     low, high = sample.spread
     digits = 2 if sample.median < 10 else 1  # noqa: PLR2004  (three figures are enough)
     return f"{sample.median:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"

@@ -6,15 +6,17 @@ import gc
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one side took, round by round, in milliseconds."""
+    """The figures of one side, round by round."""
 
     values: tuple[float, ...]
 
@@ -31,19 +33,23 @@ class Sample:
         return low, high
 
 
-def interleaved(rounds: int, works: Sequence[Callable[[], float]]) -> list[Sample]:
+def in_turns(rounds: int, works: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
     """
-    Return a sample of each of *works*, which give the milliseconds of one go.
+    Return what each of *works* returned, round by round.
 
     They take turns, and every other round in reverse, so that what else the machine does meets all alike.
     """
-    found: list[list[float]] = [[] for _ in works]
+    found: dict[str, list[T]] = {side: [] for side in works}
     for number in range(rounds):
-        order = range(len(works)) if number % 2 == 0 else reversed(range(len(works)))
-        for position in order:
+        for side in list(works)[:: 1 if number % 2 == 0 else -1]:
             gc.collect()
-            found[position].append(works[position]())
-    return [Sample(tuple(values)) for values in found]
+            found[side].append(works[side]())
+    return found
+
+
+def interleaved(rounds: int, works: Mapping[str, Callable[[], float]]) -> dict[str, Sample]:
+    """Return a sample of each of *works*, which return the milliseconds of one go."""
+    return {side: Sample(tuple(values)) for side, values in in_turns(rounds, works).items()}
 
 
 def wall(work: Callable[..., Any], *args: Any) -> float:

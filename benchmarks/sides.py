@@ -1,8 +1,15 @@
-"""The two sides, each as its own documentation sets it up, over the client that it makes by itself."""
+"""
+The sides, each as its own documentation sets it up.
+
+Each library has the client that it makes by itself. Beside them, lambda-once has its lean client, and
+Powertools has the botocore client of lambda-once.
+"""
 
 from __future__ import annotations
 
-import functools
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
@@ -16,12 +23,13 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 
 from benchmarks import deliveries
+from benchmarks.world import reaching
 from lambda_once import Once
-from lambda_once.dynamodb.client import new_client
+from lambda_once.dynamodb.client import lean_client, new_client
 from lambda_once.testing import create_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
@@ -29,13 +37,16 @@ if TYPE_CHECKING:
 
 
 class Side(Protocol):
-    """One of the two that are compared. Every handler stands on a client of its own."""
+    """A library and a kind of client."""
 
-    name: str
-    table: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def table(self) -> str: ...
 
     def client(self) -> Any:
-        """Make a client as the library does where the user gives none."""
+        """Make a client."""
         ...
 
     def create_table(self, client: Any) -> None: ...
@@ -57,14 +68,16 @@ class Side(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class LambdaOnce:
     """The package, with its log lines and metrics."""
 
-    name = "lambda-once"
-    table = "tokens"
+    name: str
+    make_client: Callable[[], Any]
+    table: str = "tokens"
 
     def client(self) -> Any:
-        return new_client()
+        return self.make_client()
 
     def create_table(self, client: Any) -> None:
         create_table(client, self.table)
@@ -113,14 +126,16 @@ class LambdaOnce:
         )
 
 
+@dataclass(frozen=True)
 class Powertools:
     """Powertools for AWS Lambda: its batch and idempotency utilities, without log lines or metrics."""
 
-    name = "Powertools"
-    table = "idempotency"
+    name: str
+    make_client: Callable[[], Any]
+    table: str = "idempotency"
 
     def client(self) -> Any:
-        return boto3.client("dynamodb")
+        return self.make_client()
 
     def create_table(self, client: Any) -> None:
         client.create_table(
@@ -176,16 +191,6 @@ class Powertools:
 
         return lambda order: work(order=order)
 
-    def digest(self, payload: Any) -> str:
-        """Return the hash that makes the key, as the persistence layer takes it."""
-        return self._hasher._generate_hash(payload)  # noqa: SLF001  (it has no public name)
-
-    @functools.cached_property
-    def _hasher(self) -> DynamoDBPersistenceLayer:
-        layer = self._layer(self.client())
-        layer.configure(IdempotencyConfig())
-        return layer
-
     def _layer(self, client: Any) -> DynamoDBPersistenceLayer:
         return DynamoDBPersistenceLayer(table_name=self.table, boto3_client=client)
 
@@ -200,6 +205,17 @@ class _Minute:
         return 60_000
 
 
-OURS = LambdaOnce()
-THEIRS = Powertools()
+OURS = LambdaOnce("lambda-once", new_client)
+LEAN = LambdaOnce("lambda-once, lean", lean_client)
+THEIRS = Powertools("Powertools", partial(boto3.client, "dynamodb"))
+SAME = Powertools("Powertools, our client", new_client)
 SIDES: tuple[Side, Side] = (OURS, THEIRS)
+"""Each with the client that it makes by itself."""
+TIMED: tuple[Side, ...] = (OURS, LEAN, THEIRS)
+
+
+@contextmanager
+def connected(sides: Sequence[Side], endpoint: str) -> Iterator[dict[str, Any]]:
+    """Make a client of each of *sides*, by its name, which are closed at the end of the block."""
+    with ExitStack() as stack, reaching(endpoint):
+        yield {side.name: stack.enter_context(closing(side.client())) for side in sides}

@@ -1,84 +1,122 @@
 """
 A table at a known distance: an HTTP server on loopback, in a process of its own.
 
-Every answer leaves when its request has been here for the wanted time, a batch's like a single write's.
+Every answer leaves when its request has been here for the given time, a batch's like a single write's. One
+endpoint speaks TLS and answers at once; its certificate is of an authority of this run.
 """
 
 from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from benchmarks.answers import Answers, Row, encoded
+import botocore
+
+from benchmarks.answers import Answers, Row, encoded, headers_of
+from benchmarks.world import variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-HOST = "127.0.0.1"
-HEAD = b"HTTP/1.1 %d .\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n"
+ADDRESS, NAME = "127.0.0.1", "localhost"
+HEAD = f"HTTP/1.1 %d OK\r\nserver: Server\r\ndate: {formatdate(usegmt=True)}\r\nconnection: keep-alive\r\n"
 
 
-class Answerer(Protocol):
-    """What gives the answers."""
+class Endpoints(NamedTuple):
+    """Where the table is."""
 
-    def to(self, operation: str, body: bytes) -> tuple[int, bytes]: ...
+    encrypted: str
+    """Over TLS, at once."""
+    nearest: str
+    """Over HTTP, at once."""
+    distant: Mapping[int, str]
+    """By milliseconds; over HTTP."""
 
 
 @contextmanager
-def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[dict[int, str]]:
-    """Serve a table that has *rows*, and give an endpoint for each of *latencies*, in milliseconds."""
-    process = subprocess.Popen(  # noqa: S603  (this interpreter, this module)
-        [sys.executable, "-m", "benchmarks.standin", *map(str, latencies)],
-        cwd=Path(__file__).parents[1],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError
-        process.stdin.write(encoded(rows) + b"\n")
-        process.stdin.flush()
-        ports = json.loads(process.stdout.readline())
-        yield {latency: f"http://{HOST}:{port}" for latency, port in zip(latencies, ports, strict=True)}
-    finally:
-        process.communicate()  # closes its standard input, which ends it
+def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints]:
+    """Serve a table that has *rows*, and let clients that are made in the block trust its certificate."""
+    with TemporaryDirectory() as folder:
+        certificate, bundle = _certified(Path(folder))
+        process = subprocess.Popen(  # noqa: S603  (this interpreter, this module)
+            [sys.executable, "-m", "benchmarks.standin", certificate, "0", *map(str, latencies)],
+            cwd=Path(__file__).parents[1],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            if process.stdin is None or process.stdout is None:
+                raise AssertionError
+            process.stdin.write(encoded(rows) + b"\n")
+            process.stdin.flush()
+            encrypted, *ports = json.loads(process.stdout.readline())
+            nearest, *others = (f"http://{ADDRESS}:{port}" for port in ports)
+            distant = dict(zip(latencies, others, strict=True))
+            with variables(AWS_CA_BUNDLE=bundle):
+                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant)
+        finally:
+            process.communicate()  # closes its standard input, which ends it
 
 
-def main(*latencies: str) -> None:
-    """Read the rows off the first line, write the ports on one, serve until the input ends."""
+def _certified(folder: Path) -> tuple[str, str]:
+    """
+    Return the file of a new certificate, and the file by which it is trusted.
+
+    The latter has botocore's authorities as well: a client reads as much as it does in Lambda.
+    """
+    from tests.kit.tls import Authority
+
+    authority = Authority(folder)
+    authority.server(NAME)
+    usual = Path(botocore.__file__).with_name("cacert.pem")
+    bundle = folder / "bundle.pem"
+    bundle.write_bytes(authority.bundle.read_bytes() + usual.read_bytes())
+    return str(folder / f"{NAME}.pem"), str(bundle)
+
+
+def main(certificate: str, *latencies: str) -> None:
+    """Read the rows off the first line, write the ports on one, TLS first, and serve until the input ends."""
     answers = Answers(json.loads(sys.stdin.readline()))
-    listening = [socket.create_server((HOST, 0), backlog=64) for _ in latencies]
-    for server, latency in zip(listening, latencies, strict=True):
-        _in_background(accept, server, answers, int(latency) / 1000)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    listening = [socket.create_server((ADDRESS, 0), backlog=64) for _ in ("TLS", *latencies)]
+    _in_background(_accept, listening[0], answers, 0.0, context)
+    for server, latency in zip(listening[1:], latencies, strict=True):
+        _in_background(_accept, server, answers, int(latency) / 1000, None)
     print(json.dumps([server.getsockname()[1] for server in listening]), flush=True)
     sys.stdin.read()
 
 
-def accept(listening: socket.socket, answers: Answerer, seconds: float) -> None:
-    """Serve whoever connects, each on a thread, until *listening* is closed."""
+def _accept(
+    listening: socket.socket, answers: Answers, seconds: float, context: ssl.SSLContext | None
+) -> None:
+    """Serve each connection on a thread."""
     while True:
-        try:
-            client, _ = listening.accept()
-        except OSError:
-            return
-        _in_background(_serve, client, answers, seconds)
+        client, _ = listening.accept()
+        _in_background(_serve, client, answers, seconds, context)
 
 
-def _serve(client: socket.socket, answers: Answerer, seconds: float) -> None:
+def _serve(client: socket.socket, answers: Answers, seconds: float, context: ssl.SSLContext | None) -> None:
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if context is not None:
+        client = context.wrap_socket(client, server_side=True)
     with client, client.makefile("rb") as stream:
         while (request := _request(stream)) is not None:
             due = time.perf_counter() + seconds
             status, body = answers.to(*request)
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers_of(body).items())
             time.sleep(max(due - time.perf_counter(), 0))
-            client.sendall(HEAD % (status, len(body)) + body)
+            client.sendall(f"{HEAD % status}{lines}\r\n".encode() + body)
 
 
 def _request(stream: BinaryIO) -> tuple[str, bytes] | None:

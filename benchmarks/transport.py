@@ -1,4 +1,4 @@
-"""A table without a network: its answers are given by botocore's own hook."""
+"""A table without a network: its answers are given to a client in place of a socket's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.awsrequest import AWSResponse
 
+from benchmarks.answers import headers_of
+from lambda_once.dynamodb.lean import LeanClient, Response
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from benchmarks.answers import Answers
 
@@ -18,19 +21,35 @@ class _Body(io.BytesIO):
         yield self.read()
 
 
+class _Pool:
+    """In place of a lean client's connections."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def post(self, body: bytes, headers: Mapping[str, str]) -> Response:
+        status, answer = self._answers.to(headers["x-amz-target"].partition(".")[2], body)
+        return Response(status, headers_of(answer), answer)
+
+    def close(self) -> None:
+        pass
+
+
 def answered(client: Any, answers: Answers) -> Any:
     """
     Return *client* with *answers* for a network.
 
-    It writes, signs and reads everything as ever; what the answers themselves take counts on both sides.
+    It writes, signs and reads everything as ever; what the answers themselves take counts on all sides.
     """
+    if isinstance(client, LeanClient):
+        client._pool = _Pool(answers)  # type: ignore[assignment]  # noqa: SLF001  (it has no hook)
+        return client
 
     def answer(request: Any, **_: object) -> AWSResponse:
         target = request.headers["X-Amz-Target"]
         operation = (target.decode() if isinstance(target, bytes) else target).partition(".")[2]
         status, body = answers.to(operation, request.body)
-        headers = {"Content-Type": "application/x-amz-json-1.0", "x-amzn-RequestId": "0" * 52}
-        return AWSResponse(request.url, status, headers, _Body(body))
+        return AWSResponse(request.url, status, headers_of(body), _Body(body))
 
     client.meta.events.register_first("before-send.dynamodb", answer)
     return client

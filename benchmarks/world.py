@@ -1,4 +1,4 @@
-"""Where a run takes place: the environment of a function, the engine, and the conditions to be told."""
+"""Where a run takes place: the environment of a function, the endpoint, and the conditions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -29,14 +30,17 @@ ENVIRONMENT = {
     "LAMBDA_ONCE_TABLE": "tokens",
     "IDEMPOTENCY_TABLE": "idempotency",
 }
+KEPT = ("HOME", "LANG", "PATH", "PYTHONPATH", "TMPDIR", "VIRTUAL_ENV")
+"""Variables of the shell that a run needs. Others, such as a proxy, would decline the lean client."""
 ENDPOINT = "AWS_ENDPOINT_URL_DYNAMODB"
 
 
 @contextmanager
 def function_environment() -> Iterator[None]:
-    """Let the block run as a function does: with a name, no real credentials, and its output unseen."""
+    """Run the block in a function's environment, without the shell's variables and without output."""
     before = dict(os.environ)
-    os.environ.update(ENVIRONMENT)
+    os.environ.clear()
+    os.environ.update({name: before[name] for name in KEPT if name in before} | ENVIRONMENT)
     gc.collect()
     gc.freeze()  # what is there already is left out of the collections between two rounds
     try:
@@ -55,17 +59,23 @@ def _nowhere() -> TextIO:
 
 
 @contextmanager
-def reaching(endpoint: str) -> Iterator[None]:
-    """Let clients that are made in the block, and what they send later, go to *endpoint*."""
-    before = os.environ.get(ENDPOINT)
-    os.environ[ENDPOINT] = endpoint
+def variables(**given: str) -> Iterator[None]:
+    """Set the environment variables *given* in the block."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[ENDPOINT]
-        else:
-            os.environ[ENDPOINT] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def reaching(endpoint: str) -> AbstractContextManager[None]:
+    """Let clients that are made in the block, and what they send later, go to *endpoint*."""
+    return variables(**{ENDPOINT: endpoint})
 
 
 def conditions() -> dict[str, str]:

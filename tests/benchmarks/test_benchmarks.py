@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
-from benchmarks import cost, recording, report, standin
+from benchmarks import chart, cold_start, cost, goals, processor, recording, report, standin
 from benchmarks.answers import Answers
 from benchmarks.counting import Meter
-from benchmarks.figures import Run
+from benchmarks.figures import Run, Timing
 from benchmarks.run import FULL, QUICK, Size, measured, prepared
 from benchmarks.sampling import Sample, interleaved
-from benchmarks.sides import OURS, SIDES, Side
+from benchmarks.sides import LEAN, OURS, SAME, SIDES, THEIRS, Side
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.stores.batches import Batches
@@ -24,8 +28,8 @@ TINY = Size(
     cpu_rounds=2,
     cpu_times=1,
     starts=1,
-    imports=1,
-    latencies=(0, 1),
+    throttled=1,
+    latencies=(1,),
     batches=(1, 2),
     results=(1_000, 500_000),
 )
@@ -41,22 +45,41 @@ def whole_run() -> Run:
         return measured(TINY, known, lambda _: None)
 
 
-def test_every_part_is_measured_on_both_sides(whole_run: Run) -> None:
-    """Each part has cases, and each case a positive figure of either side for every round."""
+def test_every_part_is_measured_on_every_side(whole_run: Run) -> None:
+    """Each part has cases, and each case a positive figure of every side for every round."""
     for part in report.TITLES:
         timings = whole_run.of(part)
         assert timings
         for timing in timings:
-            rounds = 1 if part == "cold" else 2
-            assert len(timing.ours.values) == rounds
-            assert min(timing.ours.values) > 0
-            assert timing.theirs is None or len(timing.theirs.values) == rounds
-            assert (timing.theirs is None) == bool(timing.note)
+            rounds = 1 if part in (cold_start.PART, cold_start.THROTTLED) else 2
+            assert {OURS.name, LEAN.name} <= timing.samples.keys()
+            assert (THEIRS.name in timing.samples) != bool(timing.note)
+            for sample in timing.samples.values():
+                assert len(sample.values) == rounds
+                assert min(sample.values) > 0
+
+
+def test_processor_time_is_compared_with_one_client_on_both_sides(whole_run: Run) -> None:
+    """Every case of processor time, with sockets and without, has Powertools with our client as well."""
+    for part in (processor.TLS, processor.HTTP, processor.STUB):
+        assert all(SAME.name in timing.samples for timing in whole_run.of(part))
+
+
+def test_the_sum_of_a_cold_start_is_its_parts(whole_run: Run) -> None:
+    """INIT and the first invocation are measured apart, and their sum is the sum of each start."""
+    for face in cold_start.FACES:
+        init, first, both = (
+            whole_run.timing(cold_start.PART, f"{face}: {figure}")
+            for figure in ("INIT, CPU", cold_start.FIRST_CPU, cold_start.SUM_CPU)
+        )
+        for side, sample in both.samples.items():
+            apart = zip(init.samples[side].values, first.samples[side].values, strict=True)
+            assert sample.values == pytest.approx([a + b for a, b in apart])
 
 
 def test_a_result_that_no_item_holds_is_said_to_be_refused(whole_run: Run) -> None:
     """The sizes that Powertools cannot store have a note in place of a figure; all others have figures."""
-    refused = {timing.case for timing in whole_run.timings if timing.theirs is None}
+    refused = {timing.case for timing in whole_run.timings if timing.note}
     assert refused == {"500 KB, new", "500 KB, duplicate"}
 
 
@@ -78,12 +101,38 @@ def test_a_refused_write_is_counted(whole_run: Run) -> None:
     assert large.theirs.units >= 97
 
 
-def test_a_cold_start_counts_our_own_modules(whole_run: Run) -> None:
-    """Of every face it is told how many modules are ours, and what they take by themselves."""
-    assert {share.case for share in whole_run.shares} == {"queue", "api"}
-    for share in whole_run.shares:
-        assert share.modules > 20
-        assert share.ours.median > 0
+def test_every_goal_is_compared(whole_run: Run) -> None:
+    """A run has the case of each goal, but for the one at 5 ms, which this run does not measure."""
+    without = [goal for goal in goals.GOALS if goal not in [each.goal for each in goals.found(whole_run)]]
+    assert [goal.case for goal in without] == ["10 records, new, 5 ms"]
+
+
+@pytest.mark.parametrize(("most", "reached"), [(0.5, True), (0.496, True), (0.49, False)])
+def test_a_goal_is_reached_by_two_digits(most: float, reached: bool) -> None:
+    """A ratio is compared with its goal as both are shown."""
+    samples = {OURS.name: Sample((1.0,)), THEIRS.name: Sample((2.0,))}
+    run = Run({}, [Timing("part", "case", samples)])
+    (found,) = goals.found(run, (goals.Goal("", "part", "case", OURS.name, most),))
+    assert (found.ratio, found.reached) == (0.5, reached)
+
+
+def test_the_picture_has_each_ratio(tmp_path: Path) -> None:
+    """The ratio of either client is written at its bar; drawn again, the file is the same."""
+    samples = {OURS.name: Sample((1.0,)), LEAN.name: Sample((0.5,)), THEIRS.name: Sample((2.0,))}
+    run = Run({}, [Timing(part, case, samples) for part, case in chart.GROUPS.values()])
+    chart.draw(run, tmp_path / "one.svg")
+    chart.draw(run, tmp_path / "two.svg")
+    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert drawn.count(">0.50×<") == drawn.count(">0.25×<") == len(chart.GROUPS)
+    assert drawn == (tmp_path / "two.svg").read_text(encoding="utf-8")
+
+
+def test_a_throttled_process_is_stopped_and_goes_on() -> None:
+    """In its block a process gets a fraction of the time, and it runs to its end."""
+    source = "import time\nwhile time.process_time() < 0.02: pass"
+    with subprocess.Popen([sys.executable, "-c", source]) as process, cold_start.share_of_a_core(process):
+        code = process.wait()
+    assert code == 0
 
 
 def test_the_page_gets_the_figures_between_its_marks(whole_run: Run) -> None:
@@ -100,8 +149,8 @@ def test_the_page_gets_the_figures_between_its_marks(whole_run: Run) -> None:
 
 def test_the_table_has_every_case(whole_run: Run) -> None:
     """What is printed has a row for each case and each heading."""
-    cases = len(whole_run.timings) + len(whole_run.costs) + len(whole_run.shares)
-    assert report.table(whole_run).row_count == cases + len(report.TITLES) + 1
+    cases = len(whole_run.timings) + len(whole_run.costs) + len(goals.found(whole_run))
+    assert report.table(whole_run).row_count == cases + len(report.TITLES) + 2
 
 
 @pytest.mark.parametrize("event", ["batch", "seen_batch", "mixed"])
@@ -146,14 +195,17 @@ def _requests(side: Side, answers: Answers | None, event: dict[str, object]) -> 
     return sorted(meter.spent().calls)
 
 
-def test_the_stand_in_answers_over_http() -> None:
-    """A table in another process gives the recorded row for the answer to a claim of it."""
+@pytest.mark.parametrize("side", [OURS, LEAN], ids=lambda side: str(side.name))
+@pytest.mark.parametrize("encrypted", [False, True], ids=["HTTP", "TLS"])
+def test_the_stand_in_answers_over_a_socket(side: Side, encrypted: bool) -> None:
+    """A table in another process answers an acquisition of a recorded row with that row."""
     row = {"lockToken": {"S": "orders/a"}, "fence": {"N": "1"}}
-    with function_environment(), standin.running([row], [0]) as endpoints, reaching(endpoints[0]):
-        client = OURS.client()
+    with function_environment(), standin.running([row], []) as endpoints:
+        with reaching(endpoints.encrypted if encrypted else endpoints.nearest):
+            client = side.client()
         found = client.batch_get_item(RequestItems={"tokens": {"Keys": [{"lockToken": {"S": "orders/a"}}]}})
         assert found["Responses"] == {"tokens": [row]}
-        with pytest.raises(client.exceptions.ConditionalCheckFailedException) as refused:
+        with pytest.raises(ClientError, match="ConditionalCheckFailed") as refused:
             client.put_item(
                 TableName="tokens", Item=row, ConditionExpression="attribute_not_exists(lockToken)"
             )
@@ -169,9 +221,9 @@ def test_sides_take_turns() -> None:
         order.append(name)
         return float(len(order))
 
-    ours, theirs = interleaved(2, [lambda: work("a"), lambda: work("b")])
+    found = interleaved(2, {"a": lambda: work("a"), "b": lambda: work("b")})
     assert order == ["a", "b", "b", "a"]
-    assert (ours.values, theirs.values) == ((1.0, 4.0), (2.0, 3.0))
+    assert (found["a"].values, found["b"].values) == ((1.0, 4.0), (2.0, 3.0))
 
 
 def test_a_sample_tells_its_middle_half() -> None:
