@@ -12,6 +12,7 @@ The same walk (`converted`) makes the *plain form* of a value: what JMESPath sea
 from __future__ import annotations
 
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,10 +22,12 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from lambda_once.core.numbers import DECIMAL, decimal_form, json_number, with_canonical_numbers
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 VERSION = "1"
 """The version of the canonical form: fingerprints of two versions never match."""
@@ -213,15 +216,20 @@ def _canonical_leaf(value: object, path: Path) -> object:
             return {f"{MARK}time": value.isoformat(timespec="microseconds")}
         case timedelta():
             return {f"{MARK}timedelta": value // timedelta(microseconds=1)}
-        case UUID():
-            return {f"{MARK}uuid": value.hex}
         case bytes() | bytearray() | memoryview():
             return {f"{MARK}bytes": bytes(value).hex()}
         case set() | frozenset():
             texts = ("".join(with_canonical_numbers(_walked(each, path))) for each in value)
             return {f"{MARK}set": sorted(texts)}
+        case _ if _is_uuid(value):
+            return {f"{MARK}uuid": value.hex}
         case _:
             raise NotCanonical.of(value, path)
+
+
+def _is_uuid(value: object) -> TypeGuard[UUID]:
+    """Return whether *value* is a UUID. Imports nothing: `uuid` is loaded where there is one."""
+    return isinstance(value, getattr(sys.modules.get("uuid"), "UUID", ()))
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
@@ -267,7 +275,7 @@ def _plain_leaf(value: object, path: Path) -> object:
             return value.isoformat()
         case timedelta():
             return value.total_seconds()
-        case UUID():
+        case _ if _is_uuid(value):
             return str(value)
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()

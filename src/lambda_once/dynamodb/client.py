@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -280,6 +279,8 @@ def new_client() -> Any:
 
     Raises botocore's NoRegionError if no region is set.
     """
+    import platform
+
     import botocore
     import botocore.session
     from botocore.config import Config

@@ -127,10 +127,10 @@ def only_dynamodb(client: Any) -> Any:
 
 
 def _before_parse(response_dict: Mapping[str, Any], **_: object) -> None:
-    status, headers = response_dict["status_code"], response_dict["headers"]
+    status, headers, body = (response_dict[name] for name in ("status_code", "headers", "body"))
     if status < _REDIRECT:
         _check(status, headers)
-    elif status < _SERVER_ERROR and not _is_object(response_dict["body"]):
+    elif status < _SERVER_ERROR and not (_is_own_refusal(headers, body) or _is_object(body)):
         raise NotDynamoDB(status=status)
 
 
@@ -148,6 +148,11 @@ def _check(status: object, headers: Mapping[str, str]) -> None:
 def is_from_dynamodb(headers: Mapping[str, str]) -> bool:
     """Return whether a successful response has what DynamoDB's have. Names of *headers* are in lower case."""
     return headers.get("content-type", "").startswith(_JSON) or _REQUEST_ID in headers
+
+
+def _is_own_refusal(headers: Mapping[str, str], body: bytes) -> bool:
+    """Return whether a refusal looks like DynamoDB's, so that it need not be parsed here as well."""
+    return is_from_dynamodb(headers) and body.startswith(b"{")
 
 
 def _is_object(body: bytes) -> bool:

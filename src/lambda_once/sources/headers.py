@@ -92,14 +92,15 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     Names that differ in case are one header.
     """
     multi, single = event.get("multiValueHeaders"), event.get("headers")
-    values: dict[str, list[str]] = {}
+    values: dict[str, tuple[str, ...]] = {}
     for name, several in multi.items() if isinstance(multi, Mapping) else ():
-        values.setdefault(str(name).lower(), []).extend(
-            map(str, several if isinstance(several, list) else ())
-        )
+        lower = str(name).lower()
+        given = several if isinstance(several, list) else ()
+        values[lower] = (*values.get(lower, ()), *map(str, given))
     known = frozenset(values)
     for name, value in single.items() if isinstance(single, Mapping) else ():
-        if str(name).lower() not in known and value is not None:
-            several = value if isinstance(value, list) else [value]
-            values.setdefault(str(name).lower(), []).extend(map(str, several))
-    return {name: tuple(several) for name, several in values.items()}
+        lower = str(name).lower()
+        if lower not in known and value is not None:
+            given = value if isinstance(value, list) else (value,)
+            values[lower] = (*values.get(lower, ()), *map(str, given))
+    return values
