@@ -22,7 +22,7 @@ from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.numbers import DECIMAL, decimal_form, json_number, with_canonical_numbers
 
@@ -221,15 +221,15 @@ def _canonical_leaf(value: object, path: Path) -> object:
         case set() | frozenset():
             texts = ("".join(with_canonical_numbers(_walked(each, path))) for each in value)
             return {f"{MARK}set": sorted(texts)}
-        case _ if _is_uuid(value):
+        case _ if isinstance(value, uuid_class()):
             return {f"{MARK}uuid": value.hex}
         case _:
             raise NotCanonical.of(value, path)
 
 
-def _is_uuid(value: object) -> TypeGuard[UUID]:
-    """Return whether *value* is a UUID. Imports nothing: `uuid` is loaded where there is one."""
-    return isinstance(value, getattr(sys.modules.get("uuid"), "UUID", ()))
+def uuid_class() -> type[UUID] | tuple[()]:
+    """Return the class UUID. Imports nothing: while `uuid` is not loaded, nothing is of that class."""
+    return getattr(sys.modules.get("uuid"), "UUID", ())
 
 
 def _canonical_names(mapping: Mapping[Any, object]) -> Mapping[Any, object]:
@@ -275,7 +275,7 @@ def _plain_leaf(value: object, path: Path) -> object:
             return value.isoformat()
         case timedelta():
             return value.total_seconds()
-        case _ if _is_uuid(value):
+        case _ if isinstance(value, uuid_class()):
             return str(value)
         case bytes() | bytearray() | memoryview():
             return b64encode(value).decode()

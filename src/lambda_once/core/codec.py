@@ -27,9 +27,8 @@ from typing import (
     get_origin,
     is_typeddict,
 )
-from uuid import UUID
 
-from lambda_once.core.canonical import plain
+from lambda_once.core.canonical import plain, uuid_class
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
 from lambda_once.core.signatures import check_fields, field_types
 from lambda_once.errors import Misconfigured
@@ -245,7 +244,7 @@ def _built(annotation: Any, data: Any) -> object:
         return _dataclass(annotation, data)
     if issubclass(annotation, Enum):
         return annotation(data)
-    reader = _SCALAR_READERS.get(annotation)
+    reader: Any = annotation if annotation is uuid_class() else _SCALAR_READERS.get(annotation)
     return data if reader is None else reader(data)
 
 
@@ -329,6 +328,5 @@ _SCALAR_READERS: Mapping[Any, Callable[[Any], object]] = {
     date: date.fromisoformat,
     time: time.fromisoformat,
     timedelta: lambda data: timedelta(seconds=data),
-    UUID: UUID,
     bytes: lambda data: b64decode(data, validate=True),
 }

@@ -95,12 +95,11 @@ def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
     values: dict[str, tuple[str, ...]] = {}
     for name, several in multi.items() if isinstance(multi, Mapping) else ():
         lower = str(name).lower()
-        given = several if isinstance(several, list) else ()
-        values[lower] = (*values.get(lower, ()), *map(str, given))
+        values[lower] = (*values.get(lower, ()), *map(str, several if isinstance(several, list) else ()))
     known = frozenset(values)
     for name, value in single.items() if isinstance(single, Mapping) else ():
         lower = str(name).lower()
         if lower not in known and value is not None:
-            given = value if isinstance(value, list) else (value,)
-            values[lower] = (*values.get(lower, ()), *map(str, given))
+            several = value if isinstance(value, list) else [value]
+            values[lower] = (*values.get(lower, ()), *map(str, several))
     return values
