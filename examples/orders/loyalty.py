@@ -2,8 +2,8 @@
 Counts loyalty points: an SQS function that needs no token, because the sum remembers what went into it.
 
 The points of an order and the order's id go into one item in one write, so a message that comes again changes
-nothing. Points may be spent down to nothing and no further: what goes beyond that is refused, for good, and
-the same message again is no refusal if it was the one that spent them.
+nothing. Points may be spent down to nothing and no further. A standard queue has no order, so a spending may
+overtake its earning: what is refused comes back, and is refused for good at its last delivery.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from lambda_once import RetryLater
 from lambda_once.patterns.fifo import work_in_order
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.results import Applied, Duplicate, Refused
@@ -21,6 +22,7 @@ from lambda_once.patterns.results import Applied, Duplicate, Refused
 from .settings import KEEP
 
 logger = Logger()
+LAST_DELIVERY = 5  # the queue's maxReceiveCount
 POINTS = Ledger(os.environ.get("LOYALTY_TABLE", "loyalty"), key="customer", window=KEEP)
 
 
@@ -45,5 +47,7 @@ def _count(record: dict[str, Any]) -> None:
             logger.info("loyalty.counted", extra=known)
         case Duplicate():
             logger.info("loyalty.duplicate", extra=known)
+        case Refused() if int(record["attributes"]["ApproximateReceiveCount"]) < LAST_DELIVERY:
+            raise RetryLater("too few points yet: the earning may still be on its way")
         case Refused():
-            logger.warning("loyalty.refused", extra=known)  # for good: a retry gives nobody points
+            logger.warning("loyalty.refused", extra=known)  # for good: it does not become a dead letter

@@ -60,11 +60,12 @@ def test_receipts_are_filed_once(stack: Stack, client: Any) -> None:
 
 
 def test_points_are_counted_once(stack: Stack, client: Any) -> None:
-    """The redelivery of a batch is all duplicates, and the balance stays."""
+    """The redelivery of a batch is all duplicates, and the balance stays; what was refused comes back."""
+    refused = {"itemIdentifier": "dc36fc90-2248-4d70-aca4-a1a9f5b19f71"}
     counted = stack.invoke("LoyaltyFunction", "sqs-loyalty")
     first = rows(client, LOYALTY)
     again = stack.invoke("LoyaltyFunction", "sqs-loyalty-redelivery")
-    assert counted.answer == again.answer == {"batchItemFailures": []}
+    assert counted.answer == again.answer == {"batchItemFailures": [refused]}
     assert len(counted.said.entries("loyalty.counted")) >= 1
     assert len(again.said.entries("loyalty.duplicate")) == len(counted.said.entries("loyalty.counted"))
     assert [row["balance"] for row in rows(client, LOYALTY)] == [row["balance"] for row in first]

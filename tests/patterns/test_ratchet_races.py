@@ -13,8 +13,8 @@ import pytest
 
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
-from lambda_once.patterns.ratchet import ratchet as ratchet_module
 from lambda_once.patterns.ratchet import requests as ratchet_requests
+from lambda_once.patterns.ratchet.in_flight import InFlight
 from lambda_once.patterns.results import Applied, Conflict
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import Fate, FaultyClient, by_seed
@@ -179,7 +179,7 @@ def test_without_memory_of_unanswered_tries_it_is_told_lost(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: told that it lost, the caller adds one again, and of two additions three stand."""
-    monkeypatch.setattr(ratchet_module._Sent, "refused", lambda sent, **_: setattr(sent, "open", 0))
+    monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
     table, add = adding_one(ground, Fate.ANSWER_LOST, put_on_top)
     with pytest.raises(Conflict) as lost:
         add()
@@ -359,5 +359,5 @@ def test_schedules_are_told_the_truth(ground: Ground, seed: int) -> None:
 
 def test_schedules_see_what_unanswered_tries_hide(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: with those forgotten, somebody is told wrongly in some of 20 schedules."""
-    monkeypatch.setattr(ratchet_module._Sent, "refused", lambda sent, **_: setattr(sent, "open", 0))
+    monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
     assert any(schedule(strict, seed) for seed in range(20))

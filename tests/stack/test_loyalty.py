@@ -47,11 +47,48 @@ def points(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 
 
 def test_points_count_once(points: Ledger, clock: FakeClock) -> None:
-    """120 and 45 are earned, 150 spent, 20 more refused: so much stands, and a redelivery changes nothing."""
+    """120 and 45 are earned, 150 spent, 20 more refused: a redelivery changes nothing."""
     for name in ("sqs-loyalty", "sqs-loyalty-redelivery", "sqs-loyalty-redelivery"):
-        assert loyalty.count(event(name), lambda_context()) == SETTLED
+        assert len(loyalty.count(event(name), lambda_context())["batchItemFailures"]) == 1  # the 20 more
         assert points.get(CUSTOMER) == {"balance": 15, "entries": 3, "lastOrder": "order_12403"}
         clock.advance(timedelta(days=6).total_seconds())
+
+
+def overtaken(receives: int) -> dict[str, Any]:
+    """Return a batch of a spending that is delivered for the time *receives*, before its earning."""
+    orders = [
+        {"orderId": f"order_{n}", "customer": CUSTOMER, "kind": kind, "points": amount}
+        for n, kind, amount in ((6, "spent", -10), (5, "earned", 10))
+    ]
+    batch: dict[str, Any] = sqs_event(*orders)
+    batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(receives)
+    return batch
+
+
+def test_a_spending_that_overtakes_its_earning_is_counted_later(points: Ledger) -> None:
+    """It comes back, and is counted by its next delivery."""
+    first = loyalty.count(overtaken(receives=1), lambda_context())
+    assert len(first["batchItemFailures"]) == 1
+    assert loyalty.count(overtaken(receives=2), lambda_context()) == SETTLED
+    assert points.get(CUSTOMER) == {"balance": 0, "entries": 2, "lastOrder": "order_6"}
+
+
+def test_acknowledged_at_once_a_spending_is_lost(points: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: the first refusal is the last."""
+    monkeypatch.setattr(loyalty, "LAST_DELIVERY", 1)
+    assert loyalty.count(overtaken(receives=1), lambda_context()) == SETTLED
+    assert points.get(CUSTOMER) == {"balance": 10, "entries": 1, "lastOrder": "order_5"}
+
+
+def test_what_was_never_earned_is_refused_at_the_last_delivery(points: Ledger, translated: Template) -> None:
+    """Nobody gets a dead letter for points that a customer does not have."""
+    redrive = of_type(translated, "AWS::SQS::Queue")["LoyaltyQueue"]["RedrivePolicy"]
+    assert redrive["maxReceiveCount"] == loyalty.LAST_DELIVERY
+    spent = {"orderId": "order_6", "customer": CUSTOMER, "kind": "spent", "points": -10}
+    batch: dict[str, Any] = sqs_event(spent)
+    batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(loyalty.LAST_DELIVERY)
+    assert loyalty.count(batch, lambda_context()) == SETTLED
+    assert points.get(CUSTOMER) is None
 
 
 def test_an_order_sent_again_by_its_sender_counts_once(points: Ledger) -> None:

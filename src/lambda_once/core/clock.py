@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -69,6 +70,10 @@ class Deadline(NamedTuple):
     def earlier(self, seconds: float) -> Deadline:
         """Return the deadline *seconds* before this one."""
         return Deadline(self.clock, self.at - timedelta(seconds=seconds), self.one_try)
+
+
+INVOCATION: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)
+"""The end of the invocation; None outside of protected work, and in a plain thread."""
 
 
 def to_milliseconds(at: datetime) -> datetime:

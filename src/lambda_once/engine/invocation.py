@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import INVOCATION, Deadline
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 from lambda_once.observability.reporter import Details, Tally
@@ -82,11 +82,14 @@ def invoked(
         invocation = outer._replace(reporter=reporter, tally=Tally())
     if not invocation.known:
         unknown()
+    before = INVOCATION.get()
     _current.set(invocation)
+    INVOCATION.set(invocation.deadline)
     try:
         yield invocation
     finally:
         _current.set(outer)
+        INVOCATION.set(before)
         reporter.flush(invocation.tally)
         invocation.tally.raise_interruption()
 

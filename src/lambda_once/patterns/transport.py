@@ -6,18 +6,19 @@ A request may have taken effect although its answer was lost, so every request m
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.core.clock import INVOCATION, Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import Transport, low_level
-from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+RESERVE: Final = timedelta(seconds=1)
+"""Of an invocation, for what follows a request that got no answer, such as releasing the token."""
 
 
 class ConditionFailed(Exception):
@@ -39,11 +40,16 @@ class PatternTransport(Transport):
     def __init__(self, client: Any = None, clock: Clock | None = None) -> None:
         super().__init__(low_level(client))
         self.clock: Clock = SystemClock() if clock is None else clock
-        self.deadline = Deadline(self.clock, _NEVER)
+
+    @property
+    def deadline(self) -> Deadline:
+        """The time after which no request is sent again: in protected work, before the invocation's end."""
+        end = INVOCATION.get()
+        return Deadline(self.clock, _NEVER if end is None else end.at - RESERVE)
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
         """
-        Send *request*, up to six times with full jitter between.
+        Send *request*, up to six times until the deadline, with full jitter between.
 
         Raises `ConditionFailed`; `StoreUnavailable` without an answer: it may have taken effect or not;
         `Misconfigured` for a request that DynamoDB will never take.
@@ -59,7 +65,7 @@ class PatternTransport(Transport):
                 raise ConditionFailed(error.response.get("Item"), unanswered=unanswered) from None
             if not is_transient(error):
                 raise Misconfigured(_refused(error, operation, request)) from error
-            message = f"no answer to {operation} after {TRIES} tries ({code_of(error)}); retry"
+            message = f"no answer to {operation} after {len(earlier) + 1} tries ({code_of(error)}); retry"
             raise StoreUnavailable(message) from error
 
 

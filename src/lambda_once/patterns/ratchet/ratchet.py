@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.dynamodb.paging import batch_get
 from lambda_once.dynamodb.retry import TRIES
-from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.ratchet import requests
+from lambda_once.patterns.ratchet.in_flight import InFlight
 from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, RatchetTable
 from lambda_once.patterns.ratchet.timestamps import (
     Stamp,
     Timestamps,
     check_ahead,
     comparable,
-    is_older,
     stamp_of,
 )
 from lambda_once.patterns.results import Applied, Conflict, Stale
@@ -128,7 +128,7 @@ class Ratchet:
         """
         revision = self._revision(ts)
         write = requests.put(self._table, item, revision.stamp)
-        sent = _Sent(self._in_time(write, item), None, threading.Lock())
+        sent = InFlight(self._in_time(write, item), None, threading.Lock())
         request = write.request(expected, revision.id)
         return TransactItem("Put", request, lambda found: self._not_written(write, found, expected, sent))
 
@@ -193,7 +193,7 @@ class Ratchet:
         write: RatchetWrite,
         item: Mapping[str, Mapping[str, Any]],
         expected: Expected,
-        sent: _Sent,
+        sent: InFlight,
     ) -> Applied | Stale:
         name = self._table.stamp
         found = item.get(name)
@@ -264,13 +264,8 @@ class Ratchet:
         many tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
         included.
         """
-        keys = self._table.key if index is None else self._table.indexes.get(index, ())
         ranges = [each for each in (begins_with, between) if each is not None]
-        if limit < 1 or not keys or len(keys) < (2 if ranges or index is None else 1) or len(ranges) > 1:
-            raise Misconfigured(
-                f"limit {limit}, key {keys}: query needs a sort key or an index of indexes=, a limit of 1 or"
-                " more, and begins_with= or between= but not both"
-            )
+        place = self._place(index, ranges, limit)
         self._table.key_of(dict.fromkeys(self._table.key, "-") | {self._table.key[0]: partition})
         request = requests.query(
             self._table,
@@ -281,7 +276,6 @@ class Ratchet:
             descending=descending,
             consistent=consistent,
         )
-        place = dict.fromkeys((*self._table.key, *keys))  # of a page's end
         if cursor is not None and cursor.keys() != place.keys():
             raise Misconfigured(f"cursor: {', '.join(cursor)}: not the key, which is {', '.join(place)}")
         start = None if cursor is None else typed_item(cursor)
@@ -297,6 +291,16 @@ class Ratchet:
         if len(items) > limit:  # the last row that was read is beyond this page
             return Page(shown, {name: shown[-1][name] for name in place})
         return Page(shown, None if start is None else plain_item(start))
+
+    def _place(self, index: str | None, ranges: list[object], limit: int) -> dict[str, None]:
+        """Return the attributes that name the end of a page. Raises `Misconfigured` for a query."""
+        keys = self._table.key if index is None else self._table.indexes.get(index, ())
+        if limit < 1 or not keys or len(keys) < (2 if ranges or index is None else 1) or len(ranges) > 1:
+            raise Misconfigured(
+                f"limit {limit}, key {keys}: query needs a sort key or an index of indexes=, a limit of 1 or"
+                " more, and begins_with= or between= but not both"
+            )
+        return dict.fromkeys((*self._table.key, *keys))
 
 
 class Revision:
@@ -314,7 +318,7 @@ class Revision:
         self.id = os.urandom(12).hex()
         self._ratchet = ratchet
         self._lock = threading.Lock()
-        self._sent: dict[str, _Sent] | None = {}
+        self._sent: dict[str, InFlight] | None = {}
 
     def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
         """Put as `Ratchet.put` does, under this timestamp."""
@@ -324,7 +328,7 @@ class Revision:
         """Delete as `Ratchet.delete` does, under this timestamp."""
         return self._ratchet.delete(key, self, expected=expected)
 
-    def note(self, key: str, rank: str | None, expected: Expected) -> _Sent:
+    def note(self, key: str, rank: str | None, expected: Expected) -> InFlight:
         """
         Note that *key* is written, and return what is known of its requests. Called by `Ratchet`.
 
@@ -335,7 +339,7 @@ class Revision:
             if self._sent is None:
                 raise Misconfigured("this revision has ended: make a new one for a new change")
             content = (rank, isinstance(expected, Anything))
-            sent = self._sent.setdefault(key, _Sent(key, content, self._lock))
+            sent = self._sent.setdefault(key, InFlight(key, content, self._lock))
             if sent.content != content:
                 raise Misconfigured(f"{key}: this revision has already written other content there")
             sent.open += 1
@@ -349,48 +353,6 @@ class Revision:
     ) -> None:
         with self._lock:
             self._sent = None
-
-
-class _Sent:
-    """
-    All requests of one write of a revision: in flight, answered and unanswered.
-
-    ``open``: how many may have taken effect, as far as is known.
-    """
-
-    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
-        self.key = key
-        self.content = content
-        self.open = 0
-        self._written = False
-        self._lock = lock
-
-    def written(self) -> None:
-        """Note that one request took effect."""
-        with self._lock:
-            self._written = True
-
-    def refused(self, *, unanswered: bool) -> None:
-        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
-        with self._lock:
-            self.open -= not unanswered
-
-    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
-        """
-        Return whether another request of this write took effect before the item became *stored*.
-
-        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
-        this write is not older; so where *stored* is older, this write never took effect.
-        """
-        with self._lock:
-            if self._written:
-                return True
-            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
-                return False
-        raise StoreUnavailable(
-            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
-            f"written or not. Read it, and decide again"
-        )
 
 
 def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: RatchetTable) -> bool:
