@@ -264,7 +264,7 @@ class Ratchet:
         many tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
         included.
         """
-        ranges = [each for each in (begins_with, between) if each is not None]
+        ranges: list[object] = [each for each in (begins_with, between) if each is not None]
         place = self._place(index, ranges, limit)
         self._table.key_of(dict.fromkeys(self._table.key, "-") | {self._table.key[0]: partition})
         request = requests.query(
