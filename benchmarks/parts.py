@@ -25,7 +25,7 @@ from benchmarks.sides import OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment
 from lambda_once.decorators.identify import Identifier
-from lambda_once.observability import reporter, sinks
+from lambda_once.observability import reporter
 from lambda_once.sources import api_gateway, messages
 from lambda_once.stores import batches, requests, store
 from lambda_once.testing import lambda_context
@@ -40,7 +40,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "log lines: the rest": ((reporter, "_write"),),
     "key, scope, fingerprint": ((Identifier, "identify"),),
     "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (messages, "sqs_messages")),
-    "metrics": ((sinks, "write_metrics"),),
+    "metrics": ((reporter, "write_metrics"),),
     "requests as values, rows": (
         (requests, "acquire"),
         (requests, "finish"),

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
-    from lambda_once.observability.reporter import Hook
-    from lambda_once.observability.sinks import AnyLogger, Namespaced
+    from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
     from lambda_once.stores.contract import Store
 
 
@@ -189,7 +188,7 @@ class Once:
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
-        from lambda_once.decorators.handlers import event_handler
+        from lambda_once.decorators.batches import event_handler
 
         return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
 

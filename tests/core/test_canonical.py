@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain, without
-from lambda_once.core.fields import printed
+from lambda_once.core.canonical import NotCanonical, canonical, digest, fingerprint, plain
+from lambda_once.core.fields import printed, without
 from lambda_once.sources.envelopes import parse
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

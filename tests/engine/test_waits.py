@@ -12,10 +12,10 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import InProgress
+from lambda_once.core.clock import has_running_loop
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import waiting
 from lambda_once.engine.batch import Job
-from lambda_once.engine.waiting import has_running_loop
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig, elsewhere
 from tests.decorators.test_sqs import failed

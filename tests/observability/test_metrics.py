@@ -12,8 +12,7 @@ import pytest
 from aws_lambda_powertools.metrics import EphemeralMetrics, Metrics
 
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Reporter, Tally
-from lambda_once.observability.sinks import embedded
+from lambda_once.observability.reporter import Details, Reporter, Tally, embedded
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from typing import Any
 from lambda_once.core import results
 from lambda_once.dynamodb import client, retry
 from lambda_once.engine import ownership, pipeline
-from lambda_once.observability import reporter, sinks
+from lambda_once.observability import reporter
 from lambda_once.stores import batches
 from tests.simulation import baton
 
@@ -33,8 +33,8 @@ def determined(seed: int) -> Iterator[None]:
         (ownership, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._denied)),
         (reporter, "_write", _nothing),
-        (sinks, "standard_logger", _nothing),
-        (sinks, "write_metrics", _nothing),
+        (reporter, "standard_logger", _nothing),
+        (reporter, "write_metrics", _nothing),
         (results, "INLINE_LIMIT", 300),
         (results, "PART_LIMIT", 500),
         (results, "_PLAIN_LIMIT", 200),

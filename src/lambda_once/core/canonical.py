@@ -12,19 +12,18 @@ The same walk (`converted`) makes the *plain form* of a value: what JMESPath sea
 from __future__ import annotations
 
 import json
+import re
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
-from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.numbers import DECIMAL, decimal_form, json_number, with_canonical_numbers
+from lambda_once.core.numbers import ALWAYS_EXACT, DECIMAL, WRITTEN_OUT, ZEROS, decimal_form, json_number
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -87,22 +86,24 @@ def fingerprint(value: object) -> str:
     return f"{VERSION}.{digest(value)}"
 
 
-@contextmanager
-def not_canonical() -> Iterator[None]:
-    """Raise NotCanonical for what writing a cycle, or a number out of range, raises."""
-    try:
-        yield
-    except RecursionError:
-        raise NotCanonical("a value that contains itself or is nested too deeply is not canonical") from None
-    except (ValueError, OverflowError) as error:
-        raise NotCanonical(f"a number or a time is out of range: {type(error).__name__}") from None
+UNWRITABLE = (RecursionError, ValueError, OverflowError)
+"""What writing a cycle, or a number out of range, raises."""
+
+
+def not_canonical(error: Exception) -> NotCanonical:
+    """Return the NotCanonical for *error*, one of UNWRITABLE."""
+    if isinstance(error, RecursionError):
+        return NotCanonical("a value that contains itself or is nested too deeply is not canonical")
+    return NotCanonical(f"a number or a time is out of range: {type(error).__name__}")
 
 
 def _chunks(value: object) -> Iterator[bytes]:
     """Yield the canonical form in pieces: `1e24` has four characters and 25 digits."""
-    with not_canonical():
+    try:
         for piece in with_canonical_numbers(_text(value)):
             yield piece.encode("utf-8", "surrogatepass")
+    except UNWRITABLE as error:
+        raise not_canonical(error) from None
 
 
 # -- the walk
@@ -150,7 +151,7 @@ def converted(value: object, leaf: Leaf, names: Names, path: Path = ()) -> objec
 
 
 def written(value: object) -> str:
-    """Return the canonical text, within `not_canonical`."""
+    """Return the canonical text. Raises one of UNWRITABLE where there is none."""
     return "".join(with_canonical_numbers(_text(value)))
 
 
@@ -301,44 +302,72 @@ def _plain_name(name: object) -> object:
     return json.dumps(form, default=repr) if isinstance(form, list | dict) else form
 
 
-# -- leaving out
+# -- whole numbers in JSON text
 
-_Branches = dict[str, "_Branches"]
+# What the encoder writes in another way than the canonical form. A match within a string only costs time.
+# A float has at most 17 digits: one that repr writes with "e+" is whole, and below e+25 it is written out.
+_WHOLE_FLOAT = re.compile(r"\.0[,\]}]")
+_SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
+_MANY_ZEROS = "0" * ZEROS
+_LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# About 64 KB, ending neither in a string nor in a number.
+_SLICE = re.compile(rf'(?:[^"]{{1,512}}+|{_STRING}){{1,128}}+[-+.\de]*+')
+# A number that may need another form; or a string, which stays as it is.
+_NUMBERS = re.compile(
+    rf"((?<![\d.])-?\d++(?:\.0(?![\de])|(?:\.\d++)?e\+(?:1\d|2[0-4])(?!\d)|(?<={_MANY_ZEROS})(?![\d.e]))|{_STRING})"
+)
+_FLOAT_RANGE = 300  # digits: the largest float has 309
+_REMEMBERED = 4_096
 
 
-def without(payload: object, ignore: Sequence[str]) -> object:
+def with_canonical_numbers(text: str) -> Iterator[str]:
+    """Yield the JSON *text*, as Python's encoder wrote it, with whole numbers in their canonical form."""
+    if (
+        _SHORT_EXPONENT.search(text)
+        or (".0" in text and _WHOLE_FLOAT.search(text))
+        or (_MANY_ZEROS in text and _LONG_WHOLE.search(text))
+    ):
+        canonical = _CanonicalNumbers()
+        for part in _SLICE.finditer(text):
+            pieces = _NUMBERS.split(part.group())
+            pieces[1::2] = map(canonical.__getitem__, pieces[1::2])
+            yield "".join(pieces)
+    else:
+        yield text
+
+
+class _CanonicalNumbers(dict[str, str]):
     """
-    Return *payload* without the dotted paths of *ignore*, through lists into each element.
+    The canonical forms of what `_NUMBERS` matches.
 
-    A path that is missing is skipped. *payload* is not changed; its other branches are shared, not copied.
+    Where 6 MB hold more than a million numbers, they are so short that few differ: most are looked up.
     """
-    return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
+
+    def __missing__(self, text: str) -> str:
+        if text[0] == '"':
+            return text
+        form = _canonical_number(text)
+        if len(self) < _REMEMBERED:
+            self[text] = form
+        return form
 
 
-@lru_cache(maxsize=256)
-def _branches(paths: tuple[str, ...]) -> _Branches:
-    """Return the paths as a tree; a path's end is an empty branch."""
-    tree: _Branches = {}
-    for path in sorted(paths, key=len, reverse=True):
-        branch = tree
-        *way, last = path.split(".")
-        for name in way:
-            branch = branch.setdefault(name, {})
-        branch[last] = {}
-    return tree
+def _canonical_number(text: str) -> str:
+    mantissa, exponential, exponent = text.partition("e+")
+    whole, _, fraction = mantissa.partition(".")
+    if exponential:
+        return f"{whole}{fraction}{'0' * (int(exponent) - len(fraction))}"
+    if fraction:
+        return "0" if whole == "-0" else whole
+    return _canonical_whole(text)
 
 
-def _pruned(value: object, branches: _Branches) -> object:
-    value = unwrapped(value)
-    if isinstance(value, Mapping):
-        if not any(name in value for name in branches):
-            return value
-        kept = ((name, each, branches.get(name)) for name, each in value.items())
-        return {
-            name: each if branch is None else _pruned(each, branch)
-            for name, each, branch in kept
-            if branch != {}
-        }
-    if isinstance(value, list | tuple):
-        return [_pruned(each, branches) for each in value]
-    return value
+def _canonical_whole(text: str) -> str:
+    """Return the long whole number *text* as a float or a Decimal of its value is written."""
+    digits = text.lstrip("-")
+    if len(digits) <= WRITTEN_OUT:
+        return text
+    if len(digits) <= _FLOAT_RANGE and len(digits.rstrip("0")) <= ALWAYS_EXACT:
+        return repr(float(text))
+    return json.dumps(decimal_form(Decimal(text)), separators=(",", ":"))

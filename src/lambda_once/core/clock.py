@@ -1,12 +1,22 @@
-"""The only place that reads the time, and the form in which the rows store it."""
+"""The only place that reads the time and sleeps, and the form in which the rows store times."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Generator
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+Waits = Generator[float, None, T]
+"""
+Work that yields the seconds for which it has to wait, and returns its result.
+
+So it is written once: a thread sleeps for them (`through`), async work waits on its loop (`engine.waiting`).
+"""
 
 
 class Clock(Protocol):
@@ -42,6 +52,29 @@ async def sleep_on_loop(clock: Clock, seconds: float) -> None:
 
     sleep = getattr(clock, "sleep_async", None)
     await (asyncio.to_thread(clock.sleep, seconds) if sleep is None else sleep(seconds))
+
+
+def through(work: Waits[T], clock: Clock) -> T:
+    """Do *work* on this thread, which sleeps where it has to wait."""
+    try:
+        while True:
+            clock.sleep(next(work))
+    except StopIteration as over:
+        result: T = over.value
+        return result
+
+
+def has_running_loop() -> bool:
+    """Whether this thread is that of a running event loop, which must not sleep."""
+    if "asyncio" not in sys.modules:
+        return False
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Deadline(NamedTuple):

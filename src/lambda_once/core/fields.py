@@ -1,5 +1,5 @@
 """
-Which fields differ between two payloads of one key, for the message of `KeyReused`.
+The fields of a payload: which differ between two of one key, for the message of `KeyReused`; and ``ignore=``.
 
 Beside the fingerprint a row has, for each top-level field of its payload, a checksum of the name and one of
 the canonical text. A later payload is compared with these to *name* what differs. They decide nothing.
@@ -8,13 +8,22 @@ the canonical text. A later payload is compared with these to *name* what differ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from lambda_once.core.canonical import MARK, NEVER_WRAPS, VERSION, not_canonical, unwrapped, written
+from lambda_once.core.canonical import (
+    MARK,
+    NEVER_WRAPS,
+    UNWRITABLE,
+    VERSION,
+    not_canonical,
+    unwrapped,
+    written,
+)
 from lambda_once.core.numbers import WRITTEN_OUT
 
 if TYPE_CHECKING:
@@ -98,8 +107,10 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
     ``part.field``, and those of *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
     """
     writer = _Writer(payload)
-    with not_canonical():
+    try:
         text = writer.text(whole, 2 if assembled else 1)
+    except UNWRITABLE as error:
+        raise not_canonical(error) from None
     return Printed(text, tuple(writer.fields))
 
 
@@ -212,3 +223,46 @@ class _Writer:
 def _is_plain(names: Iterable[object]) -> bool:
     """Return whether the canonical form neither escapes nor tags any of *names*."""
     return all(type(name) is str and not name.startswith(MARK) for name in names)
+
+
+# -- leaving out
+
+_Branches = dict[str, "_Branches"]
+
+
+def without(payload: object, ignore: Sequence[str]) -> object:
+    """
+    Return *payload* without the dotted paths of *ignore*, through lists into each element.
+
+    A path that is missing is skipped. *payload* is not changed; its other branches are shared, not copied.
+    """
+    return _pruned(payload, _branches(tuple(ignore))) if ignore else payload
+
+
+@lru_cache(maxsize=256)
+def _branches(paths: tuple[str, ...]) -> _Branches:
+    """Return the paths as a tree; a path's end is an empty branch."""
+    tree: _Branches = {}
+    for path in sorted(paths, key=len, reverse=True):
+        branch = tree
+        *way, last = path.split(".")
+        for name in way:
+            branch = branch.setdefault(name, {})
+        branch[last] = {}
+    return tree
+
+
+def _pruned(value: object, branches: _Branches) -> object:
+    value = unwrapped(value)
+    if isinstance(value, Mapping):
+        if not any(name in value for name in branches):
+            return value
+        kept = ((name, each, branches.get(name)) for name, each in value.items())
+        return {
+            name: each if branch is None else _pruned(each, branch)
+            for name, each, branch in kept
+            if branch != {}
+        }
+    if isinstance(value, list | tuple):
+        return [_pruned(each, branches) for each in value]
+    return value

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest
 from lambda_once.core.fields import names_in
-from lambda_once.core.numbers import whole_digits
+from lambda_once.core.numbers import Digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None
@@ -22,6 +24,10 @@ NO_SERVICE: Final = "service_undefined"
 
 PART_LIMIT = 255
 """Bytes of a readable part: four parts and three slashes stay under 1,024 bytes."""
+
+MOST_DIGITS = 255
+"""Digits of the longest number that is a readable part."""
+_TOO_LONG = 10**MOST_DIGITS
 
 _UNSEEN: Final = object()
 """The payload where a callable selects from its arguments."""
@@ -198,7 +204,7 @@ def _scope(scope: object) -> str:
 
 def _part(value: object) -> str:
     """Return *value* readable or digested. Raises KeyMissing where it has no canonical form."""
-    text = value if isinstance(value, str) else whole_digits(value)
+    text = value if isinstance(value, str) else _whole_digits(value)
     if text is not None:
         readable = _encoded(text)
         if len(readable) <= PART_LIMIT and not _DIGEST.fullmatch(readable):
@@ -207,6 +213,29 @@ def _part(value: object) -> str:
         return digest(value)
     except NotCanonical as error:
         raise KeyMissing(f"the key is not JSON-serialisable: {error}") from None
+
+
+def _whole_digits(value: object) -> str | None:
+    """
+    Return the digits of a number that equals an integer of at most MOST_DIGITS digits; None for all else.
+
+    A boolean is no number. A float counts by its shortest text, and -0.0 is 0.
+    """
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    if isinstance(value, int):
+        return str(int(value)) if abs(value) < _TOO_LONG else None
+    exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    if not exact.is_finite():
+        return None
+    digits = Digits.of(exact)
+    if not digits.significant:
+        return "0"
+    if digits.exponent < 0 or len(digits.significant) + digits.exponent > MOST_DIGITS:
+        return None
+    return f"{digits.sign}{digits.significant}{'0' * digits.exponent}"
 
 
 def _encoded(value: str) -> str:

@@ -1,4 +1,4 @@
-"""`once.sqs` and `once.sns`: handlers of single records."""
+"""`once.sqs`, `once.sns` and `once.event`: handlers of the records and the units of an event."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
-from lambda_once.decorators.handlers import handler_like, with_context
-from lambda_once.decorators.identify import Identifier, name_of
+from lambda_once.decorators.identify import Identifier, name_of, result_type
+from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.waiting import run_coroutine
-from lambda_once.errors import KeyMissing, Misconfigured, OnceError, RetryLater
+from lambda_once.errors import InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
+from lambda_once.sources import event as source
 from lambda_once.sources.messages import QueuedRecord, failures, sns_messages, sqs_messages
 from lambda_once.sources.unit import Malformed
 
@@ -105,18 +106,20 @@ class Records:
         known: dict[tuple[str, str | None], Job] = {}
         tokens: set[str] = set()
         for message in messages:
-            job = Job(message.id, message.group)
             try:
-                job.call, job.argument = self._call(message.unit, invocation)
+                call, argument = self._call(message.unit, invocation)
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
-                job.error = error
-            else:
-                job.follows = job.call.token in tokens
-                tokens.add(job.call.token)
-                twin = known.setdefault((job.call.token, job.call.identity.fingerprint), job)
-                if twin is not job and not self.runtime.disabled:
-                    twin.fold(message.id, message.group)
-                    continue
+                bad = Job(message.id, message.group)
+                bad.error = error
+                jobs.append(bad)
+                continue
+            job = Job(message.id, message.group, call, argument)
+            job.follows = call.token in tokens
+            tokens.add(call.token)
+            twin = known.setdefault((call.token, call.identity.fingerprint), job)
+            if twin is not job and not self.runtime.disabled:
+                twin.fold(message.id, message.group)
+                continue
             jobs.append(job)
         return jobs
 
@@ -165,7 +168,7 @@ def _response(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]
         # would take the response for success and delete every message, is safe.
         children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
         raise BatchProcessingError(f"all {len(failed)} records of the batch failed", children)
-    return failures(id_ for job in failed for id_ in job.ids)
+    return failures([id_ for job in failed for id_ in job.ids])
 
 
 def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -182,3 +185,39 @@ def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
                 raise job.error
 
     return handler_like(function, handle, records)
+
+
+def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* once for each unit of its event."""
+    work = with_context(function)
+    check_of_one(settings, "the event")
+    plan = settings.plan(codec_for(result_type(function, settings)))
+    identifier = Identifier(runtime, settings, plan, name_of(function))
+
+    def handle(event: Any, context: Any) -> Any:
+        results: dict[int, Any] = {}
+        failures: dict[int, Exception] = {}
+        with runtime.invocation(context) as invocation:
+            retried = source.is_asynchronous(event)
+            units = source.units(event, invocation.request_id)
+
+            def run(n: int, *, may_wait: bool) -> None:
+                unit, part = units[n]
+                failures.pop(n, None)
+                try:
+                    call = identifier.call(unit, invocation, arguments=(part,), waits_for_own=retried)
+                    outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
+                    results[n] = apply_on_replay(settings, outcome)
+                except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
+                    failures[n] = error
+
+            for n in range(len(units)):
+                run(n, may_wait=len(units) == 1)
+            # Those that must wait for another attempt do so after all that need not have run.
+            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(units) > 1):
+                run(n, may_wait=True)
+        for n in sorted(failures):
+            raise failures[n]
+        return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
+
+    return handler_like(function, handle, identifier)

@@ -7,15 +7,16 @@ import inspect
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lambda_once.core.clock import through
 from lambda_once.core.codec import codec_for
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Arguments, Identifier, name_of, result_type
+from lambda_once.decorators.runtime import apply_on_replay, marked
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import through, uncancelled
+from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.messages import payload_of
 from lambda_once.sources.unit import Unit, itself

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import select, select_from
-from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.identify import Identifier, name_of
 from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
+from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, unprotected, with_context
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.canonical import NotCanonical, plain, without
-from lambda_once.core.fields import fields_of, printed, selected
+from lambda_once.core.canonical import NotCanonical, plain
+from lambda_once.core.fields import fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
@@ -68,7 +68,8 @@ class Identifier(NamedTuple):
         environment = self.runtime.environment()
         if environment.disabled:
             invocation.tally.count("disabled")
-        found = self.identify(unit, given, environment.service)
+        name = self.name
+        found = self.identify(unit, given, environment.service, name)
         if isinstance(found.error, OnceError) and environment.disabled:
             # Everything runs; and no two pieces of work may share a key for the next system.
             found = Identification(token=f"disabled/{new_attempt_id()}")
@@ -77,7 +78,7 @@ class Identifier(NamedTuple):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
         return Call(
-            name=self.name,
+            name=name,
             token=found.token,
             plan=self.plan,
             invocation=invocation,
@@ -97,22 +98,30 @@ class Identifier(NamedTuple):
         self.runtime.reporter.report(details, invocation.tally)
 
     def identify(
-        self, unit: Unit, given: Arguments | None = None, service: str | None = None
+        self,
+        unit: Unit,
+        given: Arguments | None = None,
+        service: str | None = None,
+        name: str | None = None,
     ) -> Identification:
         """
         Identify *unit*. *given* is passed to callables, by default the unit's argument.
 
+        *service* and *name* are the first parts of its token, by default those of now.
         Raises no Exception: it is in the result, with what was found before it.
         """
         given = Arguments((unit.argument,), {}) if given is None else given
         service = self.runtime.environment().service if service is None else service
+        name = self.name if name is None else name
         ignore = self.settings.ignore
         payload = without(unit.payload, ignore) if ignore else unit.payload
         found = Identification(self._key_from(unit), payload, presented=unit.presented)
         try:
             found = found._replace(key=self._key(unit, found, given))
-            found = found._replace(scope=self._scope(unit, given))
-            found = found._replace(token=token(service, self.name, found.scope, found.key))
+            own = self.settings.scope
+            scope = unit.scope or None if own is None else self._scope(own, unit, given)
+            found = found._replace(scope=scope)
+            found = found._replace(token=token(service, name, scope, found.key))
             if found.key_from is not KeyFrom.HASH and (hashed := self._counted(unit, payload)) is not None:
                 fields = fields_of(hashed, found.token)
                 return found._replace(hashed=hashed, fingerprint=hashed.fingerprint, fields=fields)
@@ -144,10 +153,7 @@ class Identifier(NamedTuple):
         # Tagged, so that it is hashed even if the whole payload is a readable text.
         return {"payload": content}
 
-    def _scope(self, unit: Unit, given: Arguments) -> object:
-        selector = self.settings.scope
-        if selector is None:
-            return unit.scope or None
+    def _scope(self, selector: str | Callable[..., object], unit: Unit, given: Arguments) -> object:
         if isinstance(selector, str):
             scope = select(selector, seen(unit, unit.envelope), "scope")
         else:

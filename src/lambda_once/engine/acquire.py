@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from lambda_once.core.clock import Waits
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.replay import Replayer
-    from lambda_once.engine.waiting import Waits
 
 MARGIN = timedelta(seconds=2)
 """
@@ -73,14 +73,20 @@ class Acquirer:
 
     def acquire_all(self, calls: Sequence[Call], *, may_wait: bool) -> Waits[list[Acquisition]]:
         """
-        Acquire the token of each of *calls*, all different; an error is that of one call.
+        Acquire the tokens of *calls*, at least one and all different; an error is that of one call.
 
         Where it raises, it has released what it may have acquired.
         """
-        remembered = [self._remembered(call) for call in calls]
-        unknown = [call for call, known in zip(calls, remembered, strict=True) if known is None]
+        remembered = {
+            call.token: known
+            for call in calls
+            if call.plan.cache and (known := self._remembered(call)) is not None
+        }
+        if not remembered:
+            return (yield from self._acquire(calls, may_wait=may_wait))
+        unknown = [call for call in calls if call.token not in remembered]
         found = iter((yield from self._acquire(unknown, may_wait=may_wait)) if unknown else ())
-        return [next(found) if known is None else known for known in remembered]
+        return [remembered[call.token] if call.token in remembered else next(found) for call in calls]
 
     def make_ready(self, attempt: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
@@ -120,8 +126,6 @@ class Acquirer:
     # ---------------------------------------------------------------- asking the table
 
     def _remembered(self, call: Call) -> Acquisition | None:
-        if not call.plan.cache:
-            return None
         now = self._clock.now()
         record = self._replayer.memory.get(call.token, now)
         if record is None:
@@ -160,18 +164,18 @@ class Acquirer:
             answers = self._store.acquire(wishes, invocation.deadline)
             if len(calls) > 1:
                 self._acquire_known(calls, wishes, answers)
-            segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
+            if segment is not None:
+                outcomes = sorted({type(answer).__name__ for answer in answers})
+                segment.annotate("outcome", ",".join(outcomes))
         acquisitions: list[Acquisition] = []
+        unanswered = []
         for call, wish, answer in zip(calls, wishes, answers, strict=True):
             try:
                 acquisitions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
             except OnceError as error:
                 acquisitions.append(self._refused(call, error))
-        unanswered = [
-            (call, wish.attempt)
-            for call, wish, acquisition in zip(calls, wishes, acquisitions, strict=True)
-            if isinstance(acquisition, StoreUnavailable)
-        ]
+                if isinstance(error, StoreUnavailable):
+                    unanswered.append((call, wish.attempt))
         if unanswered:  # it may have been acquired all the same, and nothing started
             self._finisher.release(unanswered, counted=False)
         invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
@@ -207,10 +211,11 @@ class Acquirer:
     ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
+        request = call.request(wish.attempt)
         began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            decision = decide(record, call.request(wish.attempt), now)
+            decision = decide(record, request, now)
             if record is None or decision in (Decision.RUN, Decision.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
@@ -293,6 +298,7 @@ class Acquirer:
     ) -> Acquire:
         lease = self._lease(call, now)
         expires = call.plan.on_lapse is OnLapse.TAKE_OVER  # guarantee 6
+        presented = call.identity.presented
         return Acquire(
             token=call.token,
             attempt=attempt,
@@ -306,7 +312,7 @@ class Acquirer:
             known=known,
             likely=known or call.redelivered,
             fields=None if call.identity.fields is None else call.identity.fields.stored,
-            caller=call.mark(attempt),
+            caller=None if presented is None else presented.mark(attempt),
         )
 
     def _lease(self, call: Call, now: datetime) -> datetime:

@@ -11,23 +11,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.clock import has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import done
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import has_running_loop, off_loop, through, through_async, uncancelled
+from lambda_once.engine.waiting import off_loop, through_async, uncancelled
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
+    from lambda_once.core.clock import Waits
     from lambda_once.engine.acquire import Acquisition
     from lambda_once.engine.engine import Engine
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.ownership import PreparedFinish
-    from lambda_once.engine.waiting import Waits
 
 
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
@@ -38,16 +39,18 @@ class Job:
 
     __slots__ = ("acquisition", "argument", "begun", "call", "error", "follows", "groups", "ids")
 
-    def __init__(self, id_: str | None, group: str | None) -> None:
+    def __init__(
+        self, id_: str | None, group: str | None, call: Call | None = None, argument: Any = None
+    ) -> None:
         self.ids = [id_]
         """The messageIds of its records."""
         self.groups = set() if group is None else {group}
         """The message groups that its records belong to, on a FIFO queue."""
-        self.call: Call | None = None
+        self.call = call
         """None: the record is bad, and `error` says why."""
         self.follows = False
         """Another payload under the token of an earlier job, whose finish it waits for."""
-        self.argument: Any = None
+        self.argument = argument
         self.acquisition: Acquisition | None = None
         """None: not tried yet, or the work has begun."""
         self.begun = False
@@ -95,7 +98,7 @@ class Left(Exception):
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(type(error).__name__)
-        self.error = error
+        self.error: BaseException | None = None
 
 
 class Batch:
@@ -273,14 +276,8 @@ class Batch:
 
     def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
         """Whether an earlier job of its group has failed; *job* fails too then, unstarted."""
-        failed = next(
-            (
-                other
-                for other in lane[: lane.index(job)]
-                if other.error is not None and other.groups & job.groups
-            ),
-            None,
-        )
+        earlier = lane[: lane.index(job)]
+        failed = next((each for each in earlier if each.error is not None and each.groups & job.groups), None)
         if failed is not None and job.error is None:
             job.error = Skipped(f"an earlier message of its group failed: {failed.ids[0]}")
         return failed is not None

@@ -5,20 +5,20 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from lambda_once.core.clock import has_running_loop, through
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import Finisher
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed, Replayer
-from lambda_once.engine.waiting import has_running_loop, through, through_async, uncancelled
+from lambda_once.engine.waiting import through_async, uncancelled
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lambda_once.core.clock import Clock
+    from lambda_once.core.clock import Clock, Waits
     from lambda_once.engine.invocation import Call
-    from lambda_once.engine.waiting import Waits
     from lambda_once.stores.contract import Store
 
 

@@ -24,13 +24,12 @@ from lambda_once.stores.contract import FinishAnswer, Refused, Rejected, Unanswe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lambda_once.core.clock import Clock
+    from lambda_once.core.clock import Clock, Waits
     from lambda_once.core.codec import Codec
     from lambda_once.core.writes import Change
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.ownership import Ownership
     from lambda_once.engine.replay import Replayer
-    from lambda_once.engine.waiting import Waits
     from lambda_once.stores.contract import AcquireAnswer, Store
 
 PATIENCE = 30.0
@@ -129,7 +128,8 @@ class Finisher:
             try:
                 with invocation.reporter.segment("once.complete") as segment:
                     (answer,) = self.store.finish([write], finish.limit(invocation.deadline))
-                    segment.annotate("outcome", type(answer).__name__)
+                    if segment is not None:
+                        segment.annotate("outcome", type(answer).__name__)
             except Exception:
                 raise
             except BaseException as interruption:  # KeyboardInterrupt: once more, then it reaches the caller

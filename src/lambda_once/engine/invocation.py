@@ -172,11 +172,6 @@ class Call(NamedTuple):
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""
         return Request(attempt, self.identity.fingerprint, self.plan.on_lapse, self.identity.presented)
 
-    def mark(self, attempt: str) -> str | None:
-        """Return the ``caller`` of the row of *attempt*."""
-        presented = self.identity.presented
-        return None if presented is None else presented.mark(attempt)
-
     def report(
         self,
         event: Event,

@@ -149,6 +149,7 @@ class Ownership:
 
     def record(self) -> Record:
         """Return the row as this attempt acquired it."""
+        presented = self.call.identity.presented
         return Record(
             token=self.token,
             state=State.IN_PROGRESS,
@@ -160,7 +161,7 @@ class Ownership:
             delivery=self.call.delivery,
             fingerprint=self.call.identity.fingerprint,
             fields=None if self.call.identity.fields is None else self.call.identity.fields.stored,
-            caller=self.call.mark(self.id),
+            caller=None if presented is None else presented.mark(self.id),
         )
 
     def report(

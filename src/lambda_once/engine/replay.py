@@ -186,10 +186,16 @@ class Replayer:
     def _text(self, call: Call, record: Record) -> str | None:
         """Return the JSON of *record*'s result; None if it is unavailable."""
         try:
-            if isinstance(record.stored, Parts):
-                parts = self._store.chunks(record, call.invocation.deadline)
-                return self._text_of_newer(call, record) if parts is None else unpack_chunks(parts)
-            return unpack(record.stored.data) if isinstance(record.stored, Inline) else "null"
+            match record.stored:
+                case Inline(str() as text):
+                    return text
+                case Inline(data):
+                    return unpack(data)
+                case Parts():
+                    parts = self._store.chunks(record, call.invocation.deadline)
+                    return self._text_of_newer(call, record) if parts is None else unpack_chunks(parts)
+                case _:
+                    return "null"
         except Corrupt:
             return None
 

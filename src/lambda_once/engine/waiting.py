@@ -1,30 +1,25 @@
 """
-Waiting, on a thread or on the event loop, and event loops under handlers that Lambda calls plainly.
+Waiting on the event loop, and event loops under handlers that Lambda calls plainly.
 
-Whatever may have to wait is written once, as a generator that yields the seconds. A thread sleeps for them;
-for async work each step runs in a thread and the pauses pass on the event loop, so that a waiting call takes
-no thread from the one it waits for.
+For async work each step of `core.clock.Waits` runs in a thread and the pauses pass on the event loop, so that
+a waiting call takes no thread from the one it waits for.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lambda_once.core.clock import sleep_on_loop
+from lambda_once.core.clock import has_running_loop, sleep_on_loop
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from asyncio import Future, Runner
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
-    from lambda_once.core.clock import Clock
+    from lambda_once.core.clock import Clock, Waits
 
 T = TypeVar("T")
-Waits = Generator[float, None, T]
-"""Work that yields the seconds for which it has to wait, and returns its result."""
 _loops = threading.local()
 
 
@@ -38,14 +33,6 @@ class WaitResult(NamedTuple):
     """The work is over."""
 
     value: Any
-
-
-def through(work: Waits[T], clock: Clock) -> T:
-    """Do *work* on this thread, which sleeps where it has to wait."""
-    while isinstance(step := _step(work), Pause):
-        clock.sleep(step.seconds)
-    value: T = step.value
-    return value
 
 
 async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object] | None = None) -> T:
@@ -94,19 +81,6 @@ async def uncancelled(work: Awaitable[T]) -> T:
     except asyncio.CancelledError:
         await _to_its_end(running)
         raise
-
-
-def has_running_loop() -> bool:
-    """Whether this thread is that of a running event loop, which must not sleep."""
-    if "asyncio" not in sys.modules:
-        return False
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 class _ThreadsLoop:

@@ -1,27 +1,33 @@
-"""One place to report to: each event is logged, counted, shown to the hooks, and traced."""
+"""Each event is logged, counted, shown to the hooks, and traced: loggers, and the embedded metric format."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import SystemClock, epoch_milliseconds, stamp
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
-from lambda_once.observability import sinks
 from lambda_once.observability.events import MUST_SURVIVE, SAMPLED, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from aws_lambda_powertools import Logger as PowertoolsLogger
     from aws_lambda_powertools import Tracer
 
     from lambda_once.core.lifecycle import Record
+    from lambda_once.observability.traces import Segment
+
+    AnyLogger: TypeAlias = logging.Logger | PowertoolsLogger
 
 _last_resort: Final = logging.getLogger("lambda_once")
 
@@ -88,6 +94,8 @@ _RENAMED: Final = {"name": "once_name", "created": "acquired"}  # logging refuse
 _LABELS: Final = tuple(_RENAMED.get(attribute, attribute) for attribute in Details._fields[1:])
 """Of all fields but the first, which is the line's message."""
 
+NOT_TRACED: Final = nullcontext()
+
 Hook = Callable[[Details], object]
 """Called with each event, on its thread. What it returns is ignored: an `async def` would never run."""
 
@@ -137,8 +145,8 @@ class Reporter:
         self,
         service: str | None = None,
         *,
-        metrics: sinks.Namespaced | None = None,
-        logger: sinks.AnyLogger | None = None,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         tracer: Tracer | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
@@ -199,16 +207,19 @@ class Reporter:
             self.measure(counts)
 
     def measure(self, values: Mapping[str, float]) -> None:
-        """Write one metrics document of *values*, zeros too; units are those of `sinks.UNITS`."""
+        """Write one metrics document of *values*, zeros too; units are those of `UNITS`."""
         try:
-            sinks.write_metrics(values, self._metrics, self._service_name())
+            write_metrics(values, self._metrics, self._service_name())
         except Exception as error:  # noqa: BLE001 - a metric must not decide an outcome
             self._failed("metrics", error)
 
-    def segment(self, name: str) -> sinks.Segment:
-        """Return a part of the trace, to be entered: ``once.acquire`` or ``once.complete``."""
-        found = None if self._tracer is None else sinks.segment(self._tracer, name, self._failed)
-        return NO_SEGMENT if found is None else found
+    def segment(self, name: str) -> AbstractContextManager[Segment | None]:
+        """Return a part of the trace, to be entered: ``once.acquire`` or ``once.complete``; None: none."""
+        if self._tracer is None:
+            return NOT_TRACED
+        from lambda_once.observability.traces import segment  # no cold start without a Tracer needs it
+
+        return segment(self._tracer, name, self._failed) or NOT_TRACED
 
     def _run_hooks(self, details: Details) -> None:
         """Show *details* to every hook, in order. What is no Exception (SystemExit, cancellation) passes."""
@@ -225,7 +236,7 @@ class Reporter:
     def _ready_logger(self) -> logging.Logger | None:
         if self._logger is None:
             try:
-                self._logger = sinks.standard_logger(self._given_logger, self._service_name())
+                self._logger = standard_logger(self._given_logger, self._service_name())
             except Exception as error:  # noqa: BLE001 - as above
                 self._logging_failed(error)
         return self._logger
@@ -251,24 +262,6 @@ class Reporter:
         return first
 
 
-class _NoSegment:
-    """Nothing is traced."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def annotate(self, key: str, value: str) -> None:
-        pass
-
-
-NO_SEGMENT: Final = _NoSegment()
-
-
 def level_of(event: Event, effective: int) -> int:
     """Return the level of *event* on a logger whose effective level is *effective*."""
     return max(event.level, min(effective, logging.WARNING)) if event in MUST_SURVIVE else event.level
@@ -290,3 +283,114 @@ def _failure(part: str, error: Exception) -> Details:
         error=type(error).__name__,
         reason="it raised; the outcome is unaffected, later failures of it are not logged",
     )
+
+
+# ---------------------------------------------------------------- logs
+
+_configuring: Final = Lock()
+
+
+def standard_logger(logger: AnyLogger | None, service: str) -> logging.Logger:
+    """
+    Return *logger*, else the Powertools Logger of *service*, else one of our own.
+
+    Of a Powertools Logger it is the standard one, whose lines are not buffered: buffered lines are lost with
+    a killed invocation.
+    """
+    if logger is not None:
+        return logging.getLogger(logger.name) if not isinstance(logger, logging.Logger) else logger
+    with _configuring:
+        return _of_service(service)
+
+
+def _of_service(service: str) -> logging.Logger:
+    """
+    Return the service's logger if Powertools has configured it, else one made like it.
+
+    Our own has another name: Powertools configures a logger once, and would ignore the options of a Logger
+    that the user makes of this service later. A dot would make it the child of another one.
+    """
+    from aws_lambda_powertools import Logger
+    from aws_lambda_powertools.logging.constants import LOGGER_ATTRIBUTE_PRECONFIGURED
+
+    theirs = logging.getLogger(service)
+    ours = logging.getLogger(f"lambda_once/{service.replace('.', '/')}")
+    if getattr(theirs, LOGGER_ATTRIBUTE_PRECONFIGURED, False):
+        return theirs
+    if not getattr(ours, LOGGER_ATTRIBUTE_PRECONFIGURED, False):
+        Logger(service=ours.name, logger_handler=_StandardOutput()).append_keys(service=service)
+    return ours
+
+
+class _StandardOutput(logging.Handler):
+    """Writes each line at once, to the sys.stdout of that moment: test runners exchange it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stdout.write(self.format(record) + "\n")
+        except Exception:  # noqa: BLE001 - as logging's own handlers do
+            self.handleError(record)
+
+
+# ---------------------------------------------------------------- metrics
+
+OWN_NAMESPACE: Final = "LambdaOnce"
+OUTSIDE_LAMBDA: Final = "local"
+UNITS: Final = {"oldestOverdueSeconds": "Seconds"}
+"""Units by metric; of all others it is Count."""
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one a document
+
+
+class Namespaced(Protocol):
+    """What is read of the user's Metrics."""
+
+    @property
+    def namespace(self) -> str | None: ...
+
+
+def write_metrics(counts: Mapping[str, float], metrics: Namespaced | None, service: str) -> None:
+    """
+    Write *counts*, of which there is at least one, as one document on standard output.
+
+    The namespace is that of the user's *metrics*, else POWERTOOLS_METRICS_NAMESPACE, else LambdaOnce; the
+    dimensions are ``service`` and ``function``. The user's Metrics keeps what it has pending. Nothing is
+    written where Powertools' metrics are disabled.
+    """
+    from aws_lambda_powertools.metrics.functions import is_metrics_disabled
+
+    if is_metrics_disabled():
+        return
+    theirs = metrics.namespace if metrics is not None else None
+    namespace = theirs or os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or OWN_NAMESPACE
+    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or OUTSIDE_LAMBDA
+    document = embedded(counts, namespace, service, function, SystemClock().now())
+    # One write: `print` lets another thread's line in before the line break.
+    sys.stdout.write(_ENCODER.encode(document) + "\n")
+    sys.stdout.flush()
+
+
+def embedded(
+    counts: Mapping[str, float], namespace: str, service: str, function: str, now: datetime
+) -> dict[str, object]:
+    """
+    Return *counts* in CloudWatch's embedded metric format, as Powertools' EphemeralMetrics would.
+
+    Built here, for it has one fixed shape: to have it built costs half as much as a request to DynamoDB.
+    (CloudWatch user guide, "Specification: Embedded metric format".) CloudWatch goes by the machine's time.
+    """
+    return {
+        "_aws": {
+            "Timestamp": epoch_milliseconds(now),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": namespace,
+                    "Dimensions": [["service", "function"]],
+                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Count")} for name in counts],
+                }
+            ],
+        },
+        "service": service,
+        "function": function,
+        **{name: [float(count)] for name, count in counts.items()},
+    }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lambda_once.core.clock import Clock
-    from lambda_once.observability.sinks import AnyLogger, Namespaced
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
 
     Handler = Callable[[Any, Any], dict[str, Any]]
 

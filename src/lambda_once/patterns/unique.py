@@ -17,7 +17,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, fingerprint, without
+from lambda_once.core.canonical import NotCanonical, fingerprint
+from lambda_once.core.fields import without
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.results import Applied, Duplicate
