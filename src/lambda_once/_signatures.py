@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, 
 
 from lambda_once.engine.replay import Replayed
 from lambda_once.policies import OnError, OnLapseOption
-from lambda_once.sources.responses import Problem
+from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse

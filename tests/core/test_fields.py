@@ -126,7 +126,7 @@ def test_a_row_keeps_few_bytes() -> None:
 def test_beyond_the_row_nothing_is_claimed() -> None:
     """Of more fields than a row keeps, one that changed is named if it was kept, and none is called new."""
     first = {f"field-{n}": n for n in range(100)}
-    kept = {name for _, _, name in (_fields(first) or Fields(())).entries[:MOST]}
+    kept = {name for _, _, name in (_fields(first) or Fields((), b"")).entries[:MOST]}
     named = {name for name in first if _told(first, first | {name: "other"}).named == (name,)}
     assert named == kept
     assert all(_told(first, first | {name: 0.5}).new == () for name in first)

@@ -6,7 +6,7 @@ import lambda_once
 from lambda_once import testing
 from lambda_once.decorators import options as settings
 from lambda_once.errors import OnceError, RetryLater
-from lambda_once.sources.responses import problem_for
+from lambda_once.sources.problems import problem_for
 from tests.docs.pages import ROOT
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")

@@ -25,8 +25,8 @@ from lambda_once.core.keys import token
 from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unpack_chunks
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import api_gateway, event
+from lambda_once.sources.api_gateway import header_key
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
-from lambda_once.sources.headers import header_key
 from lambda_once.sources.messages import sns_messages, sqs_messages
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import lambda_context

@@ -5,8 +5,8 @@ from copy import deepcopy
 
 import pytest
 
-from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.responses import REPLAYED, Problem, replayed, respond, response_status
+from lambda_once.sources.api_gateway import REPLAYED, Kind, replayed, response_status
+from lambda_once.sources.problems import Problem, respond
 
 SHORTHAND = (Kind.HTTP, Kind.FUNCTION_URL)
 FULL = (Kind.REST, Kind.ALB, Kind.ALB_MULTI)

@@ -59,12 +59,8 @@ class Fields(NamedTuple):
     """The fields of one payload, sorted: checksum of the name, checksum of the text, the name."""
 
     entries: tuple[tuple[int, int, str], ...]
-
-    @property
-    def stored(self) -> bytes:
-        """What the row stores: at most 128 bytes, no names, no values."""
-        kept = self.entries[:MOST]
-        return b"".join([(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in kept])
+    stored: bytes
+    """What the row stores of them: at most 128 bytes, no names, no values."""
 
 
 class Difference(NamedTuple):
@@ -134,8 +130,9 @@ def fields_of(printed: Printed, token: str) -> Fields | None:
         return None
     # Salted by token: equal values do not look equal in two rows.
     salt = crc32(token.encode())
-    entries = [(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields]
-    return Fields(tuple(sorted(entries)))
+    entries = sorted([(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields])
+    stored = b"".join([(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in entries[:MOST]])
+    return Fields(tuple(entries), stored)
 
 
 def difference(stored: bytes | None, later: Fields | None) -> Difference:

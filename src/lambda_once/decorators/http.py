@@ -16,9 +16,9 @@ from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
+from lambda_once.sources.api_gateway import header_key, replayed, response_status
 from lambda_once.sources.caller import NOBODY, caller_of, given
-from lambda_once.sources.headers import header_key
-from lambda_once.sources.responses import problem_for, replayed, respond, response_status
+from lambda_once.sources.problems import problem_for, respond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.sources.api_gateway import HttpRequest, Kind
     from lambda_once.sources.caller import Caller
-    from lambda_once.sources.responses import Problem
+    from lambda_once.sources.problems import Problem
     from lambda_once.sources.unit import Unit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -99,8 +99,9 @@ class HttpIdentifier:
             raise
         if found is None:
             return None
+        is_unscoped = found.caller.is_unscoped
         identifier = self.of_kind(kind, found.keep)
-        if found.caller.is_unscoped:
+        if is_unscoped:
             self._runtime.warn_once(Event.UNSCOPED, _UNSCOPED, identifier.name)
         return identifier.call(found.unit, invocation, arguments=(event,))
 
@@ -116,20 +117,13 @@ class HttpIdentifier:
             return None
         if hashed and settings.without_key == "reject":
             raise KeyMissing("the request has no Idempotency-Key header: send one")
-        caller = self._caller(request, event, hashed=hashed)
+        if settings.caller is None:
+            caller = caller_of(event, request.headers, hashed=hashed)
+        else:
+            caller = _selected(settings.caller, request, event)
         envelope = source.envelope_of(event, request.headers) if isinstance(settings.scope, str) else None
         unit = source.unit_of(request, event, request_id, caller, key, envelope)
         return KeyedRequest(unit, FOR_HASHED_API if hashed else FOR_API, caller)
-
-    def _caller(self, request: HttpRequest, event: Mapping[str, Any], *, hashed: bool) -> Caller:
-        selector = self._settings.caller
-        if selector is None:
-            return caller_of(event, request.headers, hashed=hashed)
-        if selector is False:
-            return NOBODY
-        if isinstance(selector, str):
-            return given(select(selector, source.seen_for_caller(request, event), "caller"))
-        return given(select_from(selector, (event,), {}, "caller"))
 
     def of_kind(self, kind: Kind, keep: timedelta = FOR_API) -> Identifier:
         """Return the identifier of requests of *kind* whose outcomes are kept for *keep* by default."""
@@ -146,6 +140,17 @@ class HttpIdentifier:
         if status < STORED_BELOW or status in self._settings.store_status:
             return None
         return ErrorResponse(status, response)
+
+
+def _selected(
+    selector: str | Callable[..., object] | Literal[False], request: HttpRequest, event: Mapping[str, Any]
+) -> Caller:
+    """Return the caller of *event* by ``caller=``."""
+    if selector is False:
+        return NOBODY
+    if isinstance(selector, str):
+        return given(select(selector, source.seen_for_caller(request, event), "caller"))
+    return given(select_from(selector, (event,), {}, "caller"))
 
 
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:

@@ -64,6 +64,21 @@ class Acquirer:
         self._store = finisher.store
         self._clock = finisher.clock
 
+    def start(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+        """Return the attempt of *call*, ready to start, or its stored outcome; raises as `acquire`."""
+        acquired = yield from self.acquire(call, may_wait=may_wait)
+        if isinstance(acquired, Ownership):
+            acquired = yield from self.make_ready(acquired, may_wait=may_wait)
+        if call.invocation.tally.interrupted is not None:
+            self.give_back(acquired)
+            call.invocation.tally.raise_interruption()
+        return acquired
+
+    def give_back(self, acquired: Ownership | Replayed) -> None:
+        """Release the token of an attempt that does not start."""
+        if isinstance(acquired, Ownership):
+            self._finisher.release([(acquired.call, acquired.id)], counted=True)
+
     def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """Return the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
         (acquisition,) = yield from self.acquire_all([call], may_wait=may_wait)

@@ -98,7 +98,7 @@ class Left(Exception):
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(type(error).__name__)
-        self.error: BaseException | None = None
+        self.error = error
 
 
 class Batch:

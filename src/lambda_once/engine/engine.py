@@ -62,7 +62,7 @@ class Engine:
         On a thread with a running event loop nothing waits: it would stop the loop, and with it perhaps
         the attempt that it waits for.
         """
-        return through(self._starting(call, may_wait=may_wait and not has_running_loop()), self.clock)
+        return through(self.acquirer.start(call, may_wait=may_wait and not has_running_loop()), self.clock)
 
     async def start_async(self, call: Call, *, may_wait: bool = True) -> Ownership | Replayed:
         """
@@ -70,20 +70,8 @@ class Engine:
 
         Cancelled meanwhile, however often, the token is released, for nothing started.
         """
-        return await through_async(self._starting(call, may_wait=may_wait), self.clock, self._not_started)
-
-    def _starting(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
-        acquired = yield from self.acquirer.acquire(call, may_wait=may_wait)
-        if isinstance(acquired, Ownership):
-            acquired = yield from self.acquirer.make_ready(acquired, may_wait=may_wait)
-        if call.invocation.tally.interrupted is not None:
-            self._not_started(acquired)
-            call.invocation.tally.raise_interruption()
-        return acquired
-
-    def _not_started(self, acquired: Ownership | Replayed) -> None:
-        if isinstance(acquired, Ownership):
-            self.release(acquired)
+        starting = self.acquirer.start(call, may_wait=may_wait)
+        return await through_async(starting, self.clock, self.acquirer.give_back)
 
     def _run(self, attempt: Ownership, work: Callable[[], Any]) -> Any:
         try:

@@ -42,12 +42,10 @@ class Invocation(NamedTuple):
     reporter: Reporter
     """Of one `Once`: two of them in one process report by themselves."""
     tally: Tally
+    request_id: str | None
+    """Lambda's own; None where there is none."""
     known: bool = True
     """Whether the context has the remaining time."""
-
-    @property
-    def request_id(self) -> str | None:
-        return getattr(self.context, "aws_request_id", None)
 
     @property
     def has_request_id(self) -> bool:
@@ -109,6 +107,7 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
         deadline=Deadline(clock, now + (LONGEST if left is None else left)),
         reporter=reporter,
         tally=Tally(),
+        request_id=request_id,
         known=left is not None,
     )
 

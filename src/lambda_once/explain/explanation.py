@@ -18,9 +18,9 @@ from lambda_once.decorators.http import HttpIdentifier
 from lambda_once.decorators.identify import Arguments, Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
+from lambda_once.sources.api_gateway import NAME
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.envelopes import TooDeep, parse
-from lambda_once.sources.headers import NAME
 from lambda_once.sources.messages import QueuedRecord
 from lambda_once.sources.source import source_of
 from lambda_once.sources.unit import Malformed, Unit

@@ -19,7 +19,7 @@ from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
 from lambda_once.integrations.event_handler_chain import Watch, is_synchronous, watched, watched_async
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
-from lambda_once.sources.responses import REPLAYED
+from lambda_once.sources.api_gateway import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

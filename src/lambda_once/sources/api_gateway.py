@@ -1,24 +1,28 @@
 """
-HTTP requests of API Gateway and VPC Lattice (v1 and v2 each), Function URLs and Application Load Balancers.
+HTTP requests and responses of API Gateway, VPC Lattice, Function URLs and Application Load Balancers.
 
-The event is the unit, its scope method, path and caller.
+The event is the unit, its scope method, path and caller. The key in `Idempotency-Key` is a string of RFC
+8941, in double quotes (IETF draft-ietf-httpapi-idempotency-key-header). Most clients send it without them.
+Both are read and mean the same.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import parse_qsl
 
 from lambda_once.sources.caller import Caller, cookies_of
-from lambda_once.sources.envelopes import TooDeep, at, parse
-from lambda_once.sources.headers import BadRequest, Headers, header_values
+from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, misplaced, source_of
-from lambda_once.sources.unit import NOTHING, Unit
+from lambda_once.sources.unit import NOTHING, BadRequest, Unit
 
 
 class Kind(Enum):
@@ -75,8 +79,12 @@ def kind_of(event: object) -> Kind:
 
 def method_of(event: Mapping[str, Any]) -> str:
     """Return the method of *event*, an HTTP request, in upper case."""
-    found = event.get("httpMethod") or at(event, "requestContext", "http", "method") or event.get("method")
-    return str(found or "").upper()
+    match event:
+        case {"requestContext": {"http": {"method": found}}}:
+            of_context = found
+        case _:
+            of_context = None
+    return str(event.get("httpMethod") or of_context or event.get("method") or "").upper()
 
 
 def request_of(event: Mapping[str, Any], kind: Kind | None = None, method: str | None = None) -> HttpRequest:
@@ -209,3 +217,144 @@ def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ..
         "headers": Headers(single),
         **({"multiValueHeaders": Headers(multi)} if isinstance(multi, Mapping) else {}),
     }
+
+
+# ------------------------------------------------------------------ headers
+
+NAME: Final = "Idempotency-Key"
+LONGEST: Final = 255
+"""Characters of a key, the quotes and escapes not counted."""
+
+# RFC 8941, 3.3.3: printable ASCII; backslash escapes itself and the quote, and nothing else.
+_QUOTED: Final = re.compile(r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"')
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
+
+
+def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
+    """
+    Return the key in *headers*: 1 to 255 printable ASCII characters; None if there is none.
+
+    The same value twice is one. Raises `BadRequest`, which never shows the value, for a key that cannot be
+    used.
+    """
+    keys = {_unquoted(value.strip(" \t")) for value in headers.get(NAME.lower(), ())}
+    if len(keys) > 1:
+        _refuse("was sent with different values: send one")
+    return next(iter(keys), None)
+
+
+def _unquoted(value: str) -> str:
+    if not _PRINTABLE.fullmatch(value):
+        _refuse("has characters that are not printable ASCII")
+    if value.startswith('"'):
+        if not _QUOTED.fullmatch(value):
+            _refuse("starts with a quote but is not a quoted string of RFC 8941")
+        value = re.sub(r"\\(.)", r"\1", value[1:-1])
+    key = value.strip(" ")
+    if not key:
+        _refuse("is empty")
+    if len(key) > LONGEST:
+        _refuse(f"has {len(key)} characters; at most {LONGEST} are allowed")
+    return key
+
+
+def _refuse(what: str) -> NoReturn:
+    message = f"The header {NAME} {what}."
+    raise BadRequest(message)
+
+
+class Headers(dict[str, Any]):
+    """
+    A mapping of headers, by names in any case.
+
+    It keeps the names in lower case. JMESPath calls `get` for fields, so they are found; its functions over
+    whole objects (`keys`, `merge`) want the exact type `dict` and refuse it.
+    """
+
+    def __init__(self, headers: Mapping[str, object]) -> None:
+        super().__init__((str(name).lower(), value) for name, value in headers.items())
+
+    def get(self, name: object, default: object = None) -> Any:
+        """Return the header *name*, in any case, or *default*."""
+        return super().get(str(name).lower(), default)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the header *name*, in any case. Raises `KeyError`."""
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a header *name*, in any case."""
+        return super().__contains__(str(name).lower())
+
+
+def header_values(event: Mapping[str, object]) -> Mapping[str, tuple[str, ...]]:
+    """
+    Return every value of every header of *event*, an HTTP request, by lower-case name.
+
+    `multiValueHeaders` (v1, load balancers) has all of them and takes precedence; `headers` has the last one
+    only, or in v2 all joined by commas, like one value with commas. In VPC Lattice v2, `headers` has lists.
+    Names that differ in case are one header.
+    """
+    multi, single = event.get("multiValueHeaders"), event.get("headers")
+    values: dict[str, tuple[str, ...]] = {}
+    for name, several in multi.items() if isinstance(multi, Mapping) else ():
+        lower = str(name).lower()
+        values[lower] = (*values.get(lower, ()), *map(str, several if isinstance(several, list) else ()))
+    known = frozenset(values)
+    for name, value in single.items() if isinstance(single, Mapping) else ():
+        lower = str(name).lower()
+        if lower not in known and value is not None:
+            several = value if isinstance(value, list) else [value]
+            values[lower] = (*values.get(lower, ()), *map(str, several))
+    return values
+
+
+# ------------------------------------------------------------------ responses
+
+REPLAYED: Final = "Idempotent-Replayed"
+"""The header that marks a stored response for the client."""
+
+_LOWEST, _HIGHEST = 100, 599
+
+
+def response_status(response: object, kind: Kind) -> int:
+    """
+    Return the status that the client gets for *response*.
+
+    Payload format 2.0 takes a response without statusCode for the body of a 200. The other kinds answer 502,
+    as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
+    proxy response).
+    """
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
+    raw = response["statusCode"]
+    status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
+    if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
+        return status
+    return HTTPStatus.BAD_GATEWAY.value
+
+
+def replayed(response: object, kind: Kind) -> object:
+    """
+    Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
+
+    It is a copy. A response that *kind* would refuse is returned unchanged.
+    """
+    if not isinstance(response, Mapping) or "statusCode" not in response:
+        return _with_header(_dressed(response), "headers", "true") if kind.shorthand else response
+    if kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
+        return _with_header(response, "multiValueHeaders", ["true"])
+    return _with_header(response, "headers", "true")
+
+
+def _dressed(body: object) -> dict[str, object]:
+    # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is,
+    # all else its JSON.
+    text = body if isinstance(body, str) else json.dumps(body)
+    headers = {"content-type": "application/json"}
+    return {"statusCode": 200, "headers": headers, "body": text, "isBase64Encoded": False}
+
+
+def _with_header(response: Mapping[str, object], field: str, value: object) -> dict[str, object]:
+    present = response.get(field)
+    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: value}}

@@ -28,7 +28,7 @@ from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.envelopes import at_each
-from lambda_once.sources.headers import BadRequest
+from lambda_once.sources.unit import BadRequest
 
 Values = Mapping[str, tuple[str, ...]]
 """Every value of each header, by its name in lower case."""
@@ -165,7 +165,6 @@ _PRINCIPALS: Final = (
     (Origin.IAM, ("identity", "userArn")),
 )
 _VERIFIED: Final = (*_JWT, *(path for _, path in _PRINCIPALS))
-_CERTIFICATES: Final = (("identity", "clientCert"), ("authentication", "clientCert"))
 _LATTICE_IAM: Final = "AWS_IAM"
 """The one type of identity whose principal VPC Lattice has verified."""
 
@@ -195,8 +194,9 @@ def _certificate(context: object, headers: Values) -> list[Name]:
             for part in ("issuer", "subject")
         ]
     else:
-        first, other = at_each(context, _CERTIFICATES)
-        found = [_member(first or other, name) for name in ("issuerDN", "subjectDN")]
+        places = (_member(_member(context, name), "clientCert") for name in ("identity", "authentication"))
+        certificate = next(filter(None, places), None)
+        found = [_member(certificate, name) for name in ("issuerDN", "subjectDN")]
     named = any(isinstance(each, str) and each for each in found)
     return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
 

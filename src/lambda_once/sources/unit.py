@@ -1,10 +1,12 @@
-"""What every event is read as: units of work, and malformed records."""
+"""What every event is read as: units of work, malformed records and bad requests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lambda_once.errors import KeyMissing
 
 if TYPE_CHECKING:
     from lambda_once.core.lifecycle import Presented
@@ -59,6 +61,10 @@ class Malformed(NamedTuple):
     """What is wrong, with which record, and what to do; never its content."""
     id: str | None
     """The id of the record, if it has one."""
+
+
+class BadRequest(KeyMissing):
+    """The request has no valid key. The message is for the client and repeats nothing of the request."""
 
 
 def itself(payload: object) -> object:

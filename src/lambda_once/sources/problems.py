@@ -1,9 +1,8 @@
-"""HTTP responses: replayed ones, marked as such, and the problem documents (RFC 9457) of errors."""
+"""The problem documents (RFC 9457) of errors, and the HTTP responses with them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
@@ -23,7 +22,7 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.headers import BadRequest
+from lambda_once.sources.unit import BadRequest
 
 _TYPE: Final = "urn:lambda-once:"
 
@@ -159,44 +158,6 @@ def problem_for(error: Exception) -> Problem:
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)
 
 
-# -- responses
-
-REPLAYED: Final = "Idempotent-Replayed"
-"""The header that marks a stored response for the client."""
-
-_LOWEST, _HIGHEST = 100, 599
-
-
-def response_status(response: object, kind: Kind) -> int:
-    """
-    Return the status that the client gets for *response*.
-
-    Payload format 2.0 takes a response without statusCode for the body of a 200. The other kinds answer 502,
-    as for an invalid statusCode (API Gateway developer guide, "Lambda proxy integrations": malformed Lambda
-    proxy response).
-    """
-    if not isinstance(response, Mapping) or "statusCode" not in response:
-        return HTTPStatus.OK.value if kind.shorthand else HTTPStatus.BAD_GATEWAY.value
-    raw = response["statusCode"]
-    status = int(raw) if isinstance(raw, str) and raw.isascii() and raw.isdigit() else raw
-    if isinstance(status, int) and not isinstance(status, bool) and _LOWEST <= status <= _HIGHEST:
-        return status
-    return HTTPStatus.BAD_GATEWAY.value
-
-
-def replayed(response: object, kind: Kind) -> object:
-    """
-    Return *response*, a stored one, with the header `Idempotent-Replayed: true`.
-
-    It is a copy. A response that *kind* would refuse is returned unchanged.
-    """
-    if not isinstance(response, Mapping) or "statusCode" not in response:
-        return _with_header(_dressed(response), "headers", "true") if kind.shorthand else response
-    if kind is Kind.ALB_MULTI or (kind is Kind.REST and response.get("multiValueHeaders") is not None):
-        return _with_header(response, "multiValueHeaders", ["true"])
-    return _with_header(response, "headers", "true")
-
-
 def respond(problem: Problem, kind: Kind) -> dict[str, object]:
     """Return *problem* as a response to *kind* of event."""
     headers = problem.headers()
@@ -211,16 +172,3 @@ def respond(problem: Problem, kind: Kind) -> dict[str, object]:
         "body": json.dumps(problem.body()),
         "isBase64Encoded": False,
     }
-
-
-def _dressed(body: object) -> dict[str, object]:
-    # AWS Lambda developer guide, "Invoking Lambda function URLs": a string is the body as it is,
-    # all else its JSON.
-    text = body if isinstance(body, str) else json.dumps(body)
-    headers = {"content-type": "application/json"}
-    return {"statusCode": 200, "headers": headers, "body": text, "isBase64Encoded": False}
-
-
-def _with_header(response: Mapping[str, object], field: str, value: object) -> dict[str, object]:
-    present = response.get(field)
-    return {**response, field: {**(present if isinstance(present, Mapping) else {}), REPLAYED: value}}
