@@ -18,7 +18,7 @@ from lambda_once.decorators.http import HttpIdentifier
 from lambda_once.decorators.identify import Arguments, Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
-from lambda_once.sources.api_gateway import NAME
+from lambda_once.sources.api_gateway import KEY_HEADER
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.messages import QueuedRecord
@@ -133,11 +133,11 @@ def _request(identifier: HttpIdentifier, given: Mapping[str, Any]) -> Explanatio
     except OnceError as error:
         return _bare(bare, decorator, source, body, problem=_described(error))
     if found is None:
-        reason = f'the request has no {NAME}, and without_key is "run"'
+        reason = f'the request has no {KEY_HEADER}, and without_key is "run"'
         return _bare(bare, decorator, source, body, unprotected=reason)
     body = f"the body of the request, {_named(found.unit.payload)}"
     of_kind = identifier.of_kind(kind, found.keep)
-    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {NAME}")
+    shown = explained(of_kind, decorator, source, found.unit, body, f"the header {KEY_HEADER}")
     return replace(shown, **_caller(found.caller, identifier.caller_selector))
 
 

@@ -221,8 +221,8 @@ def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ..
 
 # ------------------------------------------------------------------ headers
 
-NAME: Final = "Idempotency-Key"
-LONGEST: Final = 255
+KEY_HEADER: Final = "Idempotency-Key"
+LONGEST_KEY: Final = 255
 """Characters of a key, the quotes and escapes not counted."""
 
 # RFC 8941, 3.3.3: printable ASCII; backslash escapes itself and the quote, and nothing else.
@@ -237,7 +237,7 @@ def header_key(headers: Mapping[str, tuple[str, ...]]) -> str | None:
     The same value twice is one. Raises `BadRequest`, which never shows the value, for a key that cannot be
     used.
     """
-    keys = {_unquoted(value.strip(" \t")) for value in headers.get(NAME.lower(), ())}
+    keys = {_unquoted(value.strip(" \t")) for value in headers.get(KEY_HEADER.lower(), ())}
     if len(keys) > 1:
         _refuse("was sent with different values: send one")
     return next(iter(keys), None)
@@ -253,13 +253,13 @@ def _unquoted(value: str) -> str:
     key = value.strip(" ")
     if not key:
         _refuse("is empty")
-    if len(key) > LONGEST:
-        _refuse(f"has {len(key)} characters; at most {LONGEST} are allowed")
+    if len(key) > LONGEST_KEY:
+        _refuse(f"has {len(key)} characters; at most {LONGEST_KEY} are allowed")
     return key
 
 
 def _refuse(what: str) -> NoReturn:
-    message = f"The header {NAME} {what}."
+    message = f"The header {KEY_HEADER} {what}."
     raise BadRequest(message)
 
 
