@@ -129,7 +129,7 @@ bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two to three minut
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: bench-parts
-bench-parts: $(VENV)/.dev dynamodb ## Measure where the processor time of an invocation goes
+bench-parts: $(VENV)/.dev dynamodb ## Measure which part of the code an invocation spends its processor time in
 	@$(BIN)/python -m benchmarks.parts
 
 .PHONY: bench-hostile
@@ -143,6 +143,7 @@ fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented excepti
 .PHONY: docs
 docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
 	@$(BIN)/python -m benchmarks --docs
+	@$(BIN)/python -m benchmarks.parts --docs
 	@$(BIN)/python -m benchmarks.price --measure --docs
 	@$(BIN)/python -m benchmarks.sizing --docs
 	@$(BIN)/python -m tests.cli.pictures

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from benchmarks.figures import Run
 
 GROUPS: Final = {
-    "cold start\nCPU": (cold_start.PART, f"API: {cold_start.SUM_CPU}"),
-    "peak\nmemory": (cold_start.PART, f"API: {cold_start.MEMORY}"),
-    "API event, new\nCPU": (processor.TLS, processor.API_NEW),
-    "API event, duplicate\nCPU": (processor.TLS, processor.API_DUPLICATE),
-    "10 records, new\nCPU": (processor.TLS, processor.NEW),
-    "10 records, duplicates\nCPU": (processor.TLS, processor.DUPLICATES),
-    "10 new records\ntime at 5 ms": (latency.TEN, latency.name_of("new", 5)),
+    "cold start:\nCPU": (cold_start.PART, f"API: {cold_start.SUM_CPU}"),
+    "cold start:\npeak memory": (cold_start.PART, f"API: {cold_start.MEMORY}"),
+    "API event,\nnew: CPU": (processor.TLS, processor.API_NEW),
+    "API event,\nduplicate: CPU": (processor.TLS, processor.API_DUPLICATE),
+    "10 records,\nnew: CPU": (processor.TLS, processor.NEW),
+    "10 records,\nduplicates: CPU": (processor.TLS, processor.DUPLICATES),
+    "10 records, new:\ntime at 5 ms": (latency.TEN, latency.name_of("new", 5)),
 }
 _COLOURS: Final = {OURS.name: "#1f77b4", LEAN.name: "#2ca02c"}
 _WIDTH: Final = 0.4
@@ -30,6 +30,7 @@ def draw(run: Run, path: Path) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "lambda-once", "font.size": 10}):
         figure = Figure(figsize=(11, 4), layout="constrained")
         axes = figure.subplots()
@@ -37,11 +38,10 @@ def draw(run: Run, path: Path) -> None:
             ratios = [run.timing(*case).ratio(side) for case in GROUPS.values()]
             places = [place + (offset - 0.5) * _WIDTH for place in range(len(GROUPS))]
             bars = axes.bar(places, ratios, _WIDTH, label=side, color=colour)
-            axes.bar_label(bars, fmt="{:.2f}×", padding=2)
+            axes.bar_label(bars, fmt="{:.2f}×", padding=4, bbox=box)
         axes.axhline(1, color="black", linestyle="--", label=f"{THEIRS.name} = 1")
         axes.set_xticks(range(len(GROUPS)), GROUPS)
-        axes.set_ylabel("times as much as Powertools")
-        axes.set_title("Less is better")
+        axes.set_title(f"As a multiple of {THEIRS.name}: less is better")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(loc="upper right", ncols=3, frameon=False)
         axes.margins(y=0.2)

@@ -1,45 +1,48 @@
 """
-`python -m benchmarks.parts`: where the processor time of an invocation goes, for docs/performance.md.
+`python -m benchmarks.parts`: where the processor time of an invocation goes, without a network.
 
-Functions of each part are timed by their thread's clock, what they call of another part left out, and the
-time that the timing itself takes off.
+Functions of each part are timed by their thread's clock, without what they call of another part, and without
+the time that the timing itself takes. --docs writes the table into docs/performance.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
 import logging
-import sys
 import threading
 import time
 from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.__main__ import engine
+from benchmarks.__main__ import DOCS, PAGE, engine
 from benchmarks.answers import Answers
-from benchmarks.report import lined
+from benchmarks.report import between, lined
 from benchmarks.run import QUICK, prepared
 from benchmarks.sampling import cpu
-from benchmarks.sides import OURS, THEIRS
+from benchmarks.sides import LEAN, OURS, THEIRS
 from benchmarks.transport import answered
-from benchmarks.world import function_environment
+from benchmarks.world import function_environment, reaching
+from lambda_once.decorators import batches as decorator
 from lambda_once.decorators.identify import Identifier
 from lambda_once.observability import reporter
-from lambda_once.sources import api_gateway, messages
+from lambda_once.sources import api_gateway
 from lambda_once.stores import batches, requests, store
 from lambda_once.testing import lambda_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-ROUNDS, TIMES = 15, 40
+    from benchmarks.sides import Side
+
+ROUNDS, TIMES = 11, 20
 REST = "everything else"
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "log lines: Powertools' formatter and logging": ((logging.Logger, "log"),),
     "log lines: the rest": ((reporter, "_write"),),
     "key, scope, fingerprint": ((Identifier, "identify"),),
-    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (messages, "sqs_messages")),
+    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (decorator, "sqs_messages")),
     "metrics": ((reporter, "write_metrics"),),
     "requests as values, rows": (
         (requests, "acquire"),
@@ -50,9 +53,11 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
         (store, "record_of"),
     ),
 }
-BOTOCORE = "botocore's requests"
-SUM, THE_OTHER = "sum", "the other side"
-ROWS = (BOTOCORE, *PARTS, REST, SUM, THE_OTHER)
+FLOOR = "sum without requests: the floor"
+REQUESTS = {OURS: "requests: botocore's client", LEAN: "requests: the lean client"}
+SUMS = {OURS: "sum with botocore's client", LEAN: "sum with the lean client"}
+ROWS = (*PARTS, REST, FLOOR, *REQUESTS.values(), *SUMS.values(), THEIRS.name)
+BEGIN, END = "<!-- parts: begin -->", "<!-- parts: end -->"
 
 
 class Ledger:
@@ -88,8 +93,26 @@ class Ledger:
         return self.spent.pop("calibration") // times
 
 
-def main() -> None:
-    """Print the table, in microseconds an invocation: the median of some rounds."""
+def main(given: Sequence[str] | None = None) -> None:
+    """Print the table, or write it into docs/performance.md."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.parts",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--docs", action="store_true", help=f"write the table into {DOCS.name}/")
+    arguments = parser.parse_args(given)
+    text = "\n".join(lined(*_table()))
+    if not arguments.docs:
+        print(text)
+        return
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(between(page, BEGIN, END, f"{BEGIN}\n\n{text}\n\n{END}"), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(DOCS.parent)}")
+
+
+def _table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return head and lines, in microseconds an invocation: medians of some rounds."""
     with engine() as endpoint:
         known = prepared(QUICK, endpoint)
     events = known.events
@@ -103,32 +126,42 @@ def main() -> None:
     for part, functions in PARTS.items():
         for owner, name in functions:
             setattr(owner, name, ledger.timed(part, getattr(owner, name)))
-    with function_environment():
+    with function_environment(), reaching("http://127.0.0.1:9"):  # nothing is sent there
         found = {
             case: _spent(ledger, face, event, Answers(known.recorded.rows))
             for case, (face, event) in cases.items()
         }
-    head = ("part", *found)
     lines = [(part, *(f"{spent[part]:,.0f}" for spent in found.values())) for part in ROWS]
-    sys.stdout.write("\n".join(lined(head, lines)) + "\n")
+    return ("microseconds of an invocation", *found), lines
 
 
 def _spent(ledger: Ledger, face: str, event: dict[str, Any], answers: Answers) -> dict[str, float]:
-    client = answered(OURS.client(), answers)
-    client._make_api_call = ledger.timed(BOTOCORE, client._make_api_call)  # noqa: SLF001  (all of a request)
-    handler, context = getattr(OURS, face)(client), lambda_context()
-    theirs = getattr(THEIRS, face)(answered(THEIRS.client(), answers))
-    for each in (handler, theirs):
-        cpu(TIMES, each, event, context)  # whatever is made at first use
+    works = {side: _work(ledger, side, face, event, answers) for side in (OURS, LEAN, THEIRS)}
     rounds: list[dict[str, float]] = []
     for _ in range(ROUNDS):
         gc.collect()
-        other = cpu(TIMES, theirs, event, context) * 1000
-        ledger.spent.clear()
-        total = cpu(TIMES, handler, event, context) * 1000
-        parts = {part: ledger.spent[part] / TIMES / 1000 for part in (BOTOCORE, *PARTS)}
-        rounds.append({**parts, REST: total - sum(parts.values()), SUM: total, THE_OTHER: other})
-    return {part: median(each[part] for each in rounds) for part in rounds[0]}
+        spent = {THEIRS.name: works[THEIRS]() * 1000}
+        for side in (LEAN, OURS):
+            ledger.spent.clear()
+            spent[SUMS[side]] = works[side]() * 1000
+            for part in (*PARTS, REQUESTS[side]):
+                spent[part] = ledger.spent[part] / TIMES / 1000
+        spent[FLOOR] = spent[SUMS[OURS]] - spent[REQUESTS[OURS]]
+        spent[REST] = spent[FLOOR] - sum(spent[part] for part in PARTS)
+        rounds.append(spent)
+    return {part: median(each[part] for each in rounds) for part in ROWS}
+
+
+def _work(
+    ledger: Ledger, side: Side, face: str, event: Mapping[str, Any], answers: Answers
+) -> Callable[[], float]:
+    client = answered(side.client(), answers)
+    for owner, name in ((OURS, "_make_api_call"), (LEAN, "_call")):
+        if side is owner:  # all of a request
+            setattr(client, name, ledger.timed(REQUESTS[owner], getattr(client, name)))
+    handler, context = getattr(side, face)(client), lambda_context()
+    cpu(TIMES, handler, event, context)  # whatever is made at first use
+    return lambda: cpu(TIMES, handler, event, context)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 
 from benchmarks import deliveries
-from benchmarks.world import reaching
+from benchmarks.world import leave_out_of_collections, reaching
 from lambda_once import Once
 from lambda_once.dynamodb.client import lean_client, new_client
 from lambda_once.testing import create_table
@@ -218,4 +218,6 @@ TIMED: tuple[Side, ...] = (OURS, LEAN, THEIRS)
 def connected(sides: Sequence[Side], endpoint: str) -> Iterator[dict[str, Any]]:
     """Make a client of each of *sides*, by its name, which are closed at the end of the block."""
     with ExitStack() as stack, reaching(endpoint):
-        yield {side.name: stack.enter_context(closing(side.client())) for side in sides}
+        clients = {side.name: stack.enter_context(closing(side.client())) for side in sides}
+        leave_out_of_collections()
+        yield clients

@@ -41,8 +41,7 @@ def function_environment() -> Iterator[None]:
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update({name: before[name] for name in KEPT if name in before} | ENVIRONMENT)
-    gc.collect()
-    gc.freeze()  # what is there already is left out of the collections between two rounds
+    leave_out_of_collections()
     try:
         with redirect_stdout(_nowhere()):
             yield
@@ -50,6 +49,12 @@ def function_environment() -> Iterator[None]:
         gc.unfreeze()
         os.environ.clear()
         os.environ.update(before)
+
+
+def leave_out_of_collections() -> None:
+    """Leave what is there by now out of the collections between two rounds, until the environment ends."""
+    gc.collect()
+    gc.freeze()
 
 
 @cache
