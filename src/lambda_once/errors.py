@@ -153,7 +153,8 @@ def stored_error(
     Return the error of a stored *kind* and *message*; *known* is what `OnceError` knows.
 
     It is an instance of the first error's class as well if exactly one of the classes *named*, or of their
-    loaded subclasses, has the name *kind*, and takes a message alone. Its constructor does not run.
+    loaded subclasses, has the name *kind*, or is the base of all that have it, and takes a message alone. Its
+    constructor does not run.
     """
     original = _original(kind, named)
     if original is not None:
@@ -176,9 +177,11 @@ def _original(kind: str, named: Iterable[type[BaseException]]) -> type[Exception
         if each.__name__ == kind:
             found.add(each)
         pending.extend(each.__subclasses__())
-    if len(found) != 1:
+    # numpy's subclass of MemoryError has its name: the error was an instance of the base in any case.
+    base = [each for each in found if all(issubclass(other, each) for other in found)]
+    if len(base) != 1:
         return None
-    (only,) = found
+    (only,) = base
     return only if issubclass(only, Exception) and _takes_a_message(only) else None
 
 

@@ -113,6 +113,21 @@ def test_a_class_made_of_a_message_is_raised_again(kind: type[Exception]) -> Non
     assert caught.value is error
 
 
+class Full(Exception):
+    """A disk is full."""
+
+
+FULL_AS_WELL = type("Full", (Full,), {})
+
+
+def test_a_subclass_of_the_same_name_is_no_other_kind() -> None:
+    """As numpy's of MemoryError: whichever was raised, it was an instance of the base."""
+    error = stored_error("Full", "the text", {Full: STORE})
+    assert isinstance(error, Full)
+    assert not isinstance(error, FULL_AS_WELL)
+    assert error.original is Full
+
+
 @pytest.mark.parametrize("kind", AS_LANDED)
 def test_every_other_class_is_a_stored_error_of_its_name(kind: type[Exception]) -> None:
     """A class with a constructor or text of its own is not made: what its handlers read would be missing."""
