@@ -136,6 +136,19 @@ def test_after_the_restore_the_client_is_made(monkeypatch: pytest.MonkeyPatch) -
     assert once._runtime._real_store() is store
 
 
+def test_a_failure_after_the_restore_does_not_break_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda would discard the environment; first use raises it."""
+    hooks: list[Callable[[], None]] = []
+    library = ModuleType("snapshot_restore_py")
+    library.register_after_restore = hooks.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "snapshot_restore_py", library)
+    _in(monkeypatch, SNAPSHOT | {"LAMBDA_ONCE_CLIENT": "fast"})
+    once = Once(table="tokens")
+    (hook,) = hooks
+    hook()
+    assert once._runtime._prepared is not None
+
+
 def test_a_failure_is_raised_at_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler's module was imported all the same."""
     _in(monkeypatch, LAMBDA | {"LAMBDA_ONCE_CLIENT": "fast"})

@@ -71,6 +71,7 @@ DECLINED: dict[str, tuple[dict[str, str], str]] = {
         "region eu-central-1.evil.example/ is not in the standard partition",
     ),
     "a path": ({"AWS_ENDPOINT_URL": "http://host/dynamodb"}, "the endpoint is not a plain URL"),
+    "a wrong port": ({"AWS_ENDPOINT_URL": "http://host:abc"}, "the endpoint is not a plain URL"),
     "no URL": ({"AWS_ENDPOINT_URL": "localhost:8000"}, "the endpoint is not a plain URL"),
     "ignored endpoints": (
         {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import threading
@@ -29,7 +30,7 @@ from botocore.exceptions import (
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.client import Transport
 from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
-from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from lambda_once.dynamodb.lean import OPERATIONS, Endpoint, LeanClient
 from tests.kit.tls import Authority
 
 ENVIRON = {
@@ -164,6 +165,30 @@ def test_a_request_is_json_and_signed() -> None:
     }
     assert got["ResponseMetadata"]["RequestId"] == "R1"
     assert got["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://dynamodb.eu-central-1.amazonaws.com", "dynamodb.eu-central-1.amazonaws.com"),
+        ("https://proxy.example:443/", "proxy.example"),
+        ("http://proxy.example:443", "proxy.example:443"),
+        ("http://[::1]:8000", "[::1]:8000"),
+    ],
+)
+def test_the_host_is_signed_as_it_is_sent(url: str, host: str) -> None:
+    """Without the scheme's own port; an IPv6 address keeps its brackets."""
+    assert Endpoint(url, "eu-central-1").host == host
+
+
+def test_every_operation_that_the_package_sends_is_known() -> None:
+    """Those of operators and patterns, too: LAMBDA_ONCE_CLIENT is for all of a function's tables."""
+    package = Path(__file__).parents[2] / "src" / "lambda_once"
+    text = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    sent = set(re.findall(r'\.(?:call|asked|send)\(\s*"([a-z_]+)"|\bsend\(\s*"([a-z_]+)"', text))
+    names = {name for pair in sent for name in pair if name}
+    assert {"update_item", "batch_get_item", "describe_time_to_live"} <= names
+    assert names <= OPERATIONS.keys()
 
 
 def test_connections_are_kept() -> None:
@@ -323,6 +348,14 @@ def test_no_error_shows_a_credential() -> None:
     shown = f"{raised.value} {raised.value.response} {client(server)!r}"
     assert "should have been" in shown
     assert not [secret for secret in ENVIRON.values() if secret in shown]
+
+
+def test_a_hidden_credential_hides_nothing_else() -> None:
+    """The row of a refusal stays, whatever its message says."""
+    refused = refusal("ConditionalCheckFailedException", "wimpel", Item=KEY)
+    with serving([refused]) as server, pytest.raises(ClientError) as raised:
+        client(server).get_item(TableName="t", Key=KEY)
+    assert raised.value.response["Item"] == KEY
 
 
 def test_a_value_that_json_cannot_write() -> None:

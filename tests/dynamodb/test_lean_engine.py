@@ -71,6 +71,7 @@ def requests(table: str) -> list[tuple[str, dict[str, Any]]]:
             },
         ),
         ("scan", {**here, "Limit": 1}),
+        ("describe_time_to_live", here),
         ("query", {**here, **_where("b")}),
         ("get_item", {"TableName": f"{table}-missing", "Key": KEY}),
         ("update_item", {**here, "Key": KEY, "UpdateExpression": "SET nonsense"}),

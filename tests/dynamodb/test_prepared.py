@@ -80,6 +80,16 @@ def test_a_tracing_library_that_is_loaded_later_sees_the_requests(monkeypatch: p
     assert lines == ["botocore's client is used instead of the lean one: ddtrace is loaded"]
 
 
+def test_a_tracing_library_that_is_loaded_later_costs_botocores_client_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It patches botocore's classes, and so the client that there is."""
+    transport = Transport("botocore")
+    client = _prepared(transport)
+    monkeypatch.setitem(sys.modules, "ddtrace", ModuleType("ddtrace"))
+    assert transport._connected() is client
+
+
 def test_the_variable_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     """For all transports that were given no client."""
     monkeypatch.setenv("LAMBDA_ONCE_CLIENT", "lean")

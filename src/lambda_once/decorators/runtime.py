@@ -124,14 +124,19 @@ class Runtime:
         with suppress(Exception):
             if self.disabled:
                 return
-            store = self._new_store()
+            self._prepared = self._new_store()
             if start is Start.INIT:
-                store.transport.prepare()
+                self._prepare_client()
             else:
                 from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]
 
-                register_after_restore(store.transport.prepare)
-            self._prepared = store
+                register_after_restore(self._prepare_client)
+
+    def _prepare_client(self) -> None:
+        """Never raises: Lambda discards an environment whose restore hook does."""
+        if self._prepared is not None:
+            with suppress(Exception):
+                self._prepared.transport.prepare()
 
     def environment(self) -> Environment:
         """Read the environment. Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED."""

@@ -106,9 +106,18 @@ def _of_endpoint(environ: Mapping[str, str]) -> str | None:
     if given is None:
         is_standard = STANDARD_REGION.fullmatch(region) is not None
         return None if is_standard else f"region {region} is not in the standard partition"
-    parts = urlsplit(given)
-    is_plain = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/")
-    return None if is_plain and not (parts.query or parts.username) else "the endpoint is not a plain URL"
+    return None if _is_plain(given) else "the endpoint is not a plain URL"
+
+
+def _is_plain(url: str) -> bool:
+    """Return whether *url* has a scheme of HTTP, a host and perhaps a port, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # brackets or a port that are none
+        return False
+    more = parts.path.strip("/") or parts.query or parts.username
+    return parts.scheme in ("http", "https") and bool(host) and not more
 
 
 def of_modules(modules: Container[str]) -> str | None:

@@ -36,13 +36,24 @@ WORKERS = 10
 _CONVERTS: Final = "dynamodb-attr-value-input"
 """boto3's handler that converts attributes in a resource's client (boto3.dynamodb.transform)."""
 
+_MATTER: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_PROFILE",
+)
+"""Variables that a client is made from."""
+
 
 class Transport:
     """
     Sends requests by one client. Safe from several threads; keeps no state of a request.
 
     *client* is a client of boto3's, the name of one that is made here (`choice`), or None. One that is made
-    here is made at first use, or by `prepare`. Every answer must be DynamoDB's (`errors`).
+    here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
     """
 
     def __init__(
@@ -58,10 +69,9 @@ class Transport:
         """
         self._heard = heard
         self._declined = declined
-        self._given = client if client is None or isinstance(client, str) else None
-        self._client = client if self._given is None and client is not None else None
-        if self._client is not None:
-            _guarded(self._client)
+        is_made_here = client is None or isinstance(client, str)
+        self._name: str | None = client if is_made_here else None
+        self._client = None if is_made_here else _guarded(client)
         self._prepared: tuple[object, ...] | None = None
         """The surroundings for which the client was made before its first use."""
         self._pool: ThreadPoolExecutor | None = None
@@ -145,20 +155,27 @@ class Transport:
         with self._lock:
             if self._client is None:
                 self._client = self._made()
-                self._prepared = _surroundings()
+                self._prepared = self._surroundings()
 
     def _connected(self) -> Any:
         with self._lock:
             if self._prepared is not None:
-                if self._prepared != _surroundings():
+                if self._prepared != self._surroundings():
                     self._client = None
                 self._prepared = None
             if self._client is None:
                 self._client = self._made()
             return self._client
 
+    def _surroundings(self) -> tuple[object, ...]:
+        """Return what the client is made for; of the secrets only a hash, which is never shown."""
+        variables = hash(tuple(os.environ.get(name) for name in _MATTER))
+        # A library that patches botocore patches the classes, and so a client of botocore's that there is.
+        patched = of_modules(sys.modules) if wants_lean(self._name, os.environ) else None
+        return os.getpid(), variables, patched
+
     def _made(self) -> Any:
-        if not wants_lean(self._given, os.environ):
+        if not wants_lean(self._name, os.environ):
             return _guarded(new_client())
         reason = declined(os.environ, sys.modules)
         if reason is None:
@@ -246,23 +263,6 @@ def low_level(client: Any) -> Any:
             " its own, boto3.client('dynamodb')"
         )
     return client
-
-
-_MATTER: Final = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_DYNAMODB",
-    "AWS_PROFILE",
-)
-
-
-def _surroundings() -> tuple[object, ...]:
-    """Return what a client is made for; of the secrets only a hash, which is never shown."""
-    variables = tuple(os.environ.get(name) for name in _MATTER)
-    return os.getpid(), hash(variables), of_modules(sys.modules)
 
 
 def lean_client() -> Any:
