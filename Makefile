@@ -163,7 +163,7 @@ $(MUTANTS_VENV)/.installed: requirements/mutants.txt | $(BIN)/python
 	@touch $@
 
 .PHONY: mutants
-mutants: $(MUTANTS_VENV)/.installed ## Change core, stores and runner in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
+mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores and engine in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
 	@$(MUTANTS_VENV)/bin/mutmut run $(if $(ONLY),"$(ONLY)")
 	@$(MUTANTS_VENV)/bin/mutmut results
 

@@ -285,7 +285,7 @@ class _Delayed(MemoryStore):
         return super().acquire(acquisitions, deadline)
 
 
-def _work_on_a_delayed_wish() -> None:
+def _work_on_a_delayed_acquisition() -> None:
     """Work starts on the lease of its row, whichever of its acquisitions was written."""
     clock = FakeClock()
     store, once = _Delayed(clock), Once(service="shop")
@@ -301,15 +301,15 @@ def _work_on_a_delayed_wish() -> None:
 
 def test_work_starts_on_the_lease_of_its_row() -> None:
     """A delayed copy of an earlier acquisition ends earlier: the lease is renewed before anything starts."""
-    _work_on_a_delayed_wish()
+    _work_on_a_delayed_acquisition()
 
 
-def test_twin_that_believes_its_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_believes_the_lease_it_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease wished for last is none that anybody else sees: work starts on one that is over."""
 
-    def as_wished(record: Record) -> Won:
+    def as_asked(record: Record) -> Won:
         return Won(record.fence, took_over=False)
 
-    monkeypatch.setattr(Won, "before", as_wished)
+    monkeypatch.setattr(Won, "before", as_asked)
     with pytest.raises(AssertionError):
-        _work_on_a_delayed_wish()
+        _work_on_a_delayed_acquisition()

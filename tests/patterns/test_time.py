@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
-from lambda_once.core.clock import INVOCATION
+from lambda_once.core.clock import INVOCATION_DEADLINE
 from lambda_once.patterns import Unique, transport
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import FakeClock, lambda_context
@@ -54,7 +54,7 @@ def test_retries_end_before_the_invocation() -> None:
     client = Silent(clock)
     protected(clock, lambda: silent_put(clock, client))
     assert client.sent == 2
-    assert INVOCATION.get() is None
+    assert INVOCATION_DEADLINE.get() is None
 
 
 def test_outside_of_protected_work_there_are_six(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_outside_of_protected_work_there_are_six(monkeypatch: pytest.MonkeyPatch
     silent_put(clock, client)
     assert client.sent == 6
     unread = type("Unread", (), {"get": lambda _: None})()
-    monkeypatch.setattr(transport, "INVOCATION", unread)
+    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", unread)
     client.sent = 0
     protected(clock, lambda: silent_put(clock, client))
     assert client.sent == 6

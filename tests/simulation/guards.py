@@ -128,24 +128,24 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    acquisition = Acquirer._wish
+    acquisition = Acquirer._write
 
     def mortal(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
         made = acquisition(acquirer, *args, **options)
         return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
-    monkeypatch.setattr(Acquirer, "_wish", mortal)
+    monkeypatch.setattr(Acquirer, "_write", mortal)
 
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    acquisition = Acquirer._wish
+    acquisition = Acquirer._write
 
     def short(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
         made = acquisition(acquirer, *args, **options)
         return made._replace(ttl=epoch_seconds(made.now) + 1)
 
-    monkeypatch.setattr(Acquirer, "_wish", short)
+    monkeypatch.setattr(Acquirer, "_write", short)
 
 
 def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Patch:

@@ -105,8 +105,8 @@ class Deadline(NamedTuple):
         return Deadline(self.clock, self.at - timedelta(seconds=seconds), self.one_try)
 
 
-INVOCATION: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)
-"""The end of the invocation; None outside of protected work, and in a plain thread."""
+INVOCATION_DEADLINE: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)
+"""The deadline of the current invocation; None outside of one, and in a plain thread."""
 
 
 def to_milliseconds(at: datetime) -> datetime:

@@ -158,46 +158,46 @@ class Acquirer:
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
         now = self._clock.now()
-        wishes = [
-            self._wish(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
+        writes = [
+            self._write(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
             for call in calls
         ]
         try:
-            return (yield from self._send(calls, wishes, may_wait=may_wait))
+            return (yield from self._send(calls, writes, may_wait=may_wait))
         except GeneratorExit:  # cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
-            attempts = [(call, wish.attempt) for call, wish in zip(calls, wishes, strict=True)]
+            attempts = [(call, write.attempt) for call, write in zip(calls, writes, strict=True)]
             self._finisher.release(attempts, counted=False)
             raise
 
     def _send(
-        self, calls: Sequence[Call], wishes: list[Acquire], *, may_wait: bool
+        self, calls: Sequence[Call], writes: list[Acquire], *, may_wait: bool
     ) -> Waits[list[Acquisition]]:
         invocation = calls[0].invocation
         with invocation.reporter.segment("once.acquire") as segment:
-            answers = self._store.acquire(wishes, invocation.deadline)
+            answers = self._store.acquire(writes, invocation.deadline)
             if len(calls) > 1:
-                self._acquire_known(calls, wishes, answers)
+                self._acquire_known(calls, writes, answers)
             if segment is not None:
                 outcomes = sorted({type(answer).__name__ for answer in answers})
                 segment.annotate("outcome", ",".join(outcomes))
         acquisitions: list[Acquisition] = []
         unanswered = []
-        for call, wish, answer in zip(calls, wishes, answers, strict=True):
+        for call, write, answer in zip(calls, writes, answers, strict=True):
             try:
-                acquisitions.append((yield from self._resolve(call, wish, answer, may_wait=may_wait)))
+                acquisitions.append((yield from self._resolve(call, write, answer, may_wait=may_wait)))
             except OnceError as error:
                 acquisitions.append(self._refused(call, error))
                 if isinstance(error, StoreUnavailable):
-                    unanswered.append((call, wish.attempt))
+                    unanswered.append((call, write.attempt))
         if unanswered:  # it may have been acquired all the same, and nothing started
             self._finisher.release(unanswered, counted=False)
         invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
         return acquisitions
 
     def _acquire_known(
-        self, calls: Sequence[Call], wishes: list[Acquire], answers: list[AcquireAnswer]
+        self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
     ) -> None:
         """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
         free: list[int] = []
@@ -205,12 +205,12 @@ class Acquirer:
             if not isinstance(answer, Refused):
                 continue
             now = self._clock.now()
-            if decide(answer.record, call.request(wishes[n].attempt), now) is Decision.RUN:
+            if decide(answer.record, call.request(writes[n].attempt), now) is Decision.RUN:
                 take = self._take(call, answer.record)
-                wishes[n] = self._wish(call, wishes[n].attempt, take, now)
+                writes[n] = self._write(call, writes[n].attempt, take, now)
                 free.append(n)
         if len(free) > 1:
-            again = self._store.acquire([wishes[n] for n in free], calls[0].invocation.deadline)
+            again = self._store.acquire([writes[n] for n in free], calls[0].invocation.deadline)
             for n, answer in zip(free, again, strict=True):
                 answers[n] = answer
 
@@ -222,11 +222,11 @@ class Acquirer:
         return error
 
     def _resolve(
-        self, call: Call, wish: Acquire, answer: AcquireAnswer, *, may_wait: bool
+        self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
     ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
-        request = call.request(wish.attempt)
+        request = call.request(write.attempt)
         began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
@@ -236,10 +236,10 @@ class Acquirer:
                 if rounds > ROUNDS:
                     raise self._outlasted(call, record)
                 if record is not None and decision is Decision.ASK:
-                    wish, answer = self._probed(call, wish, record)
+                    write, answer = self._probed(call, write, record)
                 else:
-                    wish = self._wish(call, wish.attempt, self._take(call, record), self._clock.now())
-                    (answer,) = self._store.acquire([wish], call.invocation.deadline)
+                    write = self._write(call, write.attempt, self._take(call, record), self._clock.now())
+                    (answer,) = self._store.acquire([write], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
                 raise self._replayer.error(call, record, decision, _OWN_STACK)
             elif (
@@ -255,9 +255,9 @@ class Acquirer:
             now = self._clock.now()
         match answer:
             case Won():
-                return self._won(call, wish, answer)
+                return self._won(call, write, answer)
             case Unanswered(reason, refused=refused):
-                return self._outage(call, wish, reason, refused=refused)
+                return self._outage(call, write, reason, refused=refused)
             case Rejected(wrong):
                 raise wrong
 
@@ -266,30 +266,30 @@ class Acquirer:
             self._finisher.pin(call, record)
         return self._replayer.replay_or_raise(call, record, decision)
 
-    def _won(self, call: Call, wish: Acquire, won: Won) -> Ownership:
-        lease = wish.lease if won.lease is None else won.lease
-        attempt = Ownership(call, wish.attempt, won.fence, wish.now, lease)
+    def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
+        lease = write.lease if won.lease is None else won.lease
+        attempt = Ownership(call, write.attempt, won.fence, write.now, lease)
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)
         return attempt
 
-    def _outage(self, call: Call, wish: Acquire, reason: str, *, refused: bool) -> Ownership:
+    def _outage(self, call: Call, write: Acquire, reason: str, *, refused: bool) -> Ownership:
         """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
         if call.plan.runs_in_outage and not refused:
             call.report(Event.STORE_UNAVAILABLE, reason="running unprotected, per on_store_outage")
-            return Ownership(call, wish.attempt, None, wish.now, wish.lease, unanswered=wish)
+            return Ownership(call, write.attempt, None, write.now, write.lease, unanswered=write)
         message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
         raise StoreUnavailable(message, token=call.token)
 
-    def _probed(self, call: Call, wish: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
+    def _probed(self, call: Call, write: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
         """Ask the probe, and acquire exactly the attempt and lease that it was asked about."""
         if completed_by_probe(call, record, self._finisher, self._replayer):
-            return wish, Refused(self._store.read(call.token, call.invocation.deadline))
+            return write, Refused(self._store.read(call.token, call.invocation.deadline))
         take = AsSeen(record.attempt, record.expected_completion)
-        wish = self._wish(call, wish.attempt, take, self._clock.now())
-        (answer,) = self._store.acquire([wish], call.invocation.deadline)
-        return wish, answer
+        write = self._write(call, write.attempt, take, self._clock.now())
+        (answer,) = self._store.acquire([write], call.invocation.deadline)
+        return write, answer
 
     # ---------------------------------------------------------------- parts of these
 
@@ -302,7 +302,7 @@ class Acquirer:
             return AsSeen(record.attempt, None)
         return Unclaimed(take_over=False)
 
-    def _wish(
+    def _write(
         self,
         call: Call,
         attempt: str,

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.clock import INVOCATION, Deadline
+from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 from lambda_once.observability.reporter import Details, Tally
@@ -80,14 +80,14 @@ def invoked(
         invocation = outer._replace(reporter=reporter, tally=Tally())
     if not invocation.known:
         unknown()
-    before = INVOCATION.get()
+    before = INVOCATION_DEADLINE.get()
     _current.set(invocation)
-    INVOCATION.set(invocation.deadline)
+    INVOCATION_DEADLINE.set(invocation.deadline)
     try:
         yield invocation
     finally:
         _current.set(outer)
-        INVOCATION.set(before)
+        INVOCATION_DEADLINE.set(before)
         reporter.flush(invocation.tally)
         invocation.tally.raise_interruption()
 

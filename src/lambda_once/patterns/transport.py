@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import INVOCATION, Clock, Deadline, SystemClock
+from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline, SystemClock
 from lambda_once.dynamodb.client import Transport, low_level
 from lambda_once.errors import Misconfigured, StoreUnavailable
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
-RESERVE: Final = timedelta(seconds=1)
-"""Of an invocation, for what follows a request that got no answer, such as releasing the token."""
+KEPT_BACK: Final = timedelta(seconds=1)
+"""Time of an invocation for what follows a request without an answer, such as releasing the token."""
 
 
 class ConditionFailed(Exception):
@@ -44,8 +44,8 @@ class PatternTransport(Transport):
     @property
     def deadline(self) -> Deadline:
         """The time after which no request is sent again: in protected work, before the invocation's end."""
-        end = INVOCATION.get()
-        return Deadline(self.clock, _NEVER if end is None else end.at - RESERVE)
+        end = INVOCATION_DEADLINE.get()
+        return Deadline(self.clock, _NEVER if end is None else end.at - KEPT_BACK)
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
         """

@@ -131,8 +131,9 @@ class Documents:
         that version is current (`ABSENT`: no document); without, the newest version wins: another writer at
         the same time may replace this one at once.
 
-        Raises `Conflict`, with the current ``version``, `VersionAhead` and `Misconfigured`: nothing of it can
-        be read then; `StoreUnavailable` without an answer: it may be written or not, read it.
+        Raises `Conflict`, with the current version in ``values["version"]``, `VersionAhead` and
+        `Misconfigured`: nothing of it can be read then; `StoreUnavailable` without an answer: it may be
+        written or not, read it.
         """
         check_id(entity_id, self.place.prefix)
         drafts = self._drafts(document, sections)
