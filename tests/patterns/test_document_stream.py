@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import timedelta
 from typing import Any
@@ -285,12 +286,14 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_the_handler_is_made_by_the_environment(strict: Ground, environment: pytest.MonkeyPatch) -> None:
-    """Table, keys and grace come from variables."""
+    """Table, keys, names and grace come from variables."""
     table = strict.table("id", "part")
-    documents = Documents(table, strict.client, key="id", sort="part")
+    names = {"version": "timestamp", "total": "count"}
+    documents = Documents(table, strict.client, key="id", sort="part", names=names)
     documents.write(ID, b"a")
     version = documents.write(ID, b"b")
-    for name, value in (("TABLE", table), ("KEY", "id"), ("SORT", "part"), ("GRACE", "0")):
+    variables = {"TABLE": table, "KEY": "id", "SORT": "part", "GRACE": "0", "NAMES": json.dumps(names)}
+    for name, value in variables.items():
         environment.setenv(f"LAMBDA_ONCE_DOCUMENTS_{name}", value)
     told = event(record("head"))
     told["Records"][0]["dynamodb"]["Keys"] = {"id": {"S": ID}, "part": {"S": "head"}}
@@ -301,7 +304,12 @@ def test_the_handler_is_made_by_the_environment(strict: Ground, environment: pyt
 
 @pytest.mark.parametrize(
     ("variables", "said"),
-    [({}, "LAMBDA_ONCE_DOCUMENTS_TABLE is not set"), ({"TABLE": "t", "GRACE": "soon"}, "give whole seconds")],
+    [
+        ({}, "LAMBDA_ONCE_DOCUMENTS_TABLE is not set"),
+        ({"TABLE": "t", "GRACE": "soon"}, "give whole seconds"),
+        ({"TABLE": "t", "NAMES": "ttl=expiresAt"}, "NAMES is 'ttl=expiresAt': give a JSON object"),
+        ({"TABLE": "t", "NAMES": "5"}, "names=5: give a mapping of body, "),
+    ],
     ids=str,
 )
 def test_an_unsound_environment_is_refused(

@@ -14,7 +14,7 @@ from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests
-from lambda_once.patterns.ledger.layout import Layout, bucket_name, id_digest, layout_for
+from lambda_once.patterns.ledger.layout import Layout, bucket_name, id_digest, layout_for, ledger_table
 from lambda_once.patterns.ledger.requests import LedgerWrite, adding
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.testing import FakeClock
@@ -49,7 +49,7 @@ def in_turn(*fates: Fate) -> Any:
 def test_the_request_is_a_value() -> None:
     """One UpdateItem: the id must be in no live bucket, and the spare ones are emptied."""
     write = LedgerWrite(
-        table="points",
+        table=ledger_table("points", ("pk",)),
         key={"pk": {"S": "c"}},
         digest=b"12345678",
         layout=Layout(width=1000, buckets=2),
@@ -393,7 +393,7 @@ def test_what_a_read_left_out_is_asked_for_again(ground: Ground) -> None:
 
     stingy = Stingy()
     clock = FakeClock()
-    reader = ledger(ground, stingy, table=points._table, shards=4, clock=clock)
+    reader = ledger(ground, stingy, table=points._table.name, shards=4, clock=clock)
     assert reader.get("c") == {"balance": 20}
     assert stingy.rounds == 5
     stingy.stubborn = True

@@ -38,7 +38,7 @@ def points(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
     ledger = Ledger(
         deployed.outputs["LoyaltyTableName"],
         deployed.client("dynamodb"),
-        key=loyalty.POINTS._names,
+        key=loyalty.POINTS._table.key,
         window=settings.KEEP,
         clock=clock,
     )
@@ -123,5 +123,5 @@ def test_the_function_may_do_what_it_does(deployed: Deployed, translated: Templa
 def test_the_table_has_the_key_of_the_code(translated: Template) -> None:
     """Its key is what the function says; it has no TTL, for balances stay."""
     properties = of_type(translated, "AWS::DynamoDB::Table")["LoyaltyTable"]
-    assert tuple(each["AttributeName"] for each in properties["KeySchema"]) == loyalty.POINTS._names
+    assert tuple(each["AttributeName"] for each in properties["KeySchema"]) == loyalty.POINTS._table.key
     assert "TimeToLiveSpecification" not in properties

@@ -41,6 +41,7 @@ from lambda_once.patterns.documents.parts import (
 )
 from lambda_once.patterns.documents.requests import TableKeys
 from lambda_once.patterns.documents.table import DocumentTable
+from lambda_once.patterns.items import own_names
 from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
 
@@ -89,9 +90,9 @@ class Documents:
 
     *key* and *sort* are the table's key attributes, both text. Each document has a partition of its own, and
     its key is the id; with *prefix* documents are beside other items, in sort keys that begin with it, and an
-    id is (partition, name). *part_bytes* is the size of one part. *ahead*
-    is how far the current version may be ahead of this clock for a write (None: any), *keep_deleted* how long
-    a deletion is remembered (attribute ``ttl``).
+    id is (partition, name). *part_bytes* is the size of one part. *ahead* is how far the current version may
+    be ahead of this clock for a write (None: any), *keep_deleted* how long a deletion is remembered. *names*:
+    other names for the attributes of documents, such as ``ttl`` (the table's TTL attribute).
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -102,15 +103,16 @@ class Documents:
         key: str = "pk",
         sort: str = "sk",
         prefix: str = "",
+        names: Mapping[str, str] | None = None,
         part_bytes: int = PART_BYTES,
         ahead: timedelta | None = AHEAD,
         keep_deleted: timedelta = KEEP_DELETED,
         clock: Clock | None = None,
     ) -> None:
-        _check_options(key, sort, part_bytes, ahead, keep_deleted)
+        _check_options(part_bytes, ahead, keep_deleted)
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
-        self.place = TableKeys(table, key, sort, prefix)
+        self.place = TableKeys(table, key, sort, prefix, own_names(names, ATTRIBUTES, (key, sort)))
         self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead
@@ -296,13 +298,7 @@ class Documents:
         return ((name, head.version) for name, head in self._table.heads(partition) if not head.deleted)
 
 
-def _check_options(
-    key: str, sort: str, part_bytes: int, ahead: timedelta | None, keep_deleted: timedelta
-) -> None:
-    if key == sort or {key, sort} & ATTRIBUTES:
-        raise Misconfigured(
-            f"key={key!r} and sort={sort!r} must differ, and be none of {', '.join(sorted(ATTRIBUTES))}"
-        )
+def _check_options(part_bytes: int, ahead: timedelta | None, keep_deleted: timedelta) -> None:
     if isinstance(part_bytes, bool) or not 1 <= part_bytes <= MOST_PART_BYTES:
         raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {MOST_PART_BYTES:,}")
     if ahead is not None and ahead < timedelta(0):

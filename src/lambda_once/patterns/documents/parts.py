@@ -44,9 +44,7 @@ LOWEST: Final = "0"
 MOST_BEFORE: Final = 8
 """Earlier versions in the head: they distinguish a lost answer from a lost race."""
 
-ATTRIBUTES: Final = frozenset(
-    {"body", "form", "section", "total", "above", "version", "before", "floor", "at", "ttl"}
-)
+ATTRIBUTES: Final = ("body", "form", "section", "total", "above", "version", "before", "floor", "at", "ttl")
 _VERSION: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
 

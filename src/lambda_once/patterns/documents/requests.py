@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
@@ -34,6 +35,10 @@ The head is as this writer saw it: no version in between is lost, and versions o
 No version is committed twice, so a late copy of this write meets another head and does nothing.
 """
 
+USUAL_NAMES: Final = MappingProxyType({name: name for name in ATTRIBUTES})
+SHOWN: Final = ("total", "form", "above")
+"""The attributes of a part that are read without its body."""
+
 MOST_ITEMS: Final = 25
 """Of one BatchWriteItem (DynamoDB's limit)."""
 MOST_BYTES: Final = 4_000_000
@@ -45,7 +50,7 @@ seconds.
 
 class TableKeys(NamedTuple):
     """
-    A table, its key attributes, and what the sort keys of documents begin with.
+    A table, its key attributes, what the sort keys of documents begin with, and the names of `ATTRIBUTES`.
 
     With a prefix, the items of document (partition, name) are ``prefix name # …`` there.
     """
@@ -54,6 +59,7 @@ class TableKeys(NamedTuple):
     key: str
     sort: str
     prefix: str = ""
+    names: Mapping[str, str] = USUAL_NAMES
 
     def at(self, entity_id: DocumentId, sort: str) -> Item:
         """Return the key of the item *sort* of a document."""
@@ -62,6 +68,14 @@ class TableKeys(NamedTuple):
 
     def _start(self, partition: str, name: str) -> tuple[str, str]:
         return partition, f"{self.prefix}{name}{SEPARATOR}"
+
+    def named(self, own: Item) -> Item:
+        """Return the attributes *own* by their names in the table."""
+        return {self.names[name]: each for name, each in own.items()}
+
+    def own(self, item: Mapping[str, Any]) -> Item:
+        """Return those of `ATTRIBUTES` that *item* has: the reverse of `named`."""
+        return {own: item[name] for own, name in self.names.items() if name in item}
 
     def within(self, key: Mapping[str, Any]) -> tuple[DocumentId, str]:
         """Return the document of the item at *key*, and what `at` was given; "" where it is none's."""
@@ -106,8 +120,8 @@ def query(
         "ConsistentRead": consistent,
     }
     if not bodies:
-        request["ProjectionExpression"] = "#key, #sort, #total, #form, #above"
-        request["ExpressionAttributeNames"] |= {"#total": "total", "#form": "form", "#above": "above"}
+        request["ProjectionExpression"] = ", ".join(f"#{name}" for name in ("key", "sort", *SHOWN))
+        request["ExpressionAttributeNames"] |= {f"#{own}": place.names[own] for own in SHOWN}
     return request
 
 
@@ -128,14 +142,14 @@ def put_head(place: TableKeys, entity_id: DocumentId, head: Head, seen: Head | N
     """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
     request: dict[str, Any] = {
         "TableName": place.table,
-        "Item": place.at(entity_id, HEAD) | typed_item(_values(head)),
+        "Item": place.at(entity_id, HEAD) | place.named(typed_item(_values(head))),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     if seen is None:
         return request | {"ConditionExpression": FIRST, "ExpressionAttributeNames": {"#key": place.key}}
     return request | {
         "ConditionExpression": AS_SEEN,
-        "ExpressionAttributeNames": {"#version": "version"},
+        "ExpressionAttributeNames": {"#version": place.names["version"]},
         "ExpressionAttributeValues": {":seen": {"S": seen.version}},
     }
 
@@ -156,7 +170,8 @@ def put_parts(
     puts = [
         {
             "PutRequest": {
-                "Item": place.at(entity_id, _sort(version, draft.name)) | _item(draft, len(drafts)) | begun
+                "Item": place.at(entity_id, _sort(version, draft.name))
+                | place.named(_item(draft, len(drafts)) | begun)
             }
         }
         for draft in drafts
@@ -200,16 +215,17 @@ def _item(draft: Draft, total: int) -> Item:
 def stored_part(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
     """Return *item* as a part; None for an item of the user's."""
     version, separator, name = place.within(item)[1].partition(SEPARATOR)
-    if not separator or not is_version(version) or "total" not in item:
+    own = place.own(item)
+    if not separator or not is_version(version) or "total" not in own:
         return None
     return Part(
         Version(version),
         name,
-        int(item["total"]["N"]),
-        Form(item["form"]["S"]),
-        item["body"]["B"] if "body" in item else None,
-        "section" in item,
-        Version(item["above"]["S"]) if "above" in item else None,
+        int(own["total"]["N"]),
+        Form(own["form"]["S"]),
+        own["body"]["B"] if "body" in own else None,
+        "section" in own,
+        Version(own["above"]["S"]) if "above" in own else None,
     )
 
 
@@ -222,9 +238,9 @@ def _values(head: Head) -> Values:
     return values
 
 
-def head_of(item: Mapping[str, Any]) -> Head:
+def head_of(place: TableKeys, item: Mapping[str, Any]) -> Head:
     """Return *item* as a head. Raises `Misconfigured` for another item with its sort key."""
-    values = plain_item({name: each for name, each in item.items() if name in ATTRIBUTES})
+    values = plain_item(place.own(item))
     version, before, at = values.get("version"), values.get("before"), values.get("at")
     if (
         not isinstance(version, str)

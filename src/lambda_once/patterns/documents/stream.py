@@ -9,6 +9,7 @@ module is ready to use, and takes its options from the environment.
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import timedelta
 from functools import cache
@@ -95,7 +96,7 @@ def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
 
     LAMBDA_ONCE_DOCUMENTS_TABLE: the table. LAMBDA_ONCE_DOCUMENTS_KEY, LAMBDA_ONCE_DOCUMENTS_SORT: its key
     attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_PREFIX: ``prefix=`` of the documents.
-    LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
+    LAMBDA_ONCE_DOCUMENTS_NAMES: ``names=``, as JSON. LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
     """
     return _by_environment()(event, context)
 
@@ -108,7 +109,12 @@ def _by_environment() -> Handler:
     key = os.environ.get("LAMBDA_ONCE_DOCUMENTS_KEY") or "pk"
     sort = os.environ.get("LAMBDA_ONCE_DOCUMENTS_SORT") or "sk"
     prefix = os.environ.get("LAMBDA_ONCE_DOCUMENTS_PREFIX", "")
+    names = os.environ.get("LAMBDA_ONCE_DOCUMENTS_NAMES") or "{}"
     grace = os.environ.get("LAMBDA_ONCE_DOCUMENTS_GRACE") or str(int(GRACE.total_seconds()))
     if not (grace.isascii() and grace.isdigit()):
         raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_GRACE is {grace!r}: give whole seconds")
-    return cleaner(Documents(table, key=key, sort=sort, prefix=prefix), grace=timedelta(seconds=int(grace)))
+    try:
+        documents = Documents(table, key=key, sort=sort, prefix=prefix, names=json.loads(names))
+    except ValueError:
+        raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_NAMES is {names!r}: give a JSON object") from None
+    return cleaner(documents, grace=timedelta(seconds=int(grace)))

@@ -29,14 +29,14 @@ class DocumentTable:
     def head(self, entity_id: DocumentId) -> Head | None:
         """Return the head, read consistently."""
         item = self._transport.send("get_item", requests.get_head(self._place, entity_id)).get("Item")
-        return None if item is None else requests.head_of(item)
+        return None if item is None else requests.head_of(self._place, item)
 
     def put_head(self, entity_id: DocumentId, head: Head, seen: Head | None) -> Head | None:
         """Replace *seen* by *head*, and return the head afterwards: *head*, or another one that was there."""
         try:
             self._transport.send("put_item", requests.put_head(self._place, entity_id, head, seen))
         except ConditionFailed as refused:
-            return None if refused.item is None else requests.head_of(refused.item)
+            return None if refused.item is None else requests.head_of(self._place, refused.item)
         return head
 
     def put(
@@ -65,7 +65,7 @@ class DocumentTable:
         first = next(items, None)
         if first is None or self._place.within(first)[1] != HEAD:
             return None, iter(())
-        return requests.head_of(first), self._only_parts(items)
+        return requests.head_of(self._place, first), self._only_parts(items)
 
     def heads(self, partition: str) -> Iterator[tuple[str, Head]]:
         """
@@ -80,7 +80,7 @@ class DocumentTable:
             ours = LOWEST < rest <= HEAD
             before = place.at(entity_id, LOWEST) if ours else {name: found[0][name] for name in place[1:3]}
             if rest == HEAD:
-                yield entity_id[1], requests.head_of(found[0])
+                yield entity_id[1], requests.head_of(self._place, found[0])
 
     def _only_parts(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Part]:
         found = (requests.stored_part(self._place, item) for item in items)

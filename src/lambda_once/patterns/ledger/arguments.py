@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, decimal_of, typed, typed_item
-from lambda_once.patterns.ledger.layout import is_its_own, shard_of
+from lambda_once.patterns.ledger.layout import shard_of
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from lambda_once.patterns.ledger.requests import Number
 
 KeyPart = str | bytes | int | Decimal
@@ -32,7 +34,7 @@ def key_names(key: object) -> tuple[str, ...]:
     if not isinstance(names, tuple | list) or len(names) not in (1, 2) or len({*names}) != len(names):
         raise Misconfigured(f"key names one or two attributes, the partition key first, not {key!r}")
     for name in names:
-        _check_name(name, ())
+        _check_name(name, frozenset())
     return tuple(names)
 
 
@@ -77,28 +79,28 @@ def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
     return typed_item(dict(zip(names, parts, strict=True)))
 
 
-def checked_amounts(amounts: object, apart: tuple[str, ...]) -> dict[str, Number]:
+def checked_amounts(amounts: object, apart: AbstractSet[str]) -> dict[str, Number]:
     """Return the amounts to add, by counter."""
     return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
 
 
 def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Number]:
     """Return the floors, each of a counter that something is added to."""
-    floors = {name: _number(name, each) for name, each in _named("floor", floor, ()).items()}
+    floors = {name: _number(name, each) for name, each in _named("floor", floor, frozenset()).items()}
     if not floors.keys() <= amounts.keys():
         strange = sorted(floors.keys() - amounts.keys())
         raise Misconfigured(f"floor names {strange}, to which nothing is added: name counters of this write")
     return floors
 
 
-def checked_values(what: str, values: object, apart: tuple[str, ...]) -> dict[str, object]:
+def checked_values(what: str, values: object, apart: AbstractSet[str]) -> dict[str, object]:
     """Return the attributes to set."""
     found = _named(what, values, apart)
     typed_item(found)
     return found
 
 
-def checked_expected(expected: object, apart: tuple[str, ...]) -> dict[str, object]:
+def checked_expected(expected: object, apart: AbstractSet[str]) -> dict[str, object]:
     """Return the values that attributes must have."""
     found = _named("expected", expected, apart)
     if not found:
@@ -112,7 +114,7 @@ def checked_expected(expected: object, apart: tuple[str, ...]) -> dict[str, obje
     return found
 
 
-def _named(what: str, given: object, apart: tuple[str, ...]) -> dict[str, object]:
+def _named(what: str, given: object, apart: AbstractSet[str]) -> dict[str, object]:
     if not isinstance(given, Mapping):
         raise Misconfigured(f"{what} is a mapping by attribute, not a {type(given).__name__}")
     for name in given:
@@ -120,17 +122,16 @@ def _named(what: str, given: object, apart: tuple[str, ...]) -> dict[str, object
     return dict(given)
 
 
-def _check_name(name: object, apart: tuple[str, ...]) -> None:
+def _check_name(name: object, apart: AbstractSet[str]) -> None:
     if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
         raise Misconfigured(f"an attribute's name is text of 1 to {_LONGEST_NAME} bytes, not {name!r}")
     if _PATH & {*name}:
         raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, not paths into them")
-    if is_its_own(name):
-        raise Misconfigured(
-            f"attribute {name!r}: names such as b0, bl, bt, bv and bw are the ledger's own: rename it"
-        )
     if name in apart:
-        raise Misconfigured(f"attribute {name!r} is named twice, or belongs to the key")
+        raise Misconfigured(
+            f"attribute {name!r} is named twice, belongs to the key, or is the ledger's own: give it another"
+            " name, or the ledger's by names="
+        )
 
 
 def _number(name: str, amount: object) -> Number:

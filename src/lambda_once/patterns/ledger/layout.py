@@ -10,25 +10,24 @@ then: each write removes the names of all buckets that are not live.
     bw  the width in milliseconds
     bl  the layout, ``100 × width + buckets``; older items have none
     bv  the number of writes through a ledger
+
+These are the usual names; a table may have others (`LedgerTable`).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import plain_item
+from lambda_once.patterns.items import Item, Values, check_different, own_names, plain_item
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Mapping
     from datetime import datetime
-
-    from lambda_once.patterns.items import Item, Values
 
 ID_BYTES: Final = 8
 """Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
@@ -53,11 +52,9 @@ NAMES: Final = 64
 SKEW: Final = timedelta(seconds=2)
 """How far the clocks of writers may be apart."""
 
-TIME, WIDTH, LAYOUT, VERSION = "bt", "bw", "bl", "bv"
+BUCKETS, TIME, WIDTH, LAYOUT, VERSION = "b", "bt", "bw", "bl", "bv"
 
 LONGEST_ID: Final = 1024
-
-_ITS_OWN: Final = re.compile(r"b([0-9]+|[twlv])")
 
 
 def waste(ids: float, buckets: int) -> float:
@@ -139,12 +136,41 @@ def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
 
 def bucket_name(number: int) -> str:
     """Return the attribute of bucket *number*."""
-    return f"b{number % NAMES}"
+    return f"{BUCKETS}{number % NAMES}"
 
 
-def is_its_own(name: str) -> bool:
-    """Return whether *name* is an attribute of the ledger's own."""
-    return _ITS_OWN.fullmatch(name) is not None
+class Seen(NamedTuple):
+    """An item as it was read: the ledger's own attributes by their usual names, and the caller's."""
+
+    own: Item
+    values: Values
+    """Without the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTable:
+    """A table, its key attributes, and the names of the ledger's own attributes there, by the usual ones."""
+
+    name: str
+    key: tuple[str, ...]
+    own: Mapping[str, str]
+    taken: frozenset[str]
+    """The names of the key and of the ledger's own."""
+
+    def seen(self, item: Mapping[str, Mapping[str, Any]]) -> Seen:
+        """Return *item* as this ledger sees it."""
+        own = {usual: dict(item[name]) for usual, name in self.own.items() if name in item}
+        return Seen(own, plain_item({name: item[name] for name in item if name not in self.taken}))
+
+
+def ledger_table(name: str, key: tuple[str, ...], names: object = None) -> LedgerTable:
+    """Return the table with *names* for its own attributes; that of ``b`` is the buckets' prefix."""
+    own = (BUCKETS, TIME, WIDTH, LAYOUT, VERSION)
+    given = own_names(names, own, ())
+    prefix = given.pop(BUCKETS)
+    every = {bucket_name(number): f"{prefix}{number}" for number in range(NAMES)} | given
+    check_different([*key, *every.values()], own)
+    return LedgerTable(name, key, every, frozenset((*key, *every.values())))
 
 
 def id_digest(name: str | bytes) -> bytes:
@@ -169,17 +195,7 @@ def _id_bytes(name: object) -> bytes:
     return written
 
 
-# -- an item as it is
-
-
-def own_values(item: Item, key: Container[str]) -> Values:
-    """Return the caller's attributes of *item*, without the key and the ledger's own."""
-    return plain_item({name: each for name, each in item.items() if name not in key and not is_its_own(name)})
-
-
-def version_of(item: Item) -> dict[str, int | None]:
-    """Return what `stands_at` must find if no ledger writes to *item* meanwhile."""
-    return {VERSION: int(item[VERSION]["N"]) if VERSION in item else None}
+# -- an item as it is: *seen* is `Seen.own`
 
 
 def ids_at(seen: Item, ours: Layout, now: datetime) -> set[bytes]:

@@ -27,9 +27,8 @@ from lambda_once.patterns.ledger.layout import (
     ids_at,
     layout_for,
     layout_of,
+    ledger_table,
     newest,
-    own_values,
-    version_of,
 )
 from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite, Reason
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.patterns.ledger.arguments import Amount
+    from lambda_once.patterns.ledger.layout import Seen
 
 FORMS: Final = 10
 """How often one write is sent in another form because the item changed, before it is given up."""
@@ -59,6 +59,8 @@ class Ledger:
     *window* is how long an id is remembered at least: more than the longest redelivery. *buckets* is the
     number of steps in which ids are forgotten (`bucket_count`). *shards* spreads each key over several items,
     by the id: for `add` and `get` alone, because floors, set attributes and expectations need one item.
+    *names*: other names for the ledger's own attributes, ``bt``, ``bw``, ``bl`` and ``bv``; that of ``b`` is
+    what the names of the buckets ``b0`` to ``b63`` begin with. They stay as long as the items.
 
     The number of shards is changed by two deployments: with *shards_next*, the future number, ids are written
     by *shards* and refused by both; then the future number is *shards*, and the old one *shards_before*.
@@ -75,12 +77,12 @@ class Ledger:
         shards: int = 1,
         shards_next: int | None = None,
         shards_before: int | None = None,
+        names: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if shards_next is not None and shards_before is not None:
             raise Misconfigured("give shards_next or shards_before: one change of the number at a time")
-        self._table = table
-        self._names = arguments.key_names(key)
+        self._table = ledger_table(table, arguments.key_names(key), names)
         self._layout = layout_for(window, buckets)
         self._shards = arguments.shard_count(shards)
         other = shards_before if shards_next is None else shards_next
@@ -133,7 +135,7 @@ class Ledger:
             raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
         writes = self._additions(key, amounts, id, floor or {}, set or {})
         now = self._transport.clock.now()
-        seen = [self._item(write.key) or {} for write in writes]
+        seen = [self._table.seen(self._item(write.key) or {}).own for write in writes]
         has_id = [
             write.digest in ids_at(item, self._layout, now) for write, item in zip(writes, seen, strict=True)
         ]
@@ -146,7 +148,7 @@ class Ledger:
         )
 
         def refusal(item: Item) -> Duplicate | Refused:
-            found = self._refusal(write, now, item)
+            found = self._refusal(write, now, self._table.seen(item))
             if found is not None:
                 return Duplicate() if isinstance(found, Duplicate) else found
             raise Conflict(f"{self._shown(write)} has another layout now: make a new entry, and retry")
@@ -160,12 +162,12 @@ class Ledger:
         Counters of several shards are summed. While others add, the sum lies between that of before and that
         of after. Raises `StoreUnavailable`.
         """
-        keys = arguments.all_homes(self._names, key, self._most_shards)
+        keys = arguments.all_homes(self._table.key, key, self._most_shards)
         if self._most_shards == 1:
             item = self._item(keys[0])
-            return None if item is None else own_values(item, self._names)
+            return None if item is None else self._table.seen(item).values
         items = self._items(keys)
-        return _summed(own_values(item, self._names) for item in items) if items else None
+        return _summed(self._table.seen(item).values for item in items) if items else None
 
     def update(
         self,
@@ -183,9 +185,9 @@ class Ledger:
         """
         self._refuse_shards("update")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
-        sets = arguments.checked_values("change", change, self._names)
-        wanted = arguments.checked_expected(expected, self._names)
-        where = arguments.key_item(self._names, key, None)
+        sets = arguments.checked_values("change", change, self._table.taken)
+        wanted = arguments.checked_expected(expected, self._table.taken)
+        where = arguments.key_item(self._table.key, key, None)
         result = self._sent(self._write(where, digest, sets=sets, expected=wanted))
         return Duplicate() if isinstance(result, Duplicate) and id is not None else Applied()
 
@@ -205,15 +207,15 @@ class Ledger:
         """
         self._refuse_shards("change")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
-        where = arguments.key_item(self._names, key, None)
+        where = arguments.key_item(self._table.key, key, None)
         for race in range(1, RACES + 1):
-            item = self._item(where) or {}
-            values = own_values(item, where)
-            if digest in ids_at(item, self._layout, self._transport.clock.now()):
+            seen = self._table.seen(self._item(where) or {})
+            values, expected = seen.values, requests.version_of(self._table, seen)
+            if digest in ids_at(seen.own, self._layout, self._transport.clock.now()):
                 return Duplicate(values)
-            sets = arguments.checked_values("change", change(dict(values)), self._names)
+            sets = arguments.checked_values("change", change(dict(values)), self._table.taken)
             try:
-                result = self._sent(self._write(where, digest, sets=sets, expected=version_of(item)))
+                result = self._sent(self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
                 if race == RACES:
                     raise
@@ -231,15 +233,15 @@ class Ledger:
         A longer window is taken up by the next write; a shorter one only by this. Ids that are kept count as
         added up to one width later. Raises as `add` does.
         """
-        for where in arguments.all_homes(self._names, key, self._most_shards):
+        for where in arguments.all_homes(self._table.key, key, self._most_shards):
             write = self._write(where, b"")
             for _ in range(FORMS):
-                item = self._item(where)
-                if item is None or layout_of(item, self._layout) in (None, self._layout):
+                seen = self._table.seen(self._item(where) or {}).own
+                if layout_of(seen, self._layout) in (None, self._layout):
                     break
-                number = newest(item, self._layout, self._transport.clock.now())
+                number = newest(seen, self._layout, self._transport.clock.now())
                 with suppress(ConditionFailed):  # written to meanwhile: again
-                    self._update(requests.rearranging(write, number, item))
+                    self._update(requests.rearranging(write, number, seen))
             else:
                 raise self._contended(write)
 
@@ -255,8 +257,8 @@ class Ledger:
     ) -> list[LedgerWrite]:
         """Return the addition to each item that may have the id, first the one to send."""
         digest = id_digest(name)
-        added = arguments.checked_amounts(amounts, self._names)
-        settings = arguments.checked_values("set", sets, (*self._names, *added))
+        added = arguments.checked_amounts(amounts, self._table.taken)
+        settings = arguments.checked_values("set", sets, self._table.taken | added.keys())
         if not added and not settings:
             raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
         floors = arguments.checked_floor(floor, added)
@@ -279,18 +281,18 @@ class Ledger:
             try:
                 self._update(request)
             except ConditionFailed as failed:
-                seen = {name: dict(each) for name, each in (failed.item or {}).items()}
+                seen = self._table.seen(failed.item or {})
             else:
                 return Applied()
             result = self._refusal(write, now, seen)
             if result is not None:
                 return result
-            request = requests.again(write, now, seen)
+            request = requests.again(write, now, seen.own)
         raise self._contended(write)
 
-    def _refusal(self, write: LedgerWrite, now: datetime, seen: Item) -> Duplicate | Refused | None:
+    def _refusal(self, write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate | Refused | None:
         """Return why *seen* refused *write*; None for its layout. Raises `Conflict`."""
-        values = own_values(seen, write.key)
+        values = seen.values
         match requests.reason_for(write, now, seen):
             case Reason.DUPLICATE:
                 return Duplicate(values)
@@ -312,8 +314,8 @@ class Ledger:
 
     def _full(self) -> Full:
         return Full(
-            f"an item of ledger {self._table!r} is full: the ids of one window and its attributes exceed "
-            f"400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
+            f"an item of ledger {self._table.name!r} is full: the ids of one window and its attributes "
+            f"exceed 400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
             f"deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing "
             f"was added; there is room again when the oldest ids are forgotten"
         )
@@ -322,10 +324,10 @@ class Ledger:
         return StoreUnavailable(f"{self._shown(write)} is contended; retry")
 
     def _shown(self, write: LedgerWrite) -> str:
-        return f"item {plain_item(write.key)} of ledger {self._table!r}"
+        return f"item {plain_item(write.key)} of ledger {self._table.name!r}"
 
     def _item(self, key: Item) -> Item | None:
-        request = {"TableName": self._table, "Key": key, "ConsistentRead": True}
+        request = {"TableName": self._table.name, "Key": key, "ConsistentRead": True}
         item: Item | None = self._transport.send("get_item", request).get("Item")
         return item
 
@@ -335,19 +337,21 @@ class Ledger:
         """Return the items at *keys* that exist, by consistent reads."""
         send, deadline = self._transport.send, self._transport.deadline
         try:
-            return batch_get(send, self._table, keys, deadline, ROUNDS, ConsistentRead=True)
+            return batch_get(send, self._table.name, keys, deadline, ROUNDS, ConsistentRead=True)
         except Unprocessed:
-            raise StoreUnavailable(f"ledger {self._table!r} did not return all its shards; retry") from None
+            raise StoreUnavailable(
+                f"ledger {self._table.name!r} did not return all its shards; retry"
+            ) from None
 
     def _homes(self, key: Key, digest: bytes) -> list[Item]:
         """Return the items that may have the id, by both numbers of shards; first the one to write to."""
-        homes = arguments.homes(self._names, key, digest, self._shards)
-        others = arguments.homes(self._names, key, digest, self._other_shards)
+        homes = arguments.homes(self._table.key, key, digest, self._shards)
+        others = arguments.homes(self._table.key, key, digest, self._other_shards)
         return homes + [each for each in others if each not in homes]
 
     def _has_id(self, digest: bytes, homes: list[Item]) -> bool:
         now, items = self._transport.clock.now(), self._items(homes)
-        return any(digest in ids_at(item, self._layout, now) for item in items)
+        return any(digest in ids_at(self._table.seen(item).own, self._layout, now) for item in items)
 
     def _refuse_shards(self, what: str) -> None:
         if self._most_shards > 1:

@@ -20,6 +20,8 @@ from lambda_once.patterns.ledger.layout import (
     VERSION,
     WIDTH,
     Layout,
+    LedgerTable,
+    Seen,
     bucket_name,
     ids_at,
     in_use,
@@ -44,7 +46,7 @@ _MISSING: Final = object()
 class LedgerWrite:
     """One write to one item. *amounts* are added, *sets* are set."""
 
-    table: str
+    table: LedgerTable
     key: Item
     digest: bytes
     """Of the id; empty where only the layout changes."""
@@ -71,18 +73,18 @@ class Reason(Enum):
 
 def adding(write: LedgerWrite, number: int) -> dict[str, Any]:
     """Return the UpdateItem of *write* with bucket *number* as the newest: the usual form."""
-    terms = _Terms()
+    terms = _Terms(write.table)
     live, spare = write.layout.live(number), write.layout.spare(number)
     ids = terms.typed({"BS": [write.digest]})
     condition = [
         in_step(terms, write.layout, number),
-        id_is_new(terms, write.digest, [bucket_name(each) for each in live]),
+        id_is_new(terms, write.digest, [terms.bucket(each) for each in live]),
         *_conditions(terms, write),
     ]
     update = (
         f"SET {', '.join(_settings(terms, write, number))} "
-        f"ADD {', '.join([f'{bucket_name(number)} {ids}', *_additions(terms, write)])} "
-        f"REMOVE {', '.join(bucket_name(each) for each in spare)}"
+        f"ADD {', '.join([f'{terms.bucket(number)} {ids}', *_additions(terms, write)])} "
+        f"REMOVE {', '.join(map(terms.bucket, spare))}"
     )
     return _request(write, terms, update, condition)
 
@@ -94,12 +96,12 @@ def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
     For an item that the usual form cannot bring to bucket *number*: it was idle for long, or was written with
     another window.
     """
-    terms = _Terms()
+    terms = _Terms(write.table)
     kept = remembered(seen, write.layout, number)
     if write.digest:
         kept.setdefault(number, set()).add(write.digest)
-    names = {bucket_name(each): ids for each, ids in kept.items()}
-    others = [name for name in map(bucket_name, range(NAMES)) if name not in names]
+    names = {terms.bucket(each): ids for each, ids in kept.items()}
+    others = [name for name in map(terms.bucket, range(NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
     condition = [as_seen(terms, seen), *_conditions(terms, write)]
     update = (
@@ -113,7 +115,7 @@ def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
 def _request(write: LedgerWrite, terms: _Terms, update: str, condition: list[str]) -> dict[str, Any]:
     names = {"ExpressionAttributeNames": terms.names} if terms.names else {}
     return {
-        "TableName": write.table,
+        "TableName": write.table.name,
         "Key": write.key,
         "UpdateExpression": update,
         "ConditionExpression": " AND ".join(filter(None, condition)),
@@ -125,14 +127,14 @@ def _request(write: LedgerWrite, terms: _Terms, update: str, condition: list[str
 
 def _settings(terms: _Terms, write: LedgerWrite, number: int) -> list[str]:
     stamps = {TIME: number, WIDTH: write.layout.width, LAYOUT: write.layout.written}
-    return [f"{name} = {terms.value(each)}" for name, each in stamps.items()] + [
+    return [f"{terms.own(name)} = {terms.value(each)}" for name, each in stamps.items()] + [
         f"{terms.name(name)} = {terms.value(each)}" for name, each in write.sets.items()
     ]
 
 
 def _additions(terms: _Terms, write: LedgerWrite) -> list[str]:
     added = [f"{terms.name(name)} {terms.value(amount)}" for name, amount in write.amounts.items()]
-    return [f"{VERSION} {terms.value(1)}", *added]
+    return [f"{terms.own(VERSION)} {terms.value(1)}", *added]
 
 
 # -- conditions
@@ -152,22 +154,21 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
     a request would not find its id), and not so much earlier that the name of the new bucket could have ids
     of 64 buckets ago. Older items have no ``bl``.
     """
+    time, layout_name = terms.own(TIME), terms.own(LAYOUT)
     width, now = terms.value(layout.width), terms.value(number)
-    same = (
-        f"{WIDTH} = {width} AND ({LAYOUT} = {terms.value(layout.written)} OR attribute_not_exists({LAYOUT}))"
-    )
+    written = f"({layout_name} = {terms.value(layout.written)} OR attribute_not_exists({layout_name}))"
+    same = f"{terms.own(WIDTH)} = {width} AND {written}"
     near = terms.value(number - len(layout.spare(number)))
     return (
-        f"(attribute_not_exists({TIME}) OR ({same} AND {TIME} <= {now} "
-        f"AND ({TIME} >= {near} OR attribute_not_exists({bucket_name(number)}))))"
+        f"(attribute_not_exists({time}) OR ({same} AND {time} <= {now} "
+        f"AND ({time} >= {near} OR attribute_not_exists({terms.bucket(number)}))))"
     )
 
 
 def as_seen(terms: _Terms, seen: Item) -> str:
     """Let no id be lost when they are rearranged: no ledger has written to the item since it was read."""
-    return (
-        f"{VERSION} = {terms.typed(seen[VERSION])}" if VERSION in seen else f"attribute_not_exists({VERSION})"
-    )
+    name = terms.own(VERSION)
+    return f"{name} = {terms.typed(seen[VERSION])}" if VERSION in seen else f"attribute_not_exists({name})"
 
 
 def floor_holds(terms: _Terms, name: str, needed: Number) -> str:
@@ -198,20 +199,28 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
 # -- refusals
 
 
-def reason_for(write: LedgerWrite, now: datetime, seen: Item) -> Reason:
+def reason_for(write: LedgerWrite, now: datetime, seen: Seen) -> Reason:
     """
     Return why the item *seen* refused *write*. A duplicate is one whatever else is true.
 
     Raises `Misconfigured` where a counter with a floor is not a number.
     """
-    if write.digest in ids_at(seen, write.layout, now):
+    if write.digest in ids_at(seen.own, write.layout, now):
         return Reason.DUPLICATE
-    values = plain_item({name: each for name, each in seen.items() if "BS" not in each})
+    values = seen.values | {
+        name: each for name, each in version_of(write.table, seen).items() if each is not None
+    }
     if any(_counter(values, name) < needed for name, needed in needs(write).items()):
         return Reason.BELOW_FLOOR
     if any(not _has(values, name, expected) for name, expected in write.expected.items()):
         return Reason.UNEXPECTED
     return Reason.OTHER_LAYOUT
+
+
+def version_of(table: LedgerTable, seen: Seen) -> dict[str, int | None]:
+    """Return what a write must expect if no ledger may write to the item meanwhile."""
+    version = seen.own.get(VERSION)
+    return {table.own[VERSION]: None if version is None else int(version["N"])}
 
 
 def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
@@ -250,24 +259,30 @@ def _has(values: Values, name: str, expected: object) -> bool:
 class _Terms:
     """The names and values of one request's expressions, by placeholder."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}
+    def __init__(self, table: LedgerTable) -> None:
         self.values: dict[str, dict[str, Any]] = {}
+        self._placeholders: dict[str, str] = {}
+        self._own = table.own
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {placeholder: name for name, placeholder in self._placeholders.items()}
 
     def name(self, attribute: str) -> str:
-        for placeholder, known in self.names.items():
-            if known == attribute:
-                return placeholder
-        return self._kept(self.names, "#n", attribute)
+        return self._placeholders.setdefault(attribute, f"#n{len(self._placeholders)}")
+
+    def own(self, usual: str) -> str:
+        """Return an attribute of the ledger's own: the usual names are no reserved words."""
+        name = self._own[usual]
+        return usual if name == usual else self.name(name)
+
+    def bucket(self, number: int) -> str:
+        return self.own(bucket_name(number))
 
     def value(self, plain: object) -> str:
         return self.typed(typed(plain))
 
     def typed(self, attribute: dict[str, Any]) -> str:
-        return self._kept(self.values, ":v", attribute)
-
-    @staticmethod
-    def _kept(of: dict[str, Any], prefix: str, each: Any) -> str:
-        placeholder = f"{prefix}{len(of)}"
-        of[placeholder] = each
+        placeholder = f":v{len(self.values)}"
+        self.values[placeholder] = attribute
         return placeholder

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import plain_item, typed, typed_item
+from lambda_once.patterns.items import own_names, plain_item, typed, typed_item
 
 if TYPE_CHECKING:
     from lambda_once.patterns.items import Item, Values
@@ -78,15 +78,9 @@ class RatchetTable:
         return self.names.get(attribute, attribute)
 
     def __post_init__(self) -> None:
-        if unknown := self.names.keys() - {DELETED, TTL, RANK, WRITE}:
-            raise Misconfigured(
-                f"names: a ratchet writes no {min(unknown)!r}, but {DELETED}, {TTL}, {RANK}, {WRITE}"
-            )
-        names = (*self.key, self.stamp, *map(self.own, (DELETED, TTL, RANK, WRITE)))
-        if not self.name or len(self.key) not in (1, 2) or not all(names):
+        if not self.name or len(self.key) not in (1, 2):
             raise Misconfigured(f"table {self.name!r}, key {self.key!r}: give a table and one or two names")
-        if len(set(names)) < len(names):
-            raise Misconfigured(f"key {self.key!r}, stamp {self.stamp!r}: a name is used twice, or reserved")
+        own_names(self.names, (DELETED, TTL, RANK, WRITE), (*self.key, self.stamp))
 
     def key_of(self, values: Mapping[str, object]) -> Values:
         """Return the key attributes of *values*. Raises `Misconfigured` where one is missing or not a key."""
