@@ -86,6 +86,7 @@ def test_there_is_a_file_for_every_source() -> None:
         "function-url-order",
         "http-api-order",
         "s3-put",
+        "scheduler-prices",
         "sns-notice",
         "sqs-eventbridge-envelope",
         "sqs-fifo",
@@ -142,6 +143,13 @@ def test_an_event_sent_again_has_a_new_id_and_time() -> None:
 def test_two_ticks_of_a_schedule_differ_in_id_and_time() -> None:
     """Two ticks of one schedule say the same and are two."""
     assert differences(load("eventbridge-schedule"), load("eventbridge-schedule-next")) == {"id", "time"}
+
+
+def test_a_schedule_tries_again_under_another_execution_id() -> None:
+    """The scheduled time is that of the run, not of the try; the next run has another."""
+    first = load("scheduler-prices")
+    assert differences(first, load("scheduler-prices-again")) == {"executionId"}
+    assert differences(first, load("scheduler-prices-next")) == {"scheduledTime", "executionId"}
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if n.startswith("http-api") and f"{n}-retry" in FILES])

@@ -44,6 +44,8 @@ def functions_without_destination(translated: Template) -> set[str]:
     """
     permissions = of_type(translated, "AWS::Lambda::Permission").values()
     invoked = {p["FunctionName"]["Ref"] for p in permissions if p["Principal"] in ASYNCHRONOUS}
+    schedules = of_type(translated, "AWS::Scheduler::Schedule").values()  # by a role, without a permission
+    invoked |= {schedule["Target"]["Arn"]["Fn::GetAtt"][0] for schedule in schedules}
     configs = of_type(translated, "AWS::Lambda::EventInvokeConfig").values()
     kept = {
         config["FunctionName"]["Ref"]
@@ -203,6 +205,7 @@ def test_a_missing_destination_is_seen(translated: Template) -> None:
         "NotificationsFunction",
         "InvoicesFunction",
         "CatalogueFunction",
+        "PricesFunction",
     }
 
 
