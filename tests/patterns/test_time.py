@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import string
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,12 +12,22 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import INVOCATION_DEADLINE
-from lambda_once.patterns import Unique, transport
+from lambda_once.patterns import Ledger, Publisher, Unique, transport
+from lambda_once.patterns.fifo import Sent, Unanswered, Unsent
+from lambda_once.patterns.results import Conflict
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import FakeClock, lambda_context
+from tests.patterns.conftest import Ground
+from tests.patterns.fifo import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from lambda_once.patterns.fifo.publisher import Result
+
+WEEK = timedelta(days=7)
+UNREAD = type("Unread", (), {"get": lambda _: None})()
+"""In place of the invocation's deadline."""
 
 
 class Silent:
@@ -63,8 +76,120 @@ def test_outside_of_protected_work_there_are_six(monkeypatch: pytest.MonkeyPatch
     client = Silent(clock)
     silent_put(clock, client)
     assert client.sent == 6
-    unread = type("Unread", (), {"get": lambda _: None})()
-    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", unread)
+    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
     protected(clock, lambda: silent_put(clock, client))
     assert client.sent == 6
+
+
+# -- publishing, and races
+
+
+class Slow:
+    """A topic that takes every message, or answers none, three seconds after it was asked."""
+
+    def __init__(self, clock: FakeClock, *, silent: bool = False) -> None:
+        self.clock = clock
+        self.silent = silent
+        self.sent = 0
+
+    def publish_batch(self, *, PublishBatchRequestEntries: list[dict[str, Any]], **_: Any) -> Any:  # noqa: N803
+        self.sent += 1
+        self.clock.advance(3)
+        if self.silent:
+            raise ReadTimeoutError(endpoint_url="http://topic")
+        return {
+            "Successful": [{"Id": each["Id"], "MessageId": "m"} for each in PublishBatchRequestEntries],
+            "Failed": [],
+        }
+
+
+def published(clock: FakeClock, topic: Slow, groups: str) -> tuple[Result, ...]:
+    """Publish a message for each of *groups* in an invocation that has five seconds left."""
+    publisher = Publisher(TOPIC, topic, key="id", group="group", service="shop", clock=clock)
+    messages = [{"id": number, "group": group} for number, group in enumerate(groups)]
+    results: list[tuple[Result, ...]] = []
+    protected(clock, lambda: results.append(publisher.publish_all(messages)))
+    (found,) = results
+    return found
+
+
+def test_a_publisher_without_answers_ends_before_the_invocation() -> None:
+    """Two tries in six of five seconds; what was never sent is to be published again as well."""
+    topic = Slow(clock := FakeClock(), silent=True)
+    results = published(clock, topic, "abcdefghijkla")
+    assert topic.sent == 2
+    assert {type(result) for result in results[:12]} == {Unanswered}
+    assert {result.code for result in results if isinstance(result, Unanswered)} == {"DeadlinePassed"}
+    assert isinstance(results[12], Unsent)
+    assert results[12].behind == 0
+
+
+def test_a_slow_publisher_returns_what_it_sent() -> None:
+    """Twenty messages in two requests; the others are named while there is time to raise."""
+    topic = Slow(clock := FakeClock())
+    results = published(clock, topic, string.ascii_letters)
+    assert topic.sent == 2
+    assert [type(result) for result in results] == [Sent] * 20 + [Unanswered] * 32
+
+
+def test_the_first_request_is_always_sent() -> None:
+    """Past the deadline too, as of the other patterns: each deals with one answer at least."""
+    topic = Slow(clock := FakeClock())
+    publisher = Publisher(TOPIC, topic, key="id", group="group", service="shop", clock=clock)
+
+    def late() -> None:
+        clock.advance(60)
+        assert isinstance(publisher.publish({"id": 1, "group": "a"}), Sent)
+
+    protected(clock, late)
+    assert topic.sent == 1
+
+
+def test_without_the_invocations_end_a_publisher_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twin: six tries of each message, and all of the groups."""
+    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    clock = FakeClock()
+    silent, slow = Slow(clock, silent=True), Slow(clock)
+    published(clock, silent, "a")
+    assert silent.sent == 6
+    assert [type(result) for result in published(clock, slow, string.ascii_letters)] == [Sent] * 52
+
+
+class Contended:
+    """A table on which another writer is always faster, by three seconds."""
+
+    def __init__(self, client: Any, clock: FakeClock) -> None:
+        self.client = client
+        self.clock = clock
+        self.rival: Ledger | None = None
+        self.sent = 0
+
+    def get_item(self, **request: Any) -> Any:
+        return self.client.get_item(**request)
+
+    def update_item(self, **request: Any) -> Any:
+        self.sent += 1
+        self.clock.advance(3)
+        assert self.rival is not None
+        self.rival.add("ann", {"n": 1}, id=os.urandom(8))
+        return self.client.update_item(**request)
+
+
+def test_races_end_before_the_invocation(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of ten; and the twin: ten, if the invocation's end is not read."""
+    clock, table = FakeClock(), ground.table()
+    client = Contended(ground.client, clock)
+    client.rival = Ledger(table, ground.client, window=WEEK, clock=clock)
+
+    def change() -> None:
+        with pytest.raises(Conflict):
+            Ledger(table, client, window=WEEK, clock=clock).change("ann", lambda _: {"n": 0})
+
+    protected(clock, change)
+    assert client.sent == 2
+    assert client.rival.get("ann") == {"n": 2}
+    client.sent = 0
+    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    protected(clock, change)
+    assert client.sent == 10

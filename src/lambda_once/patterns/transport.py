@@ -34,6 +34,12 @@ class ConditionFailed(Exception):
         self.unanswered = unanswered
 
 
+def retry_deadline(clock: Clock) -> Deadline:
+    """Return the time after which nothing is sent again: in protected work, before the invocation's end."""
+    end = INVOCATION_DEADLINE.get()
+    return Deadline(clock, _NEVER if end is None else end.at - KEPT_BACK)
+
+
 class PatternTransport(Transport):
     """Sends requests for one pattern. Safe from several threads; connects at first use."""
 
@@ -43,9 +49,7 @@ class PatternTransport(Transport):
 
     @property
     def deadline(self) -> Deadline:
-        """The time after which no request is sent again: in protected work, before the invocation's end."""
-        end = INVOCATION_DEADLINE.get()
-        return Deadline(self.clock, _NEVER if end is None else end.at - KEPT_BACK)
+        return retry_deadline(self.clock)
 
     def send(self, operation: str, request: Mapping[str, Any]) -> Any:
         """

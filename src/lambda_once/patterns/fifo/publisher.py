@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import SystemClock
 from lambda_once.dynamodb.client import low_level
-from lambda_once.dynamodb.retry import TRIES, jitter
+from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo.channels import SendFailure, channel_of
 from lambda_once.patterns.fifo.messages import Backlog, MessageFormat
+from lambda_once.patterns.transport import retry_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from lambda_once.core.keys import Selector as OptionalSelector
     from lambda_once.patterns.fifo.channels import Answer
     from lambda_once.patterns.fifo.messages import Attributes, Message, Selector
+
+LATE: Final = SendFailure("DeadlinePassed", "the invocation ends", passes=True)
+"""In place of an answer, where there is no time to wait for one."""
 
 WINDOW_SECONDS: Final = 300
 """
@@ -66,7 +70,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No try was answered, and one may have succeeded: publish it again, the id is the same."""
+    """
+    No try was answered, and one may have succeeded: publish it again, the id is the same.
+
+    With code "DeadlinePassed" there was no time for a try, or for another one.
+    """
 
     group: str
     deduplication_id: str
@@ -157,23 +165,26 @@ class Publisher:
         Publish *messages*, and return the result of each in their order.
 
         Each group is sent in order: after a message that fails, the rest of its group is `Unsent`. A request
-        has at most one message of each group, so many groups need few requests. A message that cannot be sent
-        is `Failed` with the name of the error as its code: `KeyMissing`, `Misconfigured`, or `KeyReused` for
-        the second of two with one key that differ, which would be dropped.
+        has at most one message of each group, so many groups need few requests. In protected work no further
+        request is sent in the last second of the invocation, and what is left is `Unanswered`. A message that
+        cannot be sent is `Failed` with the name of the error as its code: `KeyMissing`, `Misconfigured`, or
+        `KeyReused` for the second of two with one key that differ, which would be dropped.
         """
         return self._published(self.format.all_prepared(list(messages)))
 
     def _published(self, ready: Sequence[Message]) -> tuple[Result, ...]:
         results, failures = unsendable(ready), 0
         backlog = Backlog({place: each for place, each in enumerate(ready) if place not in results})
+        deadline, late = retry_deadline(self._clock), False
         while taken := backlog.take(self._channel.largest):
             batch = [ready[position] for position, _ in taken]
-            answers = self._channel.send(self._connected(), batch)
+            answers = [LATE] * len(batch) if late else self._channel.send(self._connected(), batch)
             for (position, tries), answer in zip(taken, answers, strict=True):
-                results |= results_of(backlog, ready, position, tries + 1, answer)
+                results |= results_of(backlog, ready, position, TRIES if late else tries + 1, answer)
             failures = 0 if all(position in results for position, _ in taken) else failures + 1
             if failures:
-                self._clock.sleep(jitter(failures))
+                back_off(deadline, failures)
+            late = deadline.passed()
         return tuple(results[position] for position in range(len(ready)))
 
     def _connected(self) -> Any:

@@ -203,7 +203,8 @@ class Ledger:
 
         ``values`` of the result is the item. *change* gets the item without its key, empty where there is
         none; it may be called several times, so it should have no effects. With *id* it is not called for an
-        id that is remembered. Raises `Conflict` after ten lost races; and what `add` raises.
+        id that is remembered. Raises `Conflict` after ten lost races, or near the
+        invocation's end; and what `add` raises.
         """
         self._refuse_shards("change")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
@@ -217,7 +218,7 @@ class Ledger:
             try:
                 result = self._sent(self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
-                if race == RACES:
+                if race == RACES or self._transport.deadline.passed():
                     raise
                 back_off(self._transport.deadline, race)
                 continue
