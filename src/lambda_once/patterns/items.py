@@ -21,6 +21,15 @@ Values = dict[str, Any]
 """An item in Python values: str, int, Decimal, bytes, bool, None, list, dict and set."""
 
 
+def is_key_value(value: object) -> bool:
+    """Return whether *value* can be a key attribute: text, bytes or a number, and not empty."""
+    return (
+        isinstance(value, str | bytes | int | Decimal)
+        and not isinstance(value, bool)
+        and value not in ("", b"")
+    )
+
+
 def own_names(given: object, own: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """
     Return the name in the table of each attribute of *own*, those of a pattern: as in *given*, or the same.

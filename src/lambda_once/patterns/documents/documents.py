@@ -39,8 +39,7 @@ from lambda_once.patterns.documents.parts import (
     versions,
     written_at,
 )
-from lambda_once.patterns.documents.requests import TableKeys
-from lambda_once.patterns.documents.table import DocumentTable
+from lambda_once.patterns.documents.requests import DocumentTable, TableKeys
 from lambda_once.patterns.items import own_names
 from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, decimal_of, typed, typed_item
+from lambda_once.patterns.items import Item, decimal_of, is_key_value, typed, typed_item
 from lambda_once.patterns.ledger.layout import shard_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _number(name: str, amount: object) -> Number:
 
 
 def _check_key_part(name: str, part: object) -> None:
-    if isinstance(part, bool) or not isinstance(part, str | bytes | int | Decimal) or part in ("", b""):
+    if not is_key_value(part):
         raise Misconfigured(f"key {name!r} is text, bytes or a number, and not empty: it is {part!r}")
 
 

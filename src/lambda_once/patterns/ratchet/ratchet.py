@@ -22,8 +22,7 @@ from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.ratchet.in_flight import InFlight
-from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, RatchetTable
+from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, InFlight, RatchetTable
 from lambda_once.patterns.ratchet.timestamps import (
     Stamp,
     Timestamps,

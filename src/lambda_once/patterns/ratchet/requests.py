@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
-from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import own_names, plain_item, typed, typed_item
+from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.patterns.items import is_key_value, own_names, plain_item, typed, typed_item
+from lambda_once.patterns.ratchet.timestamps import is_older
 
 if TYPE_CHECKING:
+    import threading
+
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.timestamps import Stamp
 
@@ -87,7 +89,7 @@ class RatchetTable:
         for name in self.key:
             if name not in values:
                 raise Misconfigured(f"key attribute {name!r} is missing: the key is {', '.join(self.key)}")
-            if not _is_key(values[name]):
+            if not is_key_value(values[name]):
                 raise Misconfigured(f"key attribute {name!r}: give text, bytes or a number that is not empty")
         return {name: values[name] for name in self.key}
 
@@ -184,12 +186,6 @@ def tombstone(table: RatchetTable, key: Mapping[str, object], stamp: Stamp, ttl:
     return RatchetWrite(table, stamp, typed_item(item), None)
 
 
-def _is_key(part: object) -> bool:
-    if isinstance(part, str | bytes):
-        return len(part) > 0
-    return isinstance(part, int | Decimal) and not isinstance(part, bool)
-
-
 def rank_of(content: Item) -> str:
     """Return the rank of *content*: the same for equal values in DynamoDB."""
     return digest(plain_item(content))[:RANK_DIGITS]
@@ -234,3 +230,45 @@ def query(
         "ScanIndexForward": not descending,
         "ConsistentRead": consistent and index is None,
     }
+
+
+class InFlight:
+    """
+    All requests of one write of a revision: in flight, answered and unanswered.
+
+    ``open``: how many may have taken effect, as far as is known.
+    """
+
+    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
+        self.key = key
+        self.content = content
+        self.open = 0
+        self._written = False
+        self._lock = lock
+
+    def written(self) -> None:
+        """Note that one request took effect."""
+        with self._lock:
+            self._written = True
+
+    def refused(self, *, unanswered: bool) -> None:
+        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
+        with self._lock:
+            self.open -= not unanswered
+
+    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
+        """
+        Return whether another request of this write took effect before the item became *stored*.
+
+        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
+        this write is not older; so where *stored* is older, this write never took effect.
+        """
+        with self._lock:
+            if self._written:
+                return True
+            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
+                return False
+        raise StoreUnavailable(
+            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
+            f"written or not. Read it, and decide again"
+        )
