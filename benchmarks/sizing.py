@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.report import lined
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead
-from lambda_once.patterns.sizing import OTHER_BYTES, Limit, plan, rate_text, read_units, write_units
+from lambda_once.patterns.sizing import (
+    HEADROOM,
+    OTHER_BYTES,
+    Limit,
+    plan,
+    rate_text,
+    read_units,
+    write_units,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,9 +53,9 @@ def markdown() -> str:
     other = f"{OTHER_BYTES} bytes beside the ids, {item_overhead(bucket_count())} of the ledger's own"
     blocks = [
         BEGIN,
-        f"### The most writes to one item\n\nWith {other}.",
+        f"### The most writes to one item\n\nWith {other}, and {HEADROOM:.0%} headroom.",
         "\n".join(lined(("ids are remembered for", *(f"{size} bytes an id" for size in ID_SIZES)), _most())),
-        "### How many shards\n\nShards, and write units of one write: ids of 8 bytes.",
+        "### How many shards\n\nShards × units of a write, the fewest and the cheapest: ids of 8 bytes.",
         "\n".join(lined(("writes", *SPREAD), _shards())),
         "### What a write is charged\n\nIds of 8 bytes in one item.",
         "\n".join(lined(("ids in the item", "bytes", "write units of a write", "read units"), _charged())),
@@ -80,7 +88,10 @@ def _spread(rate: float, lifetime: timedelta) -> str:
         found = plan(rate=rate, lifetime=lifetime)
     except Misconfigured:
         return "–"
-    return f"{found.shards:,}, {found.write_units}"
+    plans = dict.fromkeys((found.shards, found.cheapest.shards))
+    return ", ".join(
+        f"{each.shards:,} × {each.write_units}" for each in (found, found.cheapest)[: len(plans)]
+    )
 
 
 def _charged() -> Iterator[tuple[str, ...]]:

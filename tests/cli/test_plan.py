@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once.cli.app import app
+from lambda_once.cli.plan_command import as_json
 from lambda_once.patterns.sizing import LedgerPlan, plan
 from tests.cli.shop import complaint
 
@@ -48,6 +49,12 @@ def test_it_says_in_words_what_the_plan_says() -> None:
         ("--rate 10 --lifetime 5m --id-bytes max", plan(rate=10, lifetime=300, id_bytes=None)),
         ("--rate 10 --lifetime 5m --other-bytes max", plan(rate=10, lifetime=300, other_bytes=None)),
         ("--rate 1 --lifetime 5m --shards 1", plan(rate=1, lifetime=300, shards=1)),
+        (
+            "--rate 20 --lifetime 5m --shards 1 --headroom 0",
+            plan(rate=20, lifetime=300, shards=1, headroom=0),
+        ),
+        ("--rate 1000 --lifetime 1m", plan(rate=1_000, lifetime=60)),
+        ("--rate 1/h --lifetime 1d", plan(rate=1 / 3_600, lifetime=timedelta(days=1))),
     ],
 )
 def test_options_are_the_arguments_of_plan(line: str, found: LedgerPlan) -> None:
@@ -74,6 +81,9 @@ def test_options_are_the_arguments_of_plan(line: str, found: LedgerPlan) -> None
         found.read_units,
     )
     assert told["solved"] == (None if found.solved is None else _camel(found.solved))
+    assert (told["headroom"], told["warmUnits"], told["period"]) == (found.headroom, found.warm_units, None)
+    assert told["cheapest"] == as_json(found.cheapest)
+    assert told["byPeriod"] == (None if found.by_period is None else as_json(found.by_period))
 
 
 def test_a_plan_is_one_line_of_jsonl() -> None:
@@ -89,10 +99,13 @@ def test_a_plan_is_one_line_of_jsonl() -> None:
         ("--shards 3", "rate and lifetime depend on one another"),
         (
             "--rate 100/s --lifetime 5m --shards 1",
-            "1 item cannot take 100/s for 0:05:00: give 5 shards or at",
+            (
+                "no plan fits rate=100/s, lifetime=5 min, shards=1, id_bytes=8, other_bytes=200, "
+                "headroom=33%: give shards=7 or rate=16.2/s or lifetime="
+            ),
         ),
-        ("--rate 1000/s", "no lifetime fits rate=1000"),
-        ("--rate 900000 --lifetime 14d", "1,000 items cannot take"),
+        ("--rate 1000/s", "no plan fits rate=1,000/s"),
+        ("--rate 900000 --lifetime 14d", "no plan fits rate=900,000/s, lifetime=14 d"),
         ("--rate 1/s --id-bytes max", "lifetime and id_bytes depend on one another"),
         (
             "--rate 1 --lifetime 1m --id-bytes max --other-bytes max",
@@ -109,7 +122,12 @@ def test_a_plan_is_one_line_of_jsonl() -> None:
         ("--lifetime 5m --id-bytes 0", "id_bytes is 0: give a whole number, 1 to 409,600"),
         ("--lifetime 5m --id-bytes -1", "id_bytes is -1"),
         ("--lifetime 5m --id-bytes many", "'many' is not a valid"),
-        ("--lifetime 5m --other-bytes 409600", "no rate fits"),
+        (
+            "--lifetime 5m --headroom 1",
+            "headroom is 1.0: give the part of both limits to leave free, 0 to 0.9",
+        ),
+        ("--lifetime 5m --headroom third", "'third' is not a valid float"),
+        ("--lifetime 5m --other-bytes 409600", "no plan fits lifetime=5 min"),
     ],
 )
 def test_bad_input_is_one_line(line: str, why: str) -> None:

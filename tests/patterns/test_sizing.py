@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -21,9 +22,14 @@ rates = st.floats(1e-6, 1e5)
 lifetimes = st.integers(1, 400 * 86_400_000).map(lambda ms: ms * MILLISECOND)
 shards = st.integers(1, 1_000)
 sizes = st.fixed_dictionaries(
-    {"id_bytes": st.integers(1, 1_024), "other_bytes": st.integers(0, 100_000), "buckets": st.integers(2, 32)}
+    {
+        "id_bytes": st.integers(1, 1_024),
+        "other_bytes": st.integers(0, 30_000),
+        "buckets": st.integers(2, 32),
+        "headroom": st.floats(0, 0.9),
+    }
 )
-Sizes = dict[str, int]
+Sizes = dict[str, Any]
 
 
 def _check(found: LedgerPlan) -> None:
@@ -33,9 +39,10 @@ def _check(found: LedgerPlan) -> None:
     ids = math.ceil(rate * layout.width * layout.buckets / 1_000)
     size = ids * found.id_bytes + found.other_bytes + 3 * found.buckets + 30
     assert (found.ids, found.item_bytes) == (ids, size)
-    assert size <= 400 * 1_024
+    usable = 1 - Fraction(found.headroom)
+    assert size <= 400 * 1_024 * usable
     assert found.write_units == -(-size // 1_024)
-    assert rate * found.write_units <= 1_000
+    assert rate * found.write_units <= 1_000 * usable
 
 
 def _possible(**given: Any) -> LedgerPlan:
@@ -161,27 +168,27 @@ def test_twin_without_one_limit_plans_break_it(
 @given(lifetimes, sizes)
 def test_the_most_is_within_each_limit_alone(lifetime: timedelta, size: Sizes) -> None:
     """It is the lesser of both, but for what rounding up to whole units and whole ids takes."""
-    most = plan(lifetime=lifetime, **size).rate
+    most, usable = plan(lifetime=lifetime, **size).rate, 1 - size["headroom"]
     layout = layout_for(lifetime, size["buckets"])
     kept = layout.width * layout.buckets / 1_000
     fixed = size["other_bytes"] + 3 * size["buckets"] + 30
-    by_size = (MOST_ITEM_BYTES - fixed) // size["id_bytes"] / kept
+    by_size = (MOST_ITEM_BYTES * usable - fixed) // size["id_bytes"] / kept
     assert most <= by_size * (1 + 1e-9)
-    assert most <= _by_units(size["id_bytes"], fixed, kept) * (1 + 1e-9)
-    coarser = _by_units(size["id_bytes"], fixed + 1_024 + size["id_bytes"], kept)
+    assert most <= _by_units(size["id_bytes"], fixed, kept, usable) * (1 + 1e-9)
+    coarser = _by_units(size["id_bytes"], fixed + 1_024 + size["id_bytes"], kept, usable)
     assert most >= min(by_size, coarser) * (1 - 1e-9)
 
 
-def _by_units(id_bytes: int, fixed: int, kept: float) -> float:
-    """Return the most writes a second if 1,000 units were the only limit, by the quadratic."""
+def _by_units(id_bytes: int, fixed: int, kept: float, usable: float) -> float:
+    """Return the most writes a second if so much of 1,000 units were the only limit, by the quadratic."""
     a = id_bytes * kept
-    return (math.sqrt(fixed * fixed + 4 * a * MOST_UNITS * 1_024) - fixed) / (2 * a)
+    return (math.sqrt(fixed * fixed + 4 * a * MOST_UNITS * usable * 1_024) - fixed) / (2 * a)
 
 
 def test_what_ends_first_changes_at_two_and_a_half_writes_a_second() -> None:
     """A write of 400 KB is charged 400 of 1,000 units, whatever the size of an id."""
     for id_bytes in (8, 16, 32, 64, 128):
-        near = plan(rate=2.5, shards=1, id_bytes=id_bytes, other_bytes=0)
+        near = plan(rate=2.5, shards=1, id_bytes=id_bytes, other_bytes=0, headroom=0)
         assert near.write_units == 400
         assert plan(lifetime=near.lifetime / 2, id_bytes=id_bytes, other_bytes=0).limit is Limit.WRITES
         assert plan(lifetime=near.lifetime * 2, id_bytes=id_bytes, other_bytes=0).limit is Limit.ITEM
@@ -189,11 +196,82 @@ def test_what_ends_first_changes_at_two_and_a_half_writes_a_second() -> None:
 
 def test_five_minutes_of_eight_bytes_allow_twenty_writes_a_second() -> None:
     """Not the 100 whose ids would fit, and not the 1,000 that a small item takes."""
-    found = plan(lifetime=5 * MINUTES)
+    found = plan(lifetime=5 * MINUTES, headroom=0)
     assert (found.rate, found.write_units, found.limit) == (20, 50, Limit.WRITES)
     assert 100 * 300 * 8 < 409_600
-    with pytest.raises(Misconfigured, match="5 shards or at most 20/s or a lifetime of 0:00:09"):
-        plan(rate=100, lifetime=5 * MINUTES, shards=1)
+    with pytest.raises(Misconfigured, match="give shards=5 or rate=20/s or lifetime=9"):
+        plan(rate=100, lifetime=5 * MINUTES, shards=1, headroom=0)
+
+
+def test_a_third_is_left_free_by_default() -> None:
+    """Of the units of an item, and of its size."""
+    by_units, by_size = plan(lifetime=300), plan(lifetime=timedelta(days=1))
+    assert (by_units.limit, by_size.limit) == (Limit.WRITES, Limit.ITEM)
+    assert 640 < by_units.item_units <= MOST_UNITS * 2 / 3
+    assert MOST_ITEM_BYTES * 2 // 3 - 8 < by_size.item_bytes <= MOST_ITEM_BYTES * 2 / 3
+    with pytest.raises(Misconfigured, match="headroom=33%: give shards=2"):
+        plan(rate=20, lifetime=300, shards=1)
+    assert plan(rate=20, lifetime=300, shards=1, headroom=0).fits()
+
+
+# -- the alternatives
+
+
+@given(rates, lifetimes, sizes)
+def test_the_cheapest_is_charged_least_with_the_fewest_shards(
+    rate: float, lifetime: timedelta, size: Sizes
+) -> None:
+    """No number of shards is charged less for a write, and one shard less is charged more or does not fit."""
+    found = _possible(rate=rate, lifetime=lifetime, **size).cheapest
+    _check(found)
+    most = plan(rate=rate, lifetime=lifetime, shards=1_000, **size)
+    assert (found.write_units, found.total_units) == (most.write_units, most.total_units)
+    if found.shards > 1:
+        fewer = replace(found, shards=found.shards - 1)
+        assert fewer.write_units > found.write_units or not fewer.fits()
+
+
+def test_the_cheapest_may_have_fewer_shards_than_given() -> None:
+    """Beyond a number of shards, nothing is saved."""
+    given = plan(rate=100, lifetime=300, shards=1_000)
+    assert given.cheapest == replace(given, shards=359)
+    assert given.cheapest.total_units == 100
+
+
+@given(rates, lifetimes, sizes)
+def test_one_item_a_period_is_the_longest_that_halves_the_charge(
+    rate: float, lifetime: timedelta, size: Sizes
+) -> None:
+    """It has the ids of its period alone, in one item within both limits; a longer one would not do."""
+    found = _possible(rate=rate, lifetime=lifetime, **size)
+    usable = 1 - Fraction(size["headroom"])
+    fixed = size["other_bytes"] + 3 * size["buckets"] + 30
+    fitting = []
+    for name, seconds in {"day": 86_400, "hour": 3_600, "minute": 60, "second": 1}.items():
+        ids = math.ceil(
+            Fraction(rate) * min(Fraction(seconds), Fraction(found.remembered // MILLISECOND, 1_000))
+        )
+        units = -(-(ids * size["id_bytes"] + fixed) // 1_024)
+        within = (
+            ids * size["id_bytes"] + fixed <= 409_600 * usable and Fraction(rate) * units <= 1_000 * usable
+        )
+        if within and 2 * units <= found.write_units:
+            fitting.append((name, ids, units))
+    named = found.by_period
+    assert (named and (named.period, named.ids, named.write_units)) == (fitting[0] if fitting else None)
+    assert named is None or named.shards == 1
+
+
+def test_a_plan_of_more_than_4000_units_warms_the_table() -> None:
+    """That is where a new on-demand table starts; the notes have the figure to set."""
+    at_the_start, beyond = plan(rate=4_000, lifetime=0.1, shards=200), plan(rate=1_000, lifetime=60)
+    assert (at_the_start.total_units, at_the_start.warm_units) == (4_000, None)
+    assert "on-demand" not in "\n".join(at_the_start.explain())
+    assert (beyond.total_units, beyond.warm_units) == (18_000, 18_000)
+    assert beyond.explain()[-1] == (
+        "a new on-demand table takes 4,000 units/s: before traffic starts, set its warm throughput to 18,000 "
+        "write units, or provision as many"
+    )
 
 
 @given(st.integers(1, 400), st.integers(50, 20_000), st.integers(2, 12), st.floats(0, 1))
@@ -232,36 +310,46 @@ def test_a_lifetime_may_be_in_seconds() -> None:
 
 
 def test_a_plan_is_explained() -> None:
-    """Rate, lifetime, size of an item, units, next limit."""
-    assert plan(lifetime=300).explain() == [
-        "writes: 20/s (the most), to 1 item",
-        "an id is remembered for 0:05:00, and forgotten within about 0:05:11",
-        "an item: at most 50,206 bytes, ids 6,235 of 8 bytes, and 326 others",
-        "write units: at most 50 a write; a second: item 1,000, all 1,000",
-        "read units: 13 to read it all",
-        "next limit: 1,000 write units a second: each write is charged for the whole item",
+    """Rate, lifetime and item; what the plan, the cheapest number of shards and a period cost; headroom."""
+    assert plan(rate=100, lifetime=300).explain() == [
+        "shards: 7 (the fewest) for 100/s; an id is kept for 5 min, and forgotten after about 5 min 11 s",
+        "an item: 4,454 ids of 8 bytes at most, others 326 bytes",
+        "                      shards  bytes/item  units/write   units/s  read units",
+        "the fewest                 7      35,958           36     3,600          63",
+        "the cheapest             359       1,022            1       100         359",
+        "one item per second        1       1,126            2       200           1",
+        f"headroom: 33% of both limits; next limit: {Limit.WRITES.value}",
+        "one item per second: its key ends with the second of the message",
     ]
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"rate": 1 / 60, "lifetime": timedelta(days=30)}, "1/m, to 1 item (the fewest)"),
+        ({"rate": 1 / 60, "lifetime": timedelta(days=30)}, "shards: 2 (the fewest) for 1/m; an id"),
         (
             {"rate": 1 / 60, "lifetime": timedelta(days=30)},
-            "30 days, 0:00:00, and forgotten within about 30 days, 23:",
+            "for 30 d, and forgotten after about 30 d 23 h 13 min",
         ),
+        ({"rate": 1, "lifetime": timedelta(days=1)}, "for 1 d, and forgotten after about 1 d 46 min 29 s"),
+        ({"rate": 1 / 60, "lifetime": timedelta(days=30)}, "limit: the size of the item, at most 400 KB"),
+        ({"rate": 100, "shards": 4, "headroom": 0}, "kept for 3 min 14 s (the most), and forgotten"),
+        ({"lifetime": 300}, "shards: 1 for 16.2/s (the most); an id"),
         (
-            {"rate": 1 / 60, "lifetime": timedelta(days=30)},
-            "limit: the size of the item, at most 400 KB",
+            {"rate": 10, "lifetime": 300, "id_bytes": None, "headroom": 0},
+            "ids of 32 (the most) bytes at most, others",
         ),
-        ({"rate": 100, "shards": 4}, "remembered for 0:03:14 (the most), and forgotten"),
-        ({"rate": 10, "lifetime": 300, "id_bytes": None}, "of 32 bytes (the most), and"),
-        ({"rate": 10, "lifetime": 300, "other_bytes": None}, "others (the most)"),
-        ({"rate": 1e-6, "lifetime": 1}, "writes: 0.0864/d, to 1 item"),
-        ({"rate": 1e-6, "lifetime": 1}, "at most 334 bytes, ids 1 of 8 bytes, and 326 others"),
-        ({"rate": 2.3, "lifetime": 1}, "writes: 2.3/s"),
-        ({"rate": 200, "lifetime": 0.25, "shards": 2}, "remembered for 0:00:00.250000, and forgotten"),
+        ({"rate": 10, "lifetime": 300, "other_bytes": None}, "(the most) bytes"),
+        ({"rate": 1e-6, "lifetime": 1}, "shards: 1 (the fewest) for 0.0864/d"),
+        ({"rate": 1e-6, "lifetime": 1}, "an item: 1 ids of 8 bytes at most, others 326 bytes"),
+        ({"rate": 2.3, "lifetime": 1}, "for 2.3/s"),
+        ({"rate": 200, "lifetime": 0.25, "shards": 2}, "kept for 0.25 s, and forgotten"),
+        ({"rate": 20, "lifetime": 300, "shards": 2}, "this plan                  2 "),
+        ({"rate": 20, "lifetime": 300, "headroom": 0.5}, "headroom: 50% of both limits"),
+        (
+            {"rate": 1, "lifetime": timedelta(days=1)},
+            "one item per hour          1      29,126           29        29           8",
+        ),
     ],
 )
 def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
@@ -294,23 +382,46 @@ def test_what_was_computed_is_marked(given: dict[str, Any], text: str) -> None:
         ({"lifetime": 60, "shards": 1_001}, "shards is 1001"),
         ({"lifetime": 60, "id_bytes": 0}, "id_bytes is 0"),
         ({"lifetime": 60, "other_bytes": -1}, "other_bytes is -1"),
+        (
+            {"lifetime": 60, "headroom": -0.1},
+            "headroom is -0.1: give the part of both limits to leave free, 0 to 0.9",
+        ),
+        ({"lifetime": 60, "headroom": 1}, "headroom is 1"),
         ({"lifetime": 60, "buckets": 1}, "2 to 32 buckets, not 1"),
         (
             {"lifetime": 60, "other_bytes": 409_600},
-            "no rate fits lifetime=0:01:00, id_bytes=8",
+            "no plan fits lifetime=1 min, id_bytes=8, other_bytes=409,600, headroom=33%, shards=1: give less",
         ),
         ({"rate": 1, "id_bytes": None}, "lifetime and id_bytes depend on one another"),
         (
             {"rate": 1, "lifetime": 1, "id_bytes": None, "other_bytes": None},
             "id_bytes and other_bytes depend on one another",
         ),
-        ({"rate": 100, "lifetime": 3_000, "id_bytes": None}, "no id_bytes fits rate=100"),
-        ({"rate": 1_500, "lifetime": 1, "shards": 1, "other_bytes": None}, "no other_bytes fits rate=1500"),
-        ({"rate": 1_000}, "no lifetime fits rate=1000, id_bytes=8, other_bytes=200, shards=1: change one"),
-        ({"rate": 1e6, "lifetime": 3e6}, "1,000 items cannot take"),
+        (
+            {"rate": 100, "lifetime": 3_000, "id_bytes": None},
+            "no plan fits rate=100/s, lifetime=50 min, other_bytes=200",
+        ),
+        (
+            {"rate": 1_500, "lifetime": 1, "shards": 1, "other_bytes": None},
+            "no plan fits rate=1,500/s, lifetime=1 s, shards=1",
+        ),
+        (
+            {"rate": 1_000},
+            "no plan fits rate=1,000/s, id_bytes=8, other_bytes=200, headroom=33%, shards=1: give shards=",
+        ),
+        (
+            {"rate": 1e6, "lifetime": 3e6},
+            (
+                "no plan fits rate=1,000,000/s, lifetime=34 d 17 h 20 min, id_bytes=8, other_bytes=200, "
+                "headroom=33%: give rate="
+            ),
+        ),
         (
             {"rate": 300, "lifetime": 60, "shards": 1},
-            "1 item cannot take 300/s for 0:01:00: give 7 shards or at most 43.4/s",
+            (
+                "no plan fits rate=300/s, lifetime=1 min, shards=1, id_bytes=8, other_bytes=200, "
+                "headroom=33%: give shards=9 or rate=35.3/s"
+            ),
         ),
     ],
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from lambda_once.cli.options import DURATION, with_output
 from lambda_once.patterns.ledger.layout import ID_BYTES
-from lambda_once.patterns.sizing import OTHER_BYTES, LedgerPlan, plan
+from lambda_once.patterns.sizing import HEADROOM, OTHER_BYTES, LedgerPlan, plan
 
 if TYPE_CHECKING:
     from lambda_once.cli.render import Output
@@ -19,42 +20,29 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:/([smhd]))?", re.ASCII)
 
 
-class Rate(click.ParamType[float]):
-    """Turns ``20/s``, ``90/m``, ``5/h`` or ``100/d`` into a number a second."""
-
-    name = "rate"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _RATE.fullmatch(str(value).strip())
-        if found is None or float(found[1]) == 0:
-            self.fail(f"{value!r} is not a rate: give 20/s, 90/m, 5/h or 100/d", param, ctx)
-        return float(found[1]) / _SECONDS[found[2] or "s"]
+def _rate(text: str) -> float:
+    found = _RATE.fullmatch(text.strip())
+    if found is None or float(found[1]) == 0:
+        raise click.BadParameter(f"{text!r} is not a rate: give 20/s, 90/m, 5/h or 100/d")
+    return float(found[1]) / _SECONDS[found[2] or "s"]
 
 
-class SizeOrMax(click.ParamType[int | None]):
-    """Turns a number of bytes into an int, and ``max`` into None."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        return None if value == "max" else click.INT.convert(value, param, ctx)
+def _size(text: str | int) -> int | None:
+    return None if text == "max" else click.INT(text)
 
 
 @click.command("plan")
-@click.option("--rate", type=Rate(), help="Writes to the whole ledger: 20/s, 90/m, 5/h, 100/d.")
 @click.option(
-    "--lifetime", type=DURATION, metavar="DURATION", help="How long ids are remembered: 90s, 5m, 2h, 14d."
+    "--rate", type=_rate, metavar="RATE", help="Writes to the whole ledger: 20/s, 90/m, 5/h, 100/d."
 )
+@click.option("--lifetime", type=DURATION, help="How long ids are remembered: 90s, 5m, 2h, 14d.")
 @click.option("--shards", type=int, help="Items of one key.  [default: the fewest, or 1]")
+@click.option("--id-bytes", type=_size, default=ID_BYTES, help="Bytes of an id, or max.  [default: 8]")
 @click.option(
-    "--id-bytes", type=SizeOrMax(), default=ID_BYTES, show_default=True, help="Bytes of an id, or max."
+    "--other-bytes", type=_size, default=OTHER_BYTES, help="Bytes beside the ids, or max.  [default: 200]"
 )
 @click.option(
-    "--other-bytes",
-    type=SizeOrMax(),
-    default=OTHER_BYTES,
-    show_default=True,
-    help="Bytes of an item beside its ids, key and names included, or max.",
+    "--headroom", type=float, default=HEADROOM, help="Part of both limits left free.  [default: 1/3]"
 )
 @with_output
 def command(output: Output, **given: Any) -> None:
@@ -69,15 +57,16 @@ def command(output: Output, **given: Any) -> None:
     from rich.text import Text
 
     found = plan(**given)
-    output.one(as_json(found), Text("\n".join(found.explain())))
+    others = {"cheapest": found.cheapest, "byPeriod": found.by_period}
+    value = as_json(found) | {name: each and as_json(each) for name, each in others.items()}
+    output.one(value, Text("\n".join(found.explain())))
 
 
 def as_json(found: LedgerPlan) -> dict[str, Any]:
     """Return a plan in JSON values: rates a second, times in seconds, sizes in bytes."""
-    values = {each.name: getattr(found, each.name) for each in fields(found)}
-    values |= {name: values[name].total_seconds() for name in ("lifetime", "remembered")}
-    values |= {"limit": found.limit.name.lower(), "solved": found.solved and _camel(found.solved)}
-    return {_camel(name): value for name, value in values.items()}
+    values = {_camel(each.name): getattr(found, each.name) for each in fields(found)}
+    values |= {name: each.total_seconds() for name, each in values.items() if isinstance(each, timedelta)}
+    return values | {"limit": found.limit.name.lower(), "solved": found.solved and _camel(found.solved)}
 
 
 def _camel(name: str) -> str:
