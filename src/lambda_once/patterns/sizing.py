@@ -23,6 +23,7 @@ from datetime import timedelta
 from decimal import ROUND_FLOOR, Context
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
@@ -52,6 +53,11 @@ _BOUNDS: Final[dict[str, tuple[Any, Any, Any, str]]] = {
     "other_bytes": (int, 0, MOST_ITEM_BYTES, f"a whole number, 0 to {MOST_ITEM_BYTES:,}"),
     "headroom": ((int, float), 0, 0.9, "the part of both limits to leave free, 0 to 0.9"),
 }
+_ROW: Final = "{0:<20}{1.shards:>8,}{1.item_bytes:>12,}{1.write_units:>13,}{2:>10,}{1.read_units:>12,}"
+_WARM: Final = (
+    "a new on-demand table takes {:,} units/s: before traffic starts, set its warm throughput to {:,} write "
+    "units, or provision as many"
+)
 
 
 class Limit(Enum):
@@ -93,34 +99,22 @@ class LedgerPlan:
     limit: Limit = field(init=False)
 
     def __post_init__(self) -> None:
-        layout, fixed = (
-            layout_for(self.lifetime, self.buckets),
-            self.other_bytes + item_overhead(self.buckets),
-        )
-        remembered = layout.width * layout.buckets * _MS
-        kept = min(remembered, PERIODS.get(self.period or "", remembered)) // _MS
+        put = partial(object.__setattr__, self)  # a frozen value computes its fields once
+        layout = layout_for(self.lifetime, self.buckets)
+        put("remembered", layout.width * layout.buckets * _MS)
+        kept = min(self.remembered, PERIODS.get(self.period or "", self.remembered)) // _MS
         writes, seconds = self.rate.as_integer_ratio()
-        ids = -(-writes * kept // (seconds * 1_000 * self.shards))
-        size = ids * self.id_bytes + fixed
-        units, read, total = write_units(size), read_units(size), self.rate * write_units(size)
-        room = (math.floor(MOST_ITEM_BYTES * (1 - self.headroom)) - fixed) // self.id_bytes
-        full_first = room * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept
-        limit = Limit.ITEM if full_first else Limit.WRITES
-        warm = math.ceil(total) if total > NEW_TABLE_UNITS else None
-        computed: dict[str, object] = {
-            "remembered": remembered,
-            "ids": ids,
-            "item_bytes": size,
-            "write_units": units,
-        }
-        computed |= {
-            "item_units": total / self.shards,
-            "total_units": total,
-            "read_units": read * self.shards,
-        }
-        computed |= {"warm_units": warm, "limit": limit}
-        for name, value in computed.items():
-            object.__setattr__(self, name, value)
+        put("ids", -(-writes * kept // (seconds * 1_000 * self.shards)))
+        fixed = self.other_bytes + item_overhead(self.buckets)
+        put("item_bytes", self.ids * self.id_bytes + fixed)
+        put("write_units", write_units(self.item_bytes))
+        put("total_units", self.rate * self.write_units)
+        put("item_units", self.total_units / self.shards)
+        put("read_units", read_units(self.item_bytes) * self.shards)
+        put("warm_units", math.ceil(self.total_units) if self.total_units > NEW_TABLE_UNITS else None)
+        most_ids = math.floor(MOST_ITEM_BYTES * (1 - self.headroom) - fixed) // self.id_bytes
+        full_first = most_ids * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept
+        put("limit", Limit.ITEM if full_first else Limit.WRITES)
 
     def fits(self, most_units: int = MOST_UNITS) -> bool:
         """Return whether both limits are kept. Then they are with less of anything, and with more shards."""
@@ -143,28 +137,23 @@ class LedgerPlan:
 
     def explain(self) -> list[str]:
         """Return the plan in lines of text."""
-        first, best = ("the fewest",) * 2 if self.solved == "shards" else ("this plan", "the most")
-        text = {name: _text(name, getattr(self, name)) for name in _BOUNDS}
+        name, best = ("the fewest",) * 2 if self.solved == "shards" else ("this plan", "the most")
+        text = {each: _text(each, getattr(self, each)) for each in _BOUNDS}
         text["other_bytes"] = f"{self.item_bytes - self.ids * self.id_bytes:,}"
         text |= {self.solved: f"{text[self.solved]} ({best})"} if self.solved else {}
-        ids = f"{self.ids:,} ids of {text['id_bytes']}"
-        kept = f"{text['lifetime']}, and forgotten after about {_time(self.remembered)}"
-        rows, notes = {first: self, "the cheapest": self.cheapest}, []
-        if each := self.by_period:
-            rows[f"one item per {each.period}"] = each
-            notes.append(f"one item per {each.period}: its key ends with the {each.period} of the message")
+        rows, notes = {name: self, "the cheapest": self.cheapest}, []
+        if row := self.by_period:
+            rows[f"one item per {row.period}"] = row
+            notes.append(f"one item per {row.period}: its key ends with the {row.period} of the message")
         if self.warm_units:
-            start = f"a new on-demand table takes {NEW_TABLE_UNITS:,} units/s: before traffic starts, set its"
-            notes.append(f"{start} warm throughput to {self.warm_units:,} write units, or provision as many")
+            notes.append(_WARM.format(NEW_TABLE_UNITS, self.warm_units))
+        kept = f"{text['lifetime']}, and forgotten after about {_time(self.remembered)}"
+        ids = f"{self.ids:,} ids of {text['id_bytes']} bytes at most"
         return [
             f"shards: {text['shards']} for {text['rate']}; an id is kept for {kept}",
-            f"an item: {ids} bytes at most, others {text['other_bytes']} bytes",
+            f"an item: {ids}, others {text['other_bytes']} bytes",
             f"{'shards':>28}{'bytes/item':>12}{'units/write':>13}{'units/s':>10}{'read units':>12}",
-            *(
-                f"{name:<20}{row.shards:>8,}{row.item_bytes:>12,}{row.write_units:>13,}"
-                f"{math.ceil(row.total_units):>10,}{row.read_units:>12,}"
-                for name, row in rows.items()
-            ),
+            *(_ROW.format(name, row, math.ceil(row.total_units)) for name, row in rows.items()),
             f"headroom: {text['headroom']} of both limits; next limit: {self.limit.value}",
             *notes,
         ]
@@ -183,10 +172,10 @@ def plan(
     """
     Compute what is left out: the most, or the fewest shards, within both limits less *headroom*.
 
-    *rate* is in requests a second, *lifetime* a `timedelta` or seconds. Left out, *rate* or *lifetime* is
-    the most for *shards* (1 by default); both given, *shards* is the fewest. ``id_bytes=None`` or
-    ``other_bytes=None`` is the most for *rate*, *lifetime* and *shards* (1 by default). With everything
-    given, the plan is checked. *buckets* is the ledger's. Raises `Misconfigured`, with what is possible.
+    *rate* is in requests a second, *lifetime* a `timedelta` or seconds. Left out, either is the most for
+    *shards* (1 by default); both given, *shards* is the fewest. ``id_bytes=None`` or ``other_bytes=None`` is
+    the most for the others. With everything given, the plan is checked. *buckets* is the ledger's. Raises
+    `Misconfigured`, with what is possible.
     """
     given = dict(zip(_BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, headroom), strict=True))
     known: dict[str, Any] = {name: _checked(name, each) for name, each in given.items() if each is not None}
@@ -270,7 +259,9 @@ def _time(span: timedelta) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if name == "headroom":
-        return f"{value:.0%}"
-    forms: dict[str, Callable[[Any], str]] = {"rate": rate_text, "lifetime": _time}
+    forms: dict[str, Callable[[Any], str]] = {
+        "rate": rate_text,
+        "lifetime": _time,
+        "headroom": "{:.0%}".format,
+    }
     return forms.get(name, "{:,}".format)(value)
