@@ -11,14 +11,19 @@ import os
 from datetime import datetime
 from typing import Any
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.results import Stale
 
 logger = Logger()
+metrics = Metrics()
 CATALOGUE = Ratchet(
-    os.environ.get("CATALOGUE_TABLE", "catalogue"), key=("shop", "productId"), stamp="changedAt"
+    os.environ.get("CATALOGUE_TABLE", "catalogue"),
+    key=("shop", "productId"),
+    stamp="changedAt",
+    metrics=metrics,
+    logger=logger,
 )
 
 

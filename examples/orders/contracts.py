@@ -15,13 +15,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once.patterns.documents import ABSENT, Documents
 
 logger = Logger()
-CONTRACTS = Documents(os.environ.get("CONTRACTS_TABLE", "contracts"))
+metrics = Metrics()
+CONTRACTS = Documents(os.environ.get("CONTRACTS_TABLE", "contracts"), metrics=metrics, logger=logger)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

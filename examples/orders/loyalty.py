@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 
 from lambda_once import RetryLater
 from lambda_once.patterns.fifo import work_in_order
@@ -22,8 +22,11 @@ from lambda_once.patterns.results import Applied, Duplicate, Refused
 from .settings import KEEP
 
 logger = Logger()
+metrics = Metrics()
 LAST_DELIVERY = 5  # the queue's maxReceiveCount
-POINTS = Ledger(os.environ.get("LOYALTY_TABLE", "loyalty"), key="customer", window=KEEP)
+POINTS = Ledger(
+    os.environ.get("LOYALTY_TABLE", "loyalty"), key="customer", window=KEEP, metrics=metrics, logger=logger
+)
 
 
 def count(event: dict[str, Any], context: object) -> dict[str, Any]:

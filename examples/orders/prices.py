@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 
 from lambda_once import STORE, Once, RetryLater
 from lambda_once.patterns.fifo import Failed, Publisher, Sent
@@ -22,6 +22,7 @@ from .catalogue import CATALOGUE
 from .settings import KEEP
 
 logger = Logger()
+metrics = Metrics()
 once = Once(logger=logger)
 
 
@@ -34,7 +35,12 @@ def prices() -> Publisher:
     """Return the publisher of the stack's topic."""
     # No content in the id: a price that changes between two tries of a run is not published twice that day.
     return Publisher(
-        os.environ["PRICES_TOPIC"], name="prices", key="[day, shop, productId]", group="productId"
+        os.environ["PRICES_TOPIC"],
+        name="prices",
+        key="[day, shop, productId]",
+        group="productId",
+        metrics=metrics,
+        logger=logger,
     )
 
 

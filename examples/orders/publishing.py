@@ -10,8 +10,13 @@ import os
 from functools import cache
 from typing import Any
 
+from aws_lambda_powertools import Logger, Metrics
+
 from lambda_once import RetryLater
 from lambda_once.patterns.fifo import Publisher, Sent
+
+logger = Logger()
+metrics = Metrics()
 
 
 @cache
@@ -25,6 +30,8 @@ def receipts() -> Publisher:
         group="customer",
         with_content=True,
         ignore="sentAt",
+        metrics=metrics,
+        logger=logger,
     )
 
 

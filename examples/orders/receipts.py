@@ -14,7 +14,7 @@ import uuid
 from decimal import Decimal
 from typing import Any
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 
 from lambda_once import KeyReused
 from lambda_once.patterns.fifo import work_in_order
@@ -22,11 +22,14 @@ from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.unique import Unique
 
 logger = Logger()
+metrics = Metrics()
 RECEIPTS = Unique(
     os.environ.get("RECEIPTS_TABLE", "receipts"),
     key={"pk": "customer", "sk": ["orderId", "kind"]},
     identity="receiptId",
     ignore="sentAt",
+    metrics=metrics,
+    logger=logger,
 )
 
 

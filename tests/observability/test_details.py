@@ -13,6 +13,7 @@ METRICS = [
     *("started", "completed", "replayed", "sameContent", "inProgress", "errors", "released", "stored"),
     *("held", "takenOver", "fenced", "completionFailed", "storeUnavailable", "keyReused", "disabled"),
     *("keyMissing", "misconfigured"),
+    *("applied", "duplicate", "stale", "refused", "conflict", "full", "tooFarAhead", "fellBack", "unsent"),
 ]
 FINISHED = [Event.COMPLETED, Event.RELEASED, Event.STORED, Event.HELD]
 AT = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
@@ -31,6 +32,9 @@ FULL = Details(
     error="ValueError",
     reason="a fixed text",
     differing="amount, note",
+    pattern="Ledger",
+    resource="points",
+    key="cust_7",
 )
 
 
@@ -58,6 +62,7 @@ def test_there_is_no_field_for_payloads_and_results() -> None:
         *("event", "token", "name", "attempt", "fence", "locked_by", "created", "expected_completion"),
         *("delivery", "other_delivery", "seconds", "error", "reason"),
         "differing",  # names of fields, bounded: never their values
+        *("pattern", "resource", "key"),  # the key of a table, as a token has the key of the work
     }
 
 
@@ -86,6 +91,9 @@ def test_fields_are_all_that_is_known() -> None:
         "error": "ValueError",
         "reason": "a fixed text",
         "differing": "amount, note",
+        "pattern": "Ledger",
+        "resource": "points",
+        "key": "cust_7",
     }
 
 

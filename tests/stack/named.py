@@ -14,8 +14,8 @@ DASHBOARD = "AWS::CloudWatch::Dashboard"
 QUERY = "AWS::Logs::QueryDefinition"
 
 _INSIGHT = re.compile(
-    r"""^SELECT (?:SUM|MAX)\((?P<metric>\w+)\) FROM SCHEMA\("(?P<space>[\w/]+)", (?P<names>[\w, ]+)\)"""
-    r""" WHERE (?P<fixed>\w+ = '[^']*')$"""
+    r"""^SELECT (?:SUM|MAX)\("(?P<metric>\w+)"\) FROM SCHEMA\("(?P<space>[\w/]+)"(?P<names>(?:, "\w+")+)\)"""
+    r""" WHERE (?P<fixed>"\w+" = '[^']*')$"""
 )
 _SEARCH = re.compile(
     r"""^(?:SUM\()?SEARCH\('\{(?P<space>[\w/]+),(?P<names>[\w,]+)\} MetricName="(?P<metric>\w+)" """

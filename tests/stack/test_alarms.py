@@ -142,9 +142,10 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
     ("written", "instead", "where"),
     [
         ('"MetricName": "missingTasks"', '"MetricName": "tasksMissing"', {"MissingTasks", "WatchdogSilent"}),
-        ("SUM(fenced)", "SUM(fencedOff)", {"Fenced"}),
+        ('SUM(\\"fenced\\")', 'SUM(\\"fencedOff\\")', {"Fenced"}),
+        ('SUM(\\"full\\")', 'SUM(\\"filled\\")', {"LedgerFull"}),
         ("= 'orders'", "= 'shop'", {"WorkFailing", "Fenced", "CompletionFailed", "StoreUnavailable"}),
-        ('}\\", service, function)', '}\\", service)', {"Fenced"}),
+        ('\\"service\\", \\"function\\")', '\\"service\\")', {"Fenced", "MessagesUnsent"}),
         ('SCHEMA(\\"${MetricsNamespace}', 'SCHEMA(\\"Orders', {"Fenced", "Misconfigured"}),
         ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "PaymentsUnsettled"}),
         (
@@ -181,6 +182,7 @@ def test_all_that_must_page_is_alarmed_on(translated: Template) -> None:
         *("missingTasks", "oldestOverdueSeconds", "heldTokens"),
         *("started", *SETTLING),
         *("errors", "fenced", "completionFailed", "storeUnavailable", "misconfigured", "disabled"),
+        *("conflict", "full", "tooFarAhead", "fellBack", "unsent"),
     }
 
 

@@ -23,7 +23,7 @@ REACHES = {
     "dynamodb": {"core", "errors"},
     "stores": {"core", "dynamodb", "errors"},
     "sources": {"core", "errors"},
-    "patterns": {"core", "dynamodb", "errors"},
+    "patterns": {"core", "dynamodb", "errors", "observability"},
     "observability": {"core", "errors"},
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "decorators": {"core", "dynamodb", "engine", "errors", "observability", "policies", "sources", "stores"},

@@ -56,6 +56,16 @@ class Event(StrEnum):
     BATCH_DENIED = "once.batch_denied", WARNING
     LEAN_CLIENT_DECLINED = "once.lean_client_declined", WARNING
     REPORT_FAILED = "once.report_failed", WARNING  # a hook, metric or segment raised
+    # a pattern; another content under one key is key_reused
+    APPLIED = "once.applied", DEBUG, "applied"
+    DUPLICATE = "once.duplicate", DEBUG, "duplicate"
+    STALE = "once.stale", DEBUG, "stale"
+    BELOW_FLOOR = "once.below_floor", DEBUG, "refused"
+    CONFLICT = "once.conflict", WARNING, "conflict"
+    FULL = "once.full", ERROR, "full"
+    TOO_FAR_AHEAD = "once.too_far_ahead", ERROR, "tooFarAhead"
+    FELL_BACK = "once.fell_back", WARNING, "fellBack"
+    UNSENT = "once.unsent", ERROR, "unsent"
     # the watchdog; its metrics are measured, not counted: `operations.watchdog`
     OVERDUE = "once.overdue", WARNING  # at every run, until it is resolved
     SHARD_OUT_OF_RANGE = "once.shard_out_of_range", WARNING

@@ -61,6 +61,9 @@ class Details(NamedTuple):
     """A text of this package: it may name a table, an option or fields, never data."""
     differing: str | None = None
     """The names of fields in which a payload differs from the first under its key, never their values."""
+    pattern: str | None = None
+    resource: str | None = None  # its table, topic or queue
+    key: str | None = None  # of its item or document, the parts joined by "/"
 
     @classmethod
     def of_row(cls, event: Event, record: Record, **more: Any) -> Details:

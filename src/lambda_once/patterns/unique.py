@@ -21,12 +21,14 @@ from lambda_once.core.canonical import NotCanonical, fingerprint
 from lambda_once.core.fields import without
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
 
 ABSENT: Final = "attribute_not_exists(#key)"
 """
@@ -59,10 +61,11 @@ class Unique:
     for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key and
     *identity* never count. *mark* names the attribute that keeps which put wrote the item. With None the item
     gets no such attribute: a put whose answer was lost is then a duplicate of itself, and ``same`` compares
-    with the item as it is now.
+    with the item as it is now. *metrics* and *logger* are your Powertools objects; without them nothing is
+    counted or logged.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
         self,
         table: str,
         client: Any = None,
@@ -71,6 +74,8 @@ class Unique:
         identity: str | Sequence[str] = (),
         ignore: Sequence[str] = (),
         mark: str | None = MARK,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._table = table
@@ -79,10 +84,12 @@ class Unique:
         self._ignore = _names(ignore)
         self._mark = mark
         self._transport = PatternTransport(client, clock)
+        self._observer = Observer(self, table, metrics, logger, key=lambda item: key_of(self._key, item))
         names = {part.name for part in self._key}
         if mark is not None and (mark == "" or mark in names.union(self._identity)):
             raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")
 
+    @observed
     def put(self, item: Mapping[str, object]) -> Applied | Duplicate:
         """
         Put *item* unless an item has its key. ``values`` are the key attributes and *identity*.

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.observability.events import Event
 from lambda_once.patterns.documents.content import (
     MOST_PART_BYTES,
     check_id,
@@ -41,6 +42,7 @@ from lambda_once.patterns.documents.parts import (
 )
 from lambda_once.patterns.documents.requests import DocumentTable, TableKeys
 from lambda_once.patterns.items import own_names
+from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lambda_once.core.clock import Clock
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.documents.content import Draft
     from lambda_once.patterns.documents.parts import DocumentId
 
@@ -92,6 +95,7 @@ class Documents:
     id is (partition, name). *part_bytes* is the size of one part. *ahead* is how far the current version may
     be ahead of this clock for a write (None: any), *keep_deleted* how long a deletion is remembered. *names*:
     other names for the attributes of documents, such as ``ttl`` (the table's TTL attribute).
+    *metrics* and *logger* are your Powertools objects; without them nothing is counted or logged.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -106,6 +110,8 @@ class Documents:
         part_bytes: int = PART_BYTES,
         ahead: timedelta | None = AHEAD,
         keep_deleted: timedelta = KEEP_DELETED,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
         _check_options(part_bytes, ahead, keep_deleted)
@@ -116,7 +122,9 @@ class Documents:
         self._part_bytes = part_bytes
         self._ahead = ahead
         self._keep_deleted = keep_deleted
+        self._observer = Observer(self, table, metrics, logger)
 
+    @observed
     def write(
         self,
         entity_id: DocumentId,
@@ -152,8 +160,10 @@ class Documents:
             raise
         if not committed:
             self._take_back(entity_id, version, drafts)
+        self._observer.report(Event.APPLIED, entity_id)
         return version
 
+    @observed
     def delete(self, entity_id: DocumentId, *, expected_version: str | None = None) -> None:
         """
         Delete the document and all older parts; a document that does not exist is no error.
@@ -167,6 +177,7 @@ class Documents:
         expect(entity_id, expected, seen)
         version = self._next(entity_id, seen)
         self._commit(entity_id, seen, version, expected, deletes=True)
+        self._observer.report(Event.APPLIED, entity_id)
         older = self._table.parts(entity_id, below=version, consistent=True)
         self._table.delete(entity_id, [(part.version, part.name) for part in older])
 
@@ -211,6 +222,8 @@ class Documents:
                 f"document {entity_id!r}: parts of version {found.version} are missing here, and no older "
                 f"version is whole; read it again later"
             )
+        if found is not None and found.fell_back:
+            self._observer.report(Event.FELL_BACK, entity_id)
         return found
 
     def _look(self, entity_id: DocumentId, *, consistent: bool) -> Document | Head | None:

@@ -19,15 +19,18 @@ from lambda_once.core.clock import SystemClock
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, RetryLater
+from lambda_once.observability.events import Event
 from lambda_once.patterns.fifo.channels import SendFailure, channel_of
 from lambda_once.patterns.fifo.messages import Backlog, MessageFormat
+from lambda_once.patterns.observing import Observer
 from lambda_once.patterns.transport import retry_deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lambda_once.core.clock import Clock
     from lambda_once.core.keys import Selector as OptionalSelector
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.fifo.channels import Answer
     from lambda_once.patterns.fifo.messages import Attributes, Message, Selector
 
@@ -105,7 +108,8 @@ class Publisher:
     *with_content*: the content is part of the id, so that an amended message with the same key is delivered,
     and not dropped as a duplicate. *ignore*: dotted paths that do not count as content. *attributes*: message
     attributes, or a callable that returns them for a message. *largest*: bytes of a request; the topic's
-    MaximumMessageSize if it was raised.
+    MaximumMessageSize if it was raised. *metrics* and *logger* are your Powertools objects; without them
+    nothing is counted or logged.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -122,6 +126,8 @@ class Publisher:
         ignore: str | Sequence[str] = (),
         attributes: Attributes | Callable[[Any], Attributes] | None = None,
         largest: int | None = None,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._channel = channel_of(target, largest)
@@ -139,6 +145,7 @@ class Publisher:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._client = low_level(client)
         self._lock = threading.Lock()
+        self._observer = Observer(self, self._channel.name, metrics, logger, service=service)
 
     def token(self, message: object) -> str:
         """Return the token whose digest is the deduplication id of *message*. Raises `KeyMissing`."""
@@ -151,7 +158,10 @@ class Publisher:
         Raises `KeyMissing` or `Misconfigured` for one that cannot be sent or is refused; `RetryLater` without
         an answer: publish it again.
         """
-        (result,) = self._published([self.format.prepared(message)])
+        (ready,) = self.format.all_prepared([message])
+        (result,) = self._published([ready])
+        if ready.problem is not None:
+            raise ready.problem
         match result:
             case Sent():
                 return result
@@ -185,7 +195,18 @@ class Publisher:
             if failures:
                 back_off(deadline, failures)
             late = deadline.passed()
+        self._report(results)
         return tuple(results[position] for position in range(len(ready)))
+
+    def _report(self, results: Mapping[int, Result]) -> None:
+        """Report the messages that were not sent, together."""
+        unsent = [each for each in results.values() if not isinstance(each, Sent)]
+        if unsent:
+            codes = {each.code for each in unsent if not isinstance(each, Unsent)}
+            reason = f"{len(unsent)} of {len(results)} messages not sent"
+            self._observer.report(
+                Event.UNSENT, times=len(unsent), reason=reason, error=", ".join(sorted(codes))
+            )
 
     def _connected(self) -> Any:
         with self._lock:

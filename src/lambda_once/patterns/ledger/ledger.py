@@ -31,6 +31,7 @@ from lambda_once.patterns.ledger.layout import (
     newest,
 )
 from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite, Reason
+from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Clock
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.ledger.arguments import Amount
     from lambda_once.patterns.ledger.layout import Seen
 
@@ -61,6 +63,7 @@ class Ledger:
     by the id: for `add` and `get` alone, because floors, set attributes and expectations need one item.
     *names*: other names for the ledger's own attributes, ``bt``, ``bw``, ``bl`` and ``bv``; that of ``b`` is
     what the names of the buckets ``b0`` to ``b63`` begin with. They stay as long as the items.
+    *metrics* and *logger* are your Powertools objects; without them nothing is counted or logged.
 
     The number of shards is changed by two deployments: with *shards_next*, the future number, ids are written
     by *shards* and refused by both; then the future number is *shards*, and the old one *shards_before*.
@@ -78,6 +81,8 @@ class Ledger:
         shards_next: int | None = None,
         shards_before: int | None = None,
         names: Mapping[str, str] | None = None,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
         if shards_next is not None and shards_before is not None:
@@ -89,7 +94,9 @@ class Ledger:
         self._other_shards = self._shards if other is None else arguments.shard_count(other)
         self._most_shards = max(self._shards, self._other_shards)
         self._transport = PatternTransport(client, clock)
+        self._observer = Observer(self, table, metrics, logger)
 
+    @observed
     def add(
         self,
         key: Key,
@@ -169,6 +176,7 @@ class Ledger:
         items = self._items(keys)
         return _summed(self._table.seen(item).values for item in items) if items else None
 
+    @observed
     def update(
         self,
         key: Key,
@@ -191,6 +199,7 @@ class Ledger:
         result = self._sent(self._write(where, digest, sets=sets, expected=wanted))
         return Duplicate() if isinstance(result, Duplicate) and id is not None else Applied()
 
+    @observed
     def change(
         self,
         key: Key,
@@ -227,6 +236,7 @@ class Ledger:
             return Applied({**values, **sets})
         raise AssertionError  # pragma: no cover  (the last race returns or raises)
 
+    @observed
     def relayout(self, key: Key) -> None:
         """
         Make the items of *key* keep ids for this ledger's window, and forget older ids at once.

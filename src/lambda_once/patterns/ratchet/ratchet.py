@@ -21,6 +21,7 @@ from lambda_once.dynamodb.paging import batch_get
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item, typed_item
+from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
 from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, InFlight, RatchetTable
 from lambda_once.patterns.ratchet.timestamps import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from lambda_once.core.clock import Clock
+    from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
 
@@ -65,7 +67,8 @@ class Ratchet:
     *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
     far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. *names*: other
     names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL attribute), ``_rank`` and
-    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. Connects at first use.
+    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. *metrics* and *logger* are
+    your Powertools objects; without them nothing is counted or logged. Connects at first use.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -79,6 +82,8 @@ class Ratchet:
         ahead: timedelta | None = AHEAD,
         names: Mapping[str, str] | None = None,
         indexes: Mapping[str, tuple[str, ...]] | None = None,
+        metrics: Namespaced | None = None,
+        logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not timedelta(0) < tombstone_ttl <= LONGEST_TTL:
@@ -91,9 +96,11 @@ class Ratchet:
         self._ahead = ahead
         self._transport = PatternTransport(client, clock)
         self._timestamps = Timestamps(self._transport.clock)
+        self._observer = Observer(self, table, metrics, logger, key=self._table.key_of)
 
     # -- writing
 
+    @observed
     def put(
         self,
         item: Mapping[str, object],
@@ -131,6 +138,7 @@ class Ratchet:
         request = write.request(expected, revision.id)
         return TransactItem("Put", request, lambda found: self._not_written(write, found, expected, sent))
 
+    @observed
     def delete(
         self,
         key: Mapping[str, object],

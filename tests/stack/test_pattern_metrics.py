@@ -1,0 +1,143 @@
+"""The functions without tokens: each writes the metrics that alarms and dashboard name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import boto3
+import pytest
+
+from examples.orders import catalogue, contracts, loyalty, publishing, receipts
+from lambda_once import OnceError
+from lambda_once.patterns.observing import EVENTS
+from lambda_once.testing import FakeClock, lambda_context, sqs_event
+from tests.kit.strict.mounted import mounted
+from tests.patterns.fifo import Fate, Fifo
+
+from .conftest import ROOT, Template
+from .emitted import Emitted, as_function, read
+from .named import by_alarms
+
+TRANSPORTS = {
+    "LoyaltyTable": loyalty.POINTS._transport,
+    "CatalogueTable": catalogue.CATALOGUE._transport,
+    "ReceiptsTable": receipts.RECEIPTS._transport,
+    "ContractsTable": contracts.CONTRACTS._table._transport,
+}
+
+
+def event(name: str) -> Any:
+    """Return the event of one file."""
+    return json.loads((ROOT / "events" / f"{name}.json").read_text())
+
+
+@pytest.fixture
+def client(translated: Template, session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The tables of the template, and the functions on them."""
+    with mounted():
+        client: Any = session.client("dynamodb")
+        for name, transport in TRANSPORTS.items():
+            properties = translated["Resources"][name]["Properties"]
+            wanted = {part: properties[part] for part in ("BillingMode", "AttributeDefinitions", "KeySchema")}
+            client.create_table(TableName=name.removesuffix("Table").lower(), **wanted)
+            monkeypatch.setattr(transport, "_client", client)
+        monkeypatch.setenv("RECEIPTS_TOPIC", "arn:aws:sns:eu-central-1:123456789012:orders-receipts.fifo")
+        publishing.receipts.cache_clear()
+        yield client
+        publishing.receipts.cache_clear()
+
+
+def count(client: Any) -> None:
+    """Earn points twice, spend too many, and earn some where no id fits any more."""
+    loyalty.count(event("sqs-loyalty"), lambda_context())
+    loyalty.count(event("sqs-loyalty-redelivery"), lambda_context())
+    client.put_item(TableName="loyalty", Item={"customer": {"S": "full"}, "x": {"S": "x" * 409_570}})
+    loyalty.count(
+        sqs_event({"orderId": "order_5", "customer": "full", "kind": "earned", "points": 10}),
+        lambda_context(),
+    )
+
+
+def change(client: Any) -> None:
+    """Change a product, then to what is older, then by a clock that is far ahead."""
+    del client
+    for year in ("2020", "2019", "2200"):
+        changed = event("eventbridge-product-changed")
+        changed["detail"]["changedAt"] = f"{year}-01-01T00:00:00+00:00"
+        catalogue.change(changed, lambda_context())
+
+
+def file(client: Any) -> None:
+    """File receipts, and the same again."""
+    del client
+    for name in ("sqs-fifo-receipts", "sqs-fifo-receipts-redelivery", "sqs-fifo-receipt-amended"):
+        receipts.file(event(name), lambda_context())
+
+
+def keep(client: Any) -> None:
+    """Write a contract twice, then read one whose newest parts are not there."""
+    written = event("direct-contract")
+    version = contracts.handler(written, lambda_context())["version"]
+    newest = contracts.handler(written | {"expectedVersion": version}, lambda_context())["version"]
+    for item in client.scan(TableName="contracts")["Items"]:
+        if item["sk"]["S"].startswith(newest):
+            client.delete_item(TableName="contracts", Key={name: item[name] for name in ("pk", "sk")})
+    contracts.handler(event("direct-contract-read"), lambda_context())
+    contracts.handler(written, lambda_context())
+
+
+def publish(client: Any) -> None:
+    """Publish receipts that the topic refuses."""
+    del client
+    publishing.receipts()._client = Fifo(FakeClock(), lambda _: Fate.NEVER)
+    publishing.publish(event("direct-receipts"), lambda_context())
+
+
+RUNS: dict[str, tuple[Callable[[Any], None], set[str]]] = {
+    "LoyaltyFunction": (count, {"applied", "duplicate", "refused", "full"}),
+    "CatalogueFunction": (change, {"applied", "stale", "tooFarAhead"}),
+    "ReceiptsFunction": (file, {"applied", "duplicate", "keyReused"}),
+    "ContractsFunction": (keep, {"applied", "fellBack", "conflict"}),
+    "PublishingFunction": (publish, {"unsent"}),
+}
+ALARMED = {"LedgerFull", "ClocksApart", "VersionsMissing", "Conflicts", "MessagesUnsent"}
+
+
+@pytest.fixture
+def emitted(
+    template: Template, client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> set[Emitted]:
+    """Every metric that these functions write, by running each of them."""
+    found: set[Emitted] = set()
+    for name, (run, metrics) in RUNS.items():
+        as_function(monkeypatch, template, name)
+        capsys.readouterr()
+        with suppress(OnceError):
+            run(client)
+        written = read(capsys.readouterr().out)
+        assert {each.metric for each in written} == metrics, name
+        assert {dict(each.dimensions)["function"] for each in written} == {name}
+        found |= written
+    return found
+
+
+def test_alarms_name_what_these_functions_write(translated: Template, emitted: set[Emitted]) -> None:
+    """Namespace, service and metric of each alarm are those of a function that ran."""
+    named = [each for each in by_alarms(translated) if each.where in ALARMED]
+    assert {each.where for each in named} == ALARMED
+    for alarm in named:
+        assert alarm.dimensions == {"service", "function"}
+        assert any(
+            (each.space, each.metric) == (alarm.space, alarm.metric)
+            and set(alarm.fixed.items()) <= set(each.dimensions)
+            for each in emitted
+        ), alarm.where
+
+
+def test_every_metric_of_the_patterns_is_written(emitted: set[Emitted]) -> None:
+    """The sample meets each outcome that there is."""
+    metrics = {each.metric for each in EVENTS.values()} | {"keyReused", "fellBack", "unsent"}
+    assert {each.metric for each in emitted} == metrics
