@@ -15,7 +15,7 @@ from lambda_once.patterns.fifo import Publisher
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.testing import lambda_context
+from lambda_once.testing import FakeClock, lambda_context
 
 from .conftest import ROOT, Deployed, Template
 from .named import of_type, target
@@ -178,7 +178,7 @@ def test_a_run_that_got_no_answer_is_tried_again(shop: Shop, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         patch.setattr(prices.prices(), "_client", Lossy())
-        patch.setattr(prices.prices(), "_clock", type("NoTime", (), {"sleep": lambda *_: None})())
+        patch.setattr(prices.prices(), "_clock", FakeClock(prices.prices()._clock.now()))
         with pytest.raises(RetryLater, match="3 of 3 prices were not published"):
             run()
     first = set(shop.ids())
