@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from contextvars import Context
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ReadTimeoutError
 
 from lambda_once import Misconfigured, Once, OnceError, RetryLater
 from lambda_once.errors import StoreUnavailable
@@ -23,7 +24,7 @@ from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, Stale, TooFarAhead
 from lambda_once.patterns.transactions import TransactItem, transaction_results
 from lambda_once.patterns.unique import Unique
-from lambda_once.testing import FakeClock
+from lambda_once.testing import Crash, FakeClock
 from tests.kit import tables
 from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 from tests.patterns.conftest import Ground
@@ -106,36 +107,55 @@ def send(client: Any, items: list[Any]) -> tuple[Any, ...] | None:
 # -- in a protected handler
 
 
-def place(shop: Shop, orders: int, fate: Any) -> int:
-    """
-    Deliver each order until it is answered, and once more, while requests get the fates that *fate* deals.
+Entries = Callable[[Shop, int], list[dict[str, Any]]]
 
-    Return how often the work ran.
-    """
-    line = FaultyClient(shop.client, fate)
-    bad = shop.of(line)
-    once = Once(table=shop.tokens, client=line, service="shop")
-    once._runtime.clock = shop.clock
-    ran = []
+
+def the_count(shop: Shop, order: int) -> list[dict[str, Any]]:
+    """Return the one write of an order that has no condition of its own."""
+    return shop.entries(order)[2:]
+
+
+def worker(bad: Shop, once: Once, entries: Entries, *, together: bool = True) -> Callable[[int], Any]:
+    """Return the work of an order: its entries, *together* with the token's completion or apart from it."""
 
     def work(order: int) -> Any:
-        ran.append(order)
-        items = bad.entries(order)
+        items = entries(bad, order)
         attempt = once.current()
         assert attempt is not None
         try:
-            return attempt.transact(items, result=order)
+            if together:
+                return attempt.transact(items, result=order)
+            bad.client.transact_write_items(TransactItems=items)
+        except ReadTimeoutError:
+            raise RetryLater("no answer") from None
         except ClientError as error:
             for result in transaction_results(error, items):
                 if isinstance(result, OnceError):
                     raise result from error
             raise
+        return order
 
+    return work
+
+
+def protected(shop: Shop, client: Any) -> tuple[Shop, Once]:
+    """Return the shop and tokens through *client*."""
+    once = Once(table=shop.tokens, client=client, service="shop")
+    once._runtime.clock = shop.clock
+    return shop.of(client), once
+
+
+def place(
+    shop: Shop, orders: int, fate: Any, entries: Entries = Shop.entries, *, together: bool = True
+) -> None:
+    """Deliver each order until it is answered, and once more; requests get the fates that *fate* deals."""
+    line = FaultyClient(shop.client, fate)
+    bad, once = protected(shop, line)
+    work = worker(bad, once, entries, together=together)
     for order in range(orders):
         for _ in range(2):
             deliver(once, shop.clock, line, order, work)
     line.deliver()
-    return len(ran)
 
 
 def deliver(once: Once, clock: FakeClock, line: FaultyClient, order: int, work: Any) -> None:
@@ -171,13 +191,92 @@ def test_every_second_answer_may_be_lost(shop: Shop) -> None:
     check_exact(shop, 5)
 
 
-def test_written_apart_from_the_token_the_count_doubles(shop: Shop) -> None:
-    """Negative twin: sent again without a token, what has no condition of its own is written twice."""
+def test_the_token_alone_keeps_a_count_exact(shop: Shop) -> None:
+    """No entry has a condition of its own: the token's, in the same transaction, is enough."""
+    place(shop, 20, by_seed(0), the_count)
+    assert [shop.placed(order) for order in range(20)] == [1] * 20
+
+
+def test_apart_from_the_token_the_count_doubles(shop: Shop) -> None:
+    """Negative twin: written in a transaction of their own, before the token is completed."""
+    place(shop, 20, by_seed(0), the_count, together=False)
+    assert max(shop.placed(order) for order in range(20)) > 1
+
+
+def test_sent_again_without_a_token_the_count_doubles(shop: Shop) -> None:
+    """Negative twin: what has no condition of its own is written twice."""
     lost = FaultyClient(shop.client, iter([Fate.ANSWER_LOST, Fate.SOUND]).__next__)
     for _ in range(2):
         with suppress(BotoCoreError):
             lost.transact_write_items(TransactItems=shop.entries(1)[2:])
     assert shop.placed(1) == 2
+
+
+# -- a process that dies
+
+
+class Dying:
+    """A client whose process dies at one request, before or after it took effect: no other is sent."""
+
+    def __init__(self, client: Any, at: int, *, done: bool) -> None:
+        self._client = client
+        self._left = at
+        self._done = done
+
+    @property
+    def dead(self) -> bool:
+        return self._left < 0
+
+    def __getattr__(self, operation: str) -> Any:
+        send = getattr(self._client, operation)
+
+        def request(**arguments: Any) -> Any:
+            self._left -= 1
+            if self._left == -1 and self._done:
+                send(**arguments)
+            if self.dead:
+                raise Crash
+            return send(**arguments)
+
+        return request
+
+
+def die_everywhere(shop: Shop, entries: Entries, *, together: bool = True) -> int:
+    """
+    Place orders, each by a process that dies at a later request, and once more after its lease.
+
+    Return how many orders there were.
+    """
+    order = 0
+    for done in (False, True):
+        dead, at = True, 0
+        while dead:
+            dying = Dying(shop.client, at, done=done)
+            bad, once = protected(shop, dying)
+            with suppress(Crash):
+                Context().run(
+                    once.run, f"order_{order}", worker(bad, once, entries, together=together), order
+                )
+            dead, at = dying.dead, at + 1
+            shop.clock.advance(3_600)
+            again, once = protected(shop, shop.client)
+            work = worker(again, once, entries, together=together)
+            assert Context().run(once.run, f"order_{order}", work, order) == order
+            order += 1
+    return order
+
+
+def test_a_process_may_die_at_any_request(shop: Shop) -> None:
+    """Before it took effect, and after: the order, its points and its receipt are there once."""
+    orders = die_everywhere(shop, Shop.entries)
+    assert orders > 6
+    check_exact(shop, orders)
+
+
+def test_apart_from_the_token_a_death_doubles_the_count(shop: Shop) -> None:
+    """Negative twin: a process dies between the writes and the token's completion."""
+    orders = die_everywhere(shop, the_count, together=False)
+    assert max(shop.placed(order) for order in range(orders)) == 2
 
 
 # -- sent again without a token
@@ -217,6 +316,14 @@ def test_the_same_entries_again_are_recognised(shop: Shop) -> None:
     items = shop.entries(1)
     assert send(shop.client, items) is None
     assert send(shop.client, items) == (Duplicate(), Applied({"pk": "ann", "sk": "receipt_1"}), None)
+
+
+def test_without_a_mark_the_same_entry_is_a_duplicate(shop: Shop) -> None:
+    """Negative twin: `mark=None` adds nothing by which the entry could recognise its item."""
+    unmarked = Unique(shop.table, shop.client, mark=None)
+    items = [unmarked.transact_item({"pk": "ann", "sk": "r", "total": 1})]
+    assert send(shop.client, items) is None
+    assert send(shop.client, items) == (Duplicate({"pk": "ann", "sk": "r"}, same=True),)
 
 
 def test_another_content_is_no_repetition(shop: Shop) -> None:
@@ -316,6 +423,39 @@ def test_a_full_item_is_full(shop: Shop) -> None:
     assert isinstance(result, Full)
 
 
+def test_without_the_condition_a_floor_does_not_hold(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin."""
+    monkeypatch.setattr(ledger_requests, "floor_holds", lambda *_: "")
+    spent = shop.points.transact_item("ann", {"balance": -10}, id="spent", floor={"balance": 0})
+    assert send(shop.client, [spent]) is None
+    assert shop.points.get("ann") == {"balance": -10}
+
+
+def test_without_a_look_for_the_id_another_layout_adds_it_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: the ids are rearranged, and none is looked for."""
+    Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock).add("ann", {"balance": 10}, id="x")
+    monkeypatch.setattr("lambda_once.patterns.ledger.ledger.ids_at", lambda *_: set())
+    longest = Ledger(shop.orders, shop.client, window=WEEK * 4, clock=shop.clock)
+    assert send(shop.client, [longest.transact_item("ann", {"balance": 10}, id="x")]) is None
+    assert shop.points.get("ann") == {"balance": 20}
+
+
+def test_without_a_look_into_both_items_of_shard_0_an_id_is_added_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative twin: the item of one shard is not that of shard 0 among four."""
+    homes = Ledger._homes
+    monkeypatch.setattr(Ledger, "_homes", lambda self, *known: homes(self, *known)[:1])
+    four = Ledger(shop.orders, shop.client, window=WEEK, shards=4, clock=shop.clock)
+    for n in range(12):
+        shop.points.add("ann", {"balance": 1}, id=f"id_{n}")
+    assert [
+        send(shop.client, [four.transact_item("ann", {"balance": 1}, id=f"id_{n}")]) for n in range(12)
+    ] == [None] * 12
+
+
 # -- the ratchet's entry
 
 
@@ -352,6 +492,26 @@ def test_two_that_read_the_same_price_do_not_both_write(shop: Shop) -> None:
     assert isinstance(conflict, Conflict)
     assert conflict.values == {"ts": TICK + 1}
     assert send(shop.client, [one]) is None  # its own write
+
+
+def test_without_the_expectation_both_write(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: the second replaces what it has not read."""
+    monkeypatch.setattr(ratchet_requests, "AS_READ", "(#ts = :read OR #ts <> :read)")
+    shop.prices.put({"pk": "desk", "sk": "-", "price": 1}, TICK)
+    read = shop.prices.get({"pk": "desk", "sk": "-"})
+    for amount in (2, 3):
+        assert send(shop.client, [price(shop, amount, TICK + amount, expected=read)]) is None
+    assert (shop.item("desk") or {})["price"] == 3
+
+
+def test_without_its_id_an_own_write_is_a_conflict(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: sent again after a lost answer, the entry does not recognise what it wrote."""
+    monkeypatch.setattr(ratchet_requests, "OWN", "(#write = :write AND #write <> :write)")
+    shop.prices.put({"pk": "desk", "sk": "-", "price": 1}, TICK)
+    entry = price(shop, 2, TICK + 1, expected=shop.prices.get({"pk": "desk", "sk": "-"}))
+    assert send(shop.client, [entry]) is None
+    (conflict,) = send(shop.client, [entry]) or ()
+    assert isinstance(conflict, Conflict)
 
 
 def test_a_clock_ahead_is_seen_on_both_sides(shop: Shop) -> None:
