@@ -12,7 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
 from lambda_once.core.clock import INVOCATION_DEADLINE
-from lambda_once.patterns import Ledger, Publisher, Unique, transport
+from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique, transport
 from lambda_once.patterns.fifo import Sent, Unanswered, Unsent
 from lambda_once.patterns.results import Conflict
 from lambda_once.stores.memory import MemoryStore
@@ -31,16 +31,31 @@ UNREAD = type("Unread", (), {"get": lambda _: None})()
 
 
 class Silent:
-    """A client that gets no answer, each time after three seconds."""
+    """A client that gets no answer to any request, each time after three seconds."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
         self.sent = 0
 
-    def put_item(self, **_: Any) -> Any:
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def request(**_: Any) -> Any:
+            self.sent += 1
+            self.clock.advance(3)
+            raise ReadTimeoutError(endpoint_url="http://table")
+
+        return request
+
+
+class Throttled(Silent):
+    """A client whose table has nothing, and takes nothing of a batch."""
+
+    def get_item(self, **_: Any) -> Any:
+        return {}
+
+    def batch_write_item(self, **request: Any) -> Any:
         self.sent += 1
         self.clock.advance(3)
-        raise ReadTimeoutError(endpoint_url="http://table")
+        return {"UnprocessedItems": request["RequestItems"]}
 
 
 def protected(clock: FakeClock, work: Callable[[], object]) -> None:
@@ -55,30 +70,63 @@ def protected(clock: FakeClock, work: Callable[[], object]) -> None:
     handler({"id": "5"}, lambda_context(remaining_ms=5_000))
 
 
-def silent_put(clock: FakeClock, client: Silent) -> None:
-    """Put an item that gets no answer."""
-    with pytest.raises(StoreUnavailable, match="no answer to put_item after"):
-        Unique("t", client, key="id", clock=clock).put({"id": "5"})
+PUT: dict[str, Any] = {"id": "5"}
+TS = 1_795_169_520_000
+CALLS: dict[str, Callable[[Any, FakeClock], object]] = {
+    "Unique.put": lambda client, clock: Unique("t", client, key="id", clock=clock).put(PUT),
+    "Ledger.add": lambda client, clock: Ledger("t", client, window=WEEK, clock=clock).add(
+        "ann", {"n": 1}, id="5"
+    ),
+    "Ledger.get": lambda client, clock: Ledger("t", client, window=WEEK, clock=clock).get("ann"),
+    "Ledger.transact_item": lambda client, clock: Ledger("t", client, window=WEEK, clock=clock).transact_item(
+        "ann", {"n": 1}, id="5"
+    ),
+    "Ratchet.put": lambda client, clock: Ratchet("t", client, key="id", clock=clock).put(PUT, TS),
+    "Ratchet.query": lambda client, clock: Ratchet("t", client, key=("id", "s"), clock=clock).query("5"),
+    "Documents.write": lambda client, clock: Documents("t", client, clock=clock).write("5", {"a": 1}),
+    "Documents.read": lambda client, clock: Documents("t", client, clock=clock).read("5"),
+}
+"""A call of each kind of request: a write, a read, and what reads before it makes an entry."""
 
 
-def test_retries_end_before_the_invocation() -> None:
+def without_answer(clock: FakeClock, client: Silent, call: str) -> None:
+    """Make a call that gets no answer."""
+    with pytest.raises(StoreUnavailable):
+        CALLS[call](client, clock)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_retries_end_before_the_invocation(call: str) -> None:
     """After 6 of 5 seconds there is no third try."""
     clock = FakeClock()
     client = Silent(clock)
-    protected(clock, lambda: silent_put(clock, client))
+    protected(clock, lambda: without_answer(clock, client, call))
     assert client.sent == 2
     assert INVOCATION_DEADLINE.get() is None
 
 
-def test_outside_of_protected_work_there_are_six(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_outside_of_protected_work_there_are_six(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows the time there; and the twin: inside, too, if the invocation's end is not read."""
     clock = FakeClock()
     client = Silent(clock)
-    silent_put(clock, client)
+    without_answer(clock, client, call)
     assert client.sent == 6
     monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
-    protected(clock, lambda: silent_put(clock, client))
+    protected(clock, lambda: without_answer(clock, client, call))
+    assert client.sent == 6
+
+
+def test_what_a_table_does_not_take_ends_before_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch nothing is processed, twice; by the twin six times."""
+    clock = FakeClock()
+    client = Throttled(clock)
+    protected(clock, lambda: without_answer(clock, client, "Documents.write"))
+    assert client.sent == 2
+    monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
+    client.sent = 0
+    protected(clock, lambda: without_answer(clock, client, "Documents.write"))
     assert client.sent == 6
 
 
