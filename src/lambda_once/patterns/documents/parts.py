@@ -151,12 +151,12 @@ def behind(version: Version) -> str:
     return f"{version}~"
 
 
-def is_version(text: str) -> bool:
-    return _VERSION.fullmatch(text) is not None
+def is_version(text: object) -> bool:
+    return isinstance(text, str) and _VERSION.fullmatch(text) is not None
 
 
-def checked_version(text: object) -> Version:
-    if not isinstance(text, str) or not is_version(text):
+def checked_version(text: str) -> Version:
+    if not is_version(text):
         raise Misconfigured(f"expected_version is {text!r}: give the version of a document as read")
     return Version(text)
 
@@ -165,11 +165,7 @@ def checked_version(text: object) -> Version:
 
 
 def versions(parts: Iterable[Part]) -> Iterator[StoredVersion]:
-    """
-    Group *parts*, newest version first, by version.
-
-    A whole version is yielded at once: no part after it is read.
-    """
+    """Group *parts*, newest version first; a whole one is yielded before the next part is read."""
     found: list[Part] = []
     for part in parts:
         if found and part.version != found[0].version:

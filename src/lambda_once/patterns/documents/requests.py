@@ -46,10 +46,7 @@ SHOWN: Final = ("total", "form", "above")
 MOST_ITEMS: Final = 25
 """Of one BatchWriteItem (DynamoDB's limit)."""
 MOST_BYTES: Final = 4_000_000
-"""
-Of one BatchWriteItem here: well below DynamoDB's 16 MB, which are counted in Base64, and sent within two
-seconds.
-"""
+"""Of one BatchWriteItem here: below DynamoDB's 16 MB, counted in Base64, and sent within two seconds."""
 
 
 class TableKeys(NamedTuple):
@@ -67,11 +64,9 @@ class TableKeys(NamedTuple):
 
     def at(self, entity_id: DocumentId, sort: str) -> Item:
         """Return the key of the item *sort* of a document."""
-        partition, start = (entity_id, "") if isinstance(entity_id, str) else self._start(*entity_id)
-        return {self.key: {"S": partition}, self.sort: {"S": f"{start}{sort}"}}
-
-    def _start(self, partition: str, name: str) -> tuple[str, str]:
-        return partition, f"{self.prefix}{name}{SEPARATOR}"
+        if not isinstance(entity_id, str):
+            entity_id, sort = entity_id[0], f"{self.prefix}{entity_id[1]}{SEPARATOR}{sort}"
+        return {self.key: {"S": entity_id}, self.sort: {"S": sort}}
 
     def named(self, own: Item) -> Item:
         """Return the attributes *own* by their names in the table."""
@@ -165,21 +160,13 @@ def put_parts(
     drafts: Sequence[Draft],
     above: Version | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """
-    Yield the BatchWriteItems that put the parts of *version*. They are idempotent.
-
-    *above* is the version that was current when it was begun.
-    """
+    """Yield the BatchWriteItems that put the parts of *version*, begun while *above* was current."""
     begun: Item = {} if above is None else {"above": {"S": above}}
-    puts = [
-        {
-            "PutRequest": {
-                "Item": place.at(entity_id, _sort(version, draft.name))
-                | place.named(_item(draft, len(drafts)) | begun)
-            }
-        }
+    items = [
+        place.at(entity_id, _sort(version, draft.name)) | place.named(_item(draft, len(drafts)) | begun)
         for draft in drafts
     ]
+    puts = [{"PutRequest": {"Item": item}} for item in items]
     return _batches(place, zip(puts, [len(draft.body) for draft in drafts], strict=True))
 
 
@@ -246,17 +233,14 @@ def head_of(place: TableKeys, item: Mapping[str, Any]) -> Head:
     """Return *item* as a head. Raises `Misconfigured` for another item with its sort key."""
     values = plain_item(place.own(item))
     version, before, at = values.get("version"), values.get("before"), values.get("at")
-    if (
-        not isinstance(version, str)
-        or not is_version(version)
-        or not isinstance(before, list)
-        or type(at) is not int
-    ):
+    if not is_version(version) or not isinstance(before, list) or type(at) is not int:
         raise Misconfigured(
             f"the item with sort key {HEAD!r} is not a document's: no other item in a partition of"
             " documents may have that sort key. Move it, or use another table for Documents"
         )
-    return Head(Version(version), tuple(map(Version, before)), values.get("floor", ""), at, values.get("ttl"))
+    return Head(
+        Version(str(version)), tuple(map(Version, before)), values.get("floor", ""), at, values.get("ttl")
+    )
 
 
 class DocumentTable:

@@ -76,10 +76,8 @@ def _written(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _has_time(context: Any, grace: timedelta) -> bool:
-    if context is None:
-        return True
-    left: float = context.get_remaining_time_in_millis() / 1000
-    return left > grace.total_seconds() + RESERVE
+    needed = grace.total_seconds() + RESERVE
+    return context is None or bool(context.get_remaining_time_in_millis() > needed * 1000)
 
 
 def _cleaned(documents: Documents, entity_id: DocumentId, grace: timedelta) -> bool:
@@ -106,11 +104,10 @@ def _by_environment() -> Handler:
     table = os.environ.get("LAMBDA_ONCE_DOCUMENTS_TABLE", "")
     if table == "":
         raise Misconfigured("LAMBDA_ONCE_DOCUMENTS_TABLE is not set: name the table of the documents")
-    key = os.environ.get("LAMBDA_ONCE_DOCUMENTS_KEY") or "pk"
-    sort = os.environ.get("LAMBDA_ONCE_DOCUMENTS_SORT") or "sk"
-    prefix = os.environ.get("LAMBDA_ONCE_DOCUMENTS_PREFIX", "")
-    names = os.environ.get("LAMBDA_ONCE_DOCUMENTS_NAMES") or "{}"
-    grace = os.environ.get("LAMBDA_ONCE_DOCUMENTS_GRACE") or str(int(GRACE.total_seconds()))
+    usual = {"KEY": "pk", "SORT": "sk", "PREFIX": "", "NAMES": "{}", "GRACE": f"{GRACE.total_seconds():.0f}"}
+    key, sort, prefix, names, grace = (
+        os.environ.get(f"LAMBDA_ONCE_DOCUMENTS_{name}") or each for name, each in usual.items()
+    )
     if not (grace.isascii() and grace.isdigit()):
         raise Misconfigured(f"LAMBDA_ONCE_DOCUMENTS_GRACE is {grace!r}: give whole seconds")
     try:

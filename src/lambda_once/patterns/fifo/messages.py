@@ -273,9 +273,14 @@ class Backlog:
 
 def _json(message: object) -> str:
     nonce = os.urandom(16).hex()  # no text of the message's begins with it
-    form = plain(converted(message, lambda value, _: _with_digits(value, nonce), lambda names: names))
-    text = json.dumps(form, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        plain(_marked(message, nonce)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
     return re.sub(f'"{nonce}([^"]*)"', r"\1", text)
+
+
+def _marked(value: object, nonce: str) -> object:
+    return converted(value, lambda part, _: _with_digits(part, nonce), lambda names: names)
 
 
 def _with_digits(value: object, nonce: str) -> object:
@@ -286,10 +291,7 @@ def _with_digits(value: object, nonce: str) -> object:
         return f"{nonce}{value}" if json_number(value) is None else value
     if isinstance(value, set | frozenset):
         ordered = sorted(value, key=lambda each: json.dumps(plain(each), sort_keys=True, default=repr))
-        return [
-            converted(each, lambda part, _: _with_digits(part, nonce), lambda names: names)
-            for each in ordered
-        ]
+        return [_marked(each, nonce) for each in ordered]
     return value
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.dynamodb.paging import Unprocessed, batch_get
 from lambda_once.dynamodb.retry import back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import Item, Values, plain_item
+from lambda_once.patterns.items import Item, Values
 from lambda_once.patterns.ledger import arguments, requests
 from lambda_once.patterns.ledger.arguments import Key
 from lambda_once.patterns.ledger.layout import (
@@ -30,7 +30,7 @@ from lambda_once.patterns.ledger.layout import (
     ledger_table,
     newest,
 )
-from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite, Reason
+from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
@@ -38,12 +38,11 @@ from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.ledger.arguments import Amount
-    from lambda_once.patterns.ledger.layout import Seen
 
 FORMS: Final = 10
 """How often one write is sent in another form because the item changed, before it is given up."""
@@ -155,10 +154,10 @@ class Ledger:
         )
 
         def refusal(item: Item) -> Duplicate | Refused:
-            found = self._refusal(write, now, self._table.seen(item))
+            found = requests.refused_because(write, now, self._table.seen(item))
             if found is not None:
                 return Duplicate() if isinstance(found, Duplicate) else found
-            raise Conflict(f"{self._shown(write)} has another layout now: make a new entry, and retry")
+            raise Conflict(f"{write.shown} has another layout now: make a new entry, and retry")
 
         return TransactItem("Update", request, refusal, full=self._full())
 
@@ -295,25 +294,11 @@ class Ledger:
                 seen = self._table.seen(failed.item or {})
             else:
                 return Applied()
-            result = self._refusal(write, now, seen)
+            result = requests.refused_because(write, now, seen)
             if result is not None:
                 return result
             request = requests.again(write, now, seen.own)
         raise self._contended(write)
-
-    def _refusal(self, write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate | Refused | None:
-        """Return why *seen* refused *write*; None for its layout. Raises `Conflict`."""
-        values = seen.values
-        match requests.reason_for(write, now, seen):
-            case Reason.DUPLICATE:
-                return Duplicate(values)
-            case Reason.BELOW_FLOOR:
-                return Refused(values, dict(write.floor))
-            case Reason.UNEXPECTED:
-                message = f"{self._shown(write)} is not as expected: read it, and decide again"
-                raise Conflict(message, values=values)
-            case Reason.OTHER_LAYOUT:
-                return None
 
     def _update(self, request: Mapping[str, Any]) -> None:
         try:
@@ -332,10 +317,7 @@ class Ledger:
         )
 
     def _contended(self, write: LedgerWrite) -> StoreUnavailable:
-        return StoreUnavailable(f"{self._shown(write)} is contended; retry")
-
-    def _shown(self, write: LedgerWrite) -> str:
-        return f"item {plain_item(write.key)} of ledger {self._table.name!r}"
+        return StoreUnavailable(f"{write.shown} is contended; retry")
 
     def _item(self, key: Item) -> Item | None:
         request = {"TableName": self._table.name, "Key": key, "ConsistentRead": True}

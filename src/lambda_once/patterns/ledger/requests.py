@@ -1,5 +1,5 @@
 """
-The UpdateItem of a ledger, as a value, and the reason why it was refused. Pure.
+The UpdateItem of a ledger, as a value, and why it was refused. Pure.
 
 Every condition of the ledger is here, with the guarantee that it gives.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured
@@ -29,6 +28,7 @@ from lambda_once.patterns.ledger.layout import (
     remembered,
     time_of,
 )
+from lambda_once.patterns.results import Conflict, Duplicate, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,14 +58,10 @@ class LedgerWrite:
     expected: Mapping[str, object]
     """The values that attributes must have; None for one that must be missing."""
 
-
-class Reason(Enum):
-    """Why the item refused a write."""
-
-    DUPLICATE = "the item has its id"
-    BELOW_FLOOR = "a counter would fall below its floor"
-    UNEXPECTED = "an attribute is not as expected"
-    OTHER_LAYOUT = "the item is at another time, or has another layout: send the write in another form"
+    @property
+    def shown(self) -> str:
+        """The item, for messages."""
+        return f"item {plain_item(self.key)} of ledger {self.table.name!r}"
 
 
 # -- requests
@@ -199,22 +195,21 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
 # -- refusals
 
 
-def reason_for(write: LedgerWrite, now: datetime, seen: Seen) -> Reason:
+def refused_because(write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate | Refused | None:
     """
-    Return why the item *seen* refused *write*. A duplicate is one whatever else is true.
+    Return why the item *seen* refused *write*; None: it is at another time, or has another layout (`again`).
 
-    Raises `Misconfigured` where a counter with a floor is not a number.
+    A duplicate is one whatever else is true. Raises `Conflict`; `Misconfigured` where a counter with a floor
+    is not a number.
     """
     if write.digest in ids_at(seen.own, write.layout, now):
-        return Reason.DUPLICATE
-    values = seen.values | {
-        name: each for name, each in version_of(write.table, seen).items() if each is not None
-    }
-    if any(_counter(values, name) < needed for name, needed in needs(write).items()):
-        return Reason.BELOW_FLOOR
-    if any(not _has(values, name, expected) for name, expected in write.expected.items()):
-        return Reason.UNEXPECTED
-    return Reason.OTHER_LAYOUT
+        return Duplicate(seen.values)
+    if any(_counter(seen.values, name) < needed for name, needed in needs(write).items()):
+        return Refused(seen.values, dict(write.floor))
+    found = seen.values | {name: n for name, n in version_of(write.table, seen).items() if n is not None}
+    if any(not _has(found, name, expected) for name, expected in write.expected.items()):
+        raise Conflict(f"{write.shown} is not as expected: read it, and decide again", values=seen.values)
+    return None
 
 
 def version_of(table: LedgerTable, seen: Seen) -> dict[str, int | None]:

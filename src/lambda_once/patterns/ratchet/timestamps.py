@@ -102,9 +102,7 @@ def comparable(mine: Stamp, stored: Mapping[str, Any]) -> bool:
 
 def is_older(one: Stamp, other: Stamp) -> bool:
     """Return whether *one* is less than *other*, a comparable stamp."""
-    if isinstance(one, str) or isinstance(other, str):
-        return str(one) < str(other)
-    return one < other
+    return str(one) < str(other) if isinstance(one, str) or isinstance(other, str) else one < other
 
 
 class Timestamps:
