@@ -161,7 +161,7 @@ def _text(value: object) -> str:
 
     The C encoder writes what is JSON already, and Decimals; all else is walked through.
     """
-    if isinstance(value, float | Decimal):
+    if isinstance(value, Decimal):
         return _SORTED.encode(_canonical_leaf(value, ()))
     text = _encoded(value)
     return _walked(value) if text is None else text
@@ -306,7 +306,7 @@ def _plain_name(name: object) -> object:
 
 # What the encoder writes in another way than the canonical form. A match within a string only costs time.
 # A float has at most 17 digits: one that repr writes with "e+" is whole, and below e+25 it is written out.
-_WHOLE_FLOAT = re.compile(r"\.0[,\]}]")
+_WHOLE_FLOAT = re.compile(r"\.0(?:[,\]}]|$)")
 _SHORT_EXPONENT = re.compile(r"e\+(?:1\d|2[0-4])(?!\d)")
 _MANY_ZEROS = "0" * ZEROS
 _LONG_WHOLE = re.compile(rf"{_MANY_ZEROS}(?!\d)(?<=\d{{{WRITTEN_OUT + 1}}})")

@@ -32,6 +32,8 @@ _TOO_LONG = 10**MOST_DIGITS
 _UNSEEN: Final = object()
 """The payload where a callable selects from its arguments."""
 
+_MAY_BE_EMPTY: Final = (str, dict, list, tuple, bytes, set, frozenset, Mapping)
+
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -116,9 +118,7 @@ def select_from(
 
 def is_nothing(value: object) -> bool:
     """Return whether *value* is None, or an empty string, list, tuple, mapping or set."""
-    return value is None or (
-        isinstance(value, str | bytes | list | tuple | Mapping | set | frozenset) and len(value) == 0
-    )
+    return value is None or (isinstance(value, _MAY_BE_EMPTY) and len(value) == 0)
 
 
 def is_whole(value: object) -> bool:

@@ -115,36 +115,37 @@ class Identifier(NamedTuple):
         name = self.name if name is None else name
         ignore = self.settings.ignore
         payload = without(unit.payload, ignore) if ignore else unit.payload
-        found = Identification(self._key_from(unit), payload, presented=unit.presented)
+        key_from, presented = self._key_from(unit), unit.presented
+        key = scope = fingerprint = fields = None
+        found = ""
         try:
-            found = found._replace(key=self._key(unit, found, given))
+            key = self._key(unit, key_from, payload, given)
             own = self.settings.scope
             scope = unit.scope or None if own is None else self._scope(own, unit, given)
-            found = found._replace(scope=scope)
-            found = found._replace(token=token(service, name, scope, found.key))
-            if found.key_from is not KeyFrom.HASH and (hashed := self._counted(unit, payload)) is not None:
-                fields = fields_of(hashed, found.token)
-                return found._replace(hashed=hashed, fingerprint=hashed.fingerprint, fields=fields)
+            found = token(service, name, scope, key)
+            hashed = None if key_from is KeyFrom.HASH else self._counted(unit, payload)
+            if hashed is not None:
+                fields, fingerprint = fields_of(hashed, found), hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
-            return found._replace(error=error)
-        return found
+            return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
+        return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
 
     def _key_from(self, unit: Unit) -> KeyFrom:
         if self.settings.key is not None:
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
-    def _key(self, unit: Unit, found: Identification, given: Arguments) -> object:
+    def _key(self, unit: Unit, key_from: KeyFrom, payload: object, given: Arguments) -> object:
         selector = self.settings.key
         if isinstance(selector, str):
-            return select(selector, seen(unit, found.payload))
+            return select(selector, seen(unit, payload))
         if selector is not None:
             return select_from(selector, given.args, given.kwargs)
-        if found.key_from is KeyFrom.SOURCE:
+        if key_from is KeyFrom.SOURCE:
             return unit.key
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
-        content = found.payload if unit.content is itself else unit.content(found.payload)
+        content = payload if unit.content is itself else unit.content(payload)
         if is_nothing(content):
             raise KeyMissing(
                 "an empty payload is not a key: every empty payload would be a duplicate of the first; "

@@ -146,7 +146,7 @@ class LeanClient:
 
     def _call(self, operation: str, /, **arguments: Any) -> dict[str, Any]:
         """Send one request. Raises ClientError for a refusal, a BotoCoreError without a whole answer."""
-        body = json.dumps(arguments, default=_base64, separators=(",", ":")).encode()
+        body = _ENCODER.encode(arguments).encode()
         signer = self._signer
         try:
             return self._sent(operation, body, signer)
@@ -344,9 +344,9 @@ def answer_of(response: Response, operation: str) -> dict[str, Any]:
 
 def _object(body: bytes) -> dict[str, Any] | None:
     """Read *body*, with binary values as bytes; None where it is not a JSON object."""
-    hook = _with_bytes if b'"B' in body else None
+    decoder = _BINARY_DECODER if b'"B' in body else _DECODER
     try:
-        content = json.loads(body, object_hook=hook) if body else {}
+        content = decoder.decode(body.decode()) if body else {}
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
@@ -367,6 +367,12 @@ def _base64(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return b64encode(value).decode()
     raise TypeError(f"a request to DynamoDB has a {type(value).__name__}; give low-level attribute values")
+
+
+# `json.dumps` and `json.loads` would make one a request.
+_ENCODER: Final = json.JSONEncoder(default=_base64, separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder()
+_BINARY_DECODER: Final = json.JSONDecoder(object_hook=_with_bytes)
 
 
 def _without(credentials: Credentials, error: ClientError) -> ClientError:

@@ -22,7 +22,7 @@ from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLa
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from lambda_once.core.clock import Waits
     from lambda_once.engine.acquire import Acquisition
@@ -354,12 +354,14 @@ class Batch:
                 self._engine.release(*unstarted)
 
 
-def lanes(jobs: Iterable[Job]) -> list[list[Job]]:
+def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
     """
     Return the jobs that must run in order as lists, each in the order of *jobs*.
 
     That is one for each FIFO message group (joined where a job has records of several) or standard job.
     """
+    if not any(job.groups for job in jobs):
+        return [[job] for job in jobs]
     found: list[tuple[set[str], list[tuple[int, Job]]]] = []
     for numbered in enumerate(jobs):
         groups = numbered[1].groups

@@ -181,10 +181,16 @@ class Call(NamedTuple):
         differing: str | None = None,
     ) -> None:
         """Report *event*, which *record*, the row of another attempt, has caused if there is one."""
-        details = Details(event, self.token)
-        if record is not None:
-            details = Details.of_row(event, record, other_delivery=record.delivery)
-        details = details._replace(
-            name=self.name, delivery=self.delivery, error=error, reason=reason, differing=differing
+        known: dict[str, Any] = {
+            "name": self.name,
+            "delivery": self.delivery,
+            "error": error,
+            "reason": reason,
+            "differing": differing,
+        }
+        details = (
+            Details(event, self.token, **known)
+            if record is None
+            else Details.of_row(event, record, other_delivery=record.delivery, **known)
         )
         self.invocation.reporter.report(details, self.invocation.tally)

@@ -198,8 +198,7 @@ class Reporter:
         if logger is None:
             return
         try:
-            if _is_logged(logger, details.event):
-                _write(logger, details, exception)
+            _write(logger, details, exception)
         except Exception as error:  # noqa: BLE001 - a log line must not decide an outcome
             self._logging_failed(error)
 
@@ -276,7 +275,8 @@ def _is_logged(logger: logging.Logger, event: Event) -> bool:
 
 def _write(logger: logging.Logger, details: Details, exception: BaseException | None = None) -> None:
     level = level_of(details.event, logger.getEffectiveLevel())
-    logger.log(level, details.event.value, extra=details.fields(), exc_info=exception)
+    if logger.isEnabledFor(level):
+        logger.log(level, details.event.value, extra=details.fields(), exc_info=exception)
 
 
 def _failure(part: str, error: Exception) -> Details:

@@ -171,6 +171,8 @@ _LATTICE_IAM: Final = "AWS_IAM"
 
 def _verified(context: object) -> Name | None:
     """Return the name that the gateway verified; *context* is its own, a client cannot write it."""
+    if _member(context, "authorizer") is None and _member(context, "identity") is None:
+        return None
     found = at_each(context, _VERIFIED)
     for claims in found[: len(_JWT)]:
         name = _named_by(claims)
@@ -307,7 +309,7 @@ def _text(claims: object, name: str) -> str | None:
 
 
 def _member(value: object, name: str) -> object:
-    return value.get(name) if isinstance(value, Mapping) else None
+    return value.get(name) if isinstance(value, (dict, Mapping)) else None  # for a dict, the first is quick
 
 
 def _claims(text: str, of: str = "claims") -> object:
