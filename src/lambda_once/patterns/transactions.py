@@ -1,12 +1,6 @@
 """
 Writes of the patterns as entries of one TransactWriteItems: all of them, or none.
 
-    items = [points.transact_item("cust_77", {"balance": 10}, id="order_5/earned"), {"Put": {…}}]
-    try:
-        attempt.transact(items, result="paid")
-    except ClientError as error:
-        results = transaction_results(error, items)    # (Duplicate(), None)
-
 Make the entries shortly before they are sent, and send them in one request with one ClientRequestToken, as
 `Attempt.transact` and boto3 do: with it a request whose answer was lost is not written twice.
 """

@@ -1,12 +1,4 @@
-"""
-Put an item once by its key: a second put finds the first, and changes nothing.
-
-    receipts = Unique("receipts", key={"pk": "customer", "sk": ["orderId", "kind"]}, identity=["receiptId"])
-    match receipts.put(receipt):
-        case Applied():                   # this call wrote it
-        case Duplicate(same=True):        # it was there before: acknowledge
-        case Duplicate(values=values):    # the key was used for other content
-"""
+"""Put an item once by its key: a second put finds the first, and changes nothing."""
 
 from __future__ import annotations
 

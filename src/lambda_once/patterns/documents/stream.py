@@ -1,10 +1,7 @@
 """
 The function on the table's stream that removes superseded versions of documents.
 
-    handler = cleaner(documents, grace=timedelta(seconds=30))
-
-For each record the document is read anew, so records may arrive in any order, and twice. `handler` in this
-module is ready to use, and takes its options from the environment.
+For each record the document is read anew, so records may arrive in any order, and twice.
 """
 
 from __future__ import annotations
@@ -92,9 +89,7 @@ def handler(event: Mapping[str, Any], context: Any = None) -> dict[str, Any]:
     """
     Clean as `cleaner` does, by the environment. Raises `Misconfigured`.
 
-    LAMBDA_ONCE_DOCUMENTS_TABLE: the table. LAMBDA_ONCE_DOCUMENTS_KEY, LAMBDA_ONCE_DOCUMENTS_SORT: its key
-    attributes, pk and sk where unset. LAMBDA_ONCE_DOCUMENTS_PREFIX: ``prefix=`` of the documents.
-    LAMBDA_ONCE_DOCUMENTS_NAMES: ``names=``, as JSON. LAMBDA_ONCE_DOCUMENTS_GRACE: whole seconds.
+    LAMBDA_ONCE_DOCUMENTS_TABLE, _KEY, _SORT, _PREFIX, _NAMES (JSON) and _GRACE (whole seconds).
     """
     return _by_environment()(event, context)
 

@@ -1,12 +1,7 @@
 """
 Publishes to an SNS FIFO topic or an SQS FIFO queue, in order within a group.
 
-Each message has a deduplication id made of its key: published again within five minutes, it is not delivered
-again.
-
-    publisher = Publisher(topic_arn, name="receipts", key="receiptId", group="customer")
-    for receipt, result in zip(receipts, publisher.publish_all(receipts)):
-        if not isinstance(result, Sent): ...          # Failed, Unanswered or Unsent
+Each message has a deduplication id made of its key, and is delivered once within five minutes.
 """
 
 from __future__ import annotations

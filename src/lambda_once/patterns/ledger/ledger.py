@@ -1,12 +1,4 @@
-"""
-Sums that are added to once: the update and the id of its cause, in one conditional write.
-
-    points = Ledger("points", key="customer", window=timedelta(days=14))
-    points.add("cust_77", {"balance": 10}, id=message_id)                        # Applied()
-    points.add("cust_77", {"balance": 10}, id=message_id)                        # Duplicate()
-    points.add("cust_77", {"balance": -50}, id=other_id, floor={"balance": 0})   # Refused({"balance": 10}, …)
-    points.get("cust_77")                                                        # {"balance": 10}
-"""
+"""`Ledger`: sums that are added to once, the update and the id of its cause in one conditional write."""
 
 from __future__ import annotations
 

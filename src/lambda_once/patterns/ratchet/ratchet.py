@@ -1,12 +1,9 @@
 """
 A ratchet: an item goes forward by its writers' timestamps, and never back.
 
-Every put and every delete has a timestamp, and is written unless the item is newer. So late, repeated and
-reordered writes change nothing: every permutation of them ends in the same item. A delete leaves a tombstone,
-so that a late put finds what it is older than.
-
-There is no partial update, whose result would depend on the item that it meets, and no BatchWriteItem, which
-takes no conditions.
+A write takes effect unless the item is newer, so every permutation of the same writes ends in the same item.
+A delete leaves a tombstone, so that a late put finds what it is older than. There is no partial update, whose
+result would depend on the item that it meets, and no BatchWriteItem, which takes no conditions.
 """
 
 from __future__ import annotations
@@ -24,20 +21,13 @@ from lambda_once.patterns.items import plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
 from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, InFlight, RatchetTable
-from lambda_once.patterns.ratchet.timestamps import (
-    Stamp,
-    Timestamps,
-    check_ahead,
-    comparable,
-    stamp_of,
-)
+from lambda_once.patterns.ratchet.timestamps import Stamp, Timestamps, check_ahead, comparable, stamp_of
 from lambda_once.patterns.results import Applied, Conflict, Stale
 from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
@@ -102,11 +92,7 @@ class Ratchet:
 
     @observed
     def put(
-        self,
-        item: Mapping[str, object],
-        ts: datetime | Stamp | Revision,
-        *,
-        expected: Expected = ANYTHING,
+        self, item: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> Applied | Stale:
         """
         Write the whole *item* unless the item there is newer. ``values`` of the result has its timestamp.
@@ -121,11 +107,7 @@ class Ratchet:
         return self._write(requests.put(self._table, item, revision.stamp), item, revision, expected)
 
     def transact_item(
-        self,
-        item: Mapping[str, object],
-        ts: datetime | Stamp | Revision,
-        *,
-        expected: Expected = ANYTHING,
+        self, item: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> TransactItem:
         """
         Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
@@ -140,11 +122,7 @@ class Ratchet:
 
     @observed
     def delete(
-        self,
-        key: Mapping[str, object],
-        ts: datetime | Stamp | Revision,
-        *,
-        expected: Expected = ANYTHING,
+        self, key: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> Applied | Stale:
         """Leave a tombstone at *key* unless the item is newer. Otherwise as `put`."""
         ttl = epoch_seconds(self._transport.clock.now() + self._tombstone_ttl)
@@ -172,11 +150,7 @@ class Ratchet:
         return ts if isinstance(ts, Revision) else Revision(self, self._stamp(ts))
 
     def _write(
-        self,
-        write: RatchetWrite,
-        key: Mapping[str, object],
-        revision: Revision,
-        expected: Expected,
+        self, write: RatchetWrite, key: Mapping[str, object], revision: Revision, expected: Expected
     ) -> Applied | Stale:
         shown = self._in_time(write, key)
         request = write.request(expected, revision.id)
@@ -196,11 +170,7 @@ class Ratchet:
         return shown
 
     def _not_written(
-        self,
-        write: RatchetWrite,
-        item: Mapping[str, Mapping[str, Any]],
-        expected: Expected,
-        sent: InFlight,
+        self, write: RatchetWrite, item: Mapping[str, Mapping[str, Any]], expected: Expected, sent: InFlight
     ) -> Applied | Stale:
         name = self._table.stamp
         found = item.get(name)
@@ -355,9 +325,7 @@ class Revision:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._sent = None
 

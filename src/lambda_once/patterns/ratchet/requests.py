@@ -1,9 +1,8 @@
 """
 The requests of a ratchet as values, each condition with the guarantee that it gives.
 
-Every write replaces the whole item (PutItem), and every condition asks only whether the item is older. So the
-item is the greatest of all writes that arrived, by timestamp and then by *rank*, in whatever order and
-however often they arrived.
+Every write replaces the whole item, and every condition asks only whether the item is older. So the item is
+the greatest of all writes, by timestamp and then by *rank*, in whatever order and however often they arrived.
 """
 
 from __future__ import annotations
@@ -193,11 +192,7 @@ def rank_of(content: Item) -> str:
 
 def get(table: RatchetTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
     """Return the arguments of GetItem."""
-    return {
-        "TableName": table.name,
-        "Key": typed_item(table.just_key(key)),
-        "ConsistentRead": consistent,
-    }
+    return {"TableName": table.name, "Key": typed_item(table.just_key(key)), "ConsistentRead": consistent}
 
 
 def query(

@@ -117,6 +117,5 @@ class Timestamps:
         """Return the time, or the first one after every earlier result and after *after*."""
         now = epoch_milliseconds(self._clock.now())
         with self._lock:
-            below = [each for each in (self._last, after) if each is not None]
-            self._last = max(now, *(each + 1 for each in below)) if below else now
+            self._last = max([now, *(each + 1 for each in (self._last, after) if each is not None)])
             return self._last
