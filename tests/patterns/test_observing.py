@@ -13,10 +13,10 @@ from uuid import uuid4
 import pytest
 from aws_lambda_powertools import Logger, Metrics
 
-from lambda_once.errors import KeyMissing, Misconfigured, OnceError
+from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique, results
-from lambda_once.patterns.observing import EVENTS, event_of
+from lambda_once.patterns.observing import EVENTS
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
@@ -300,8 +300,6 @@ def test_every_result_and_error_has_its_event_or_a_reason() -> None:
         if isinstance(each, type) and each.__module__ == results.__name__
     }
     assert vocabulary - EVENTS.keys() == {Unreadable}  # the caller reads again; nothing to repair
-    assert event_of(Duplicate(same=False)) is Event.KEY_REUSED
-    assert event_of(None) is event_of(OnceError("x")) is None
 
 
 def test_nothing_more_is_imported() -> None:

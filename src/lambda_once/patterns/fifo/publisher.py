@@ -197,11 +197,9 @@ class Publisher:
         """Report the messages that were not sent, together."""
         unsent = [each for each in results.values() if not isinstance(each, Sent)]
         if unsent:
-            codes = {each.code for each in unsent if not isinstance(each, Unsent)}
+            codes = ", ".join(sorted({each.code for each in unsent if not isinstance(each, Unsent)}))
             reason = f"{len(unsent)} of {len(results)} messages not sent"
-            self._observer.report(
-                Event.UNSENT, times=len(unsent), reason=reason, error=", ".join(sorted(codes))
-            )
+            self._observer.report(Event.UNSENT, times=len(unsent), reason=reason, error=codes)
 
     def _connected(self) -> Any:
         with self._lock:
