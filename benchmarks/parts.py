@@ -24,10 +24,10 @@ from benchmarks.sampling import cpu
 from benchmarks.sides import LEAN, OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
-from lambda_once.decorators import batches as decorator
 from lambda_once.decorators.identify import Identifier
 from lambda_once.observability import reporter
 from lambda_once.sources import api_gateway
+from lambda_once.sources.records import RecordSource
 from lambda_once.stores import batches, requests, store
 from lambda_once.testing import lambda_context
 
@@ -42,7 +42,7 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "log lines: Powertools' formatter and logging": ((logging.Logger, "log"),),
     "log lines: the rest": ((reporter, "_write"),),
     "key, scope, fingerprint": ((Identifier, "identify"),),
-    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (decorator, "sqs_messages")),
+    "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (RecordSource, "records")),
     "metrics": ((reporter, "write_metrics"),),
     "requests as values, rows": (
         (requests, "acquire"),

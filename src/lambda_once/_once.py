@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from lambda_once.decorators import options as options_of
@@ -18,6 +19,8 @@ from lambda_once.observability.reporter import Reporter
 if TYPE_CHECKING:
     from aws_lambda_powertools import Tracer
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+    from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
     from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -41,10 +44,12 @@ if TYPE_CHECKING:
         R,
         RecordOptions,
         ResultOptions,
+        StreamDecorator,
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
+    from lambda_once.sources.records import RecordSource
     from lambda_once.stores.contract import Store
 
 
@@ -168,6 +173,26 @@ class Once:
         from lambda_once.decorators.batches import sns_handler
 
         return self._decorator("once.sns", sns_handler, options_of.RECORDS, f, options)
+
+    @property
+    def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
+        """
+        Turn a function of one record into a handler of Kinesis batches, which keeps the order of the shard.
+
+        The handler raises the first error, and starts nothing behind it. With ``report_failures=True``, for a
+        mapping with ReportBatchItemFailures, it returns the first failed sequence number. ``on_give_up`` is
+        a function of a record that can never succeed, and its error: if it returns, the shard goes on.
+        """
+        from lambda_once.sources.kinesis import KINESIS
+
+        return self._stream(KINESIS)
+
+    @property
+    def dynamodb_stream(self) -> StreamDecorator[DynamoDBRecord]:
+        """Turn a function of one change into a handler of DynamoDB Streams, as `kinesis` does."""
+        from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
+
+        return self._stream(DYNAMODB_STREAM)
 
     @overload
     def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -306,6 +331,15 @@ class Once:
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
         return self._runtime.using(store, clock)
+
+    def _stream(self, source: RecordSource) -> StreamDecorator[Any]:
+        from lambda_once.decorators.streams import stream_handler
+
+        def decorator(f: Any = None, /, **options: Any) -> Any:
+            make = partial(stream_handler, source)
+            return self._decorator(source.decorator, make, options_of.STREAM, f, options)
+
+        return decorator
 
     def _decorator(
         self,

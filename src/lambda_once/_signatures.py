@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from lambda_once.engine.replay import Replayed
+from lambda_once.errors import GiveUp
 from lambda_once.policies import OnError, OnLapseOption
 from lambda_once.sources.problems import Problem
 
@@ -24,6 +25,8 @@ C_contra = TypeVar("C_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 M_co = TypeVar("M_co", covariant=True)
 Event = Mapping[str, Any]
+StreamResponse = Mapping[str, Any] | None
+"""None, or ``batchItemFailures`` under ``report_failures``."""
 Coro = Coroutine[Any, Any, R]
 
 
@@ -58,6 +61,45 @@ class OfNotifications(Protocol[M_co]):
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
     @overload
     def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, None]: ...
+
+
+class OfStream(Protocol[M_co]):
+    """`Once.kinesis` and the other streams with options."""
+
+    @overload
+    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, StreamResponse]: ...
+    @overload
+    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, StreamResponse]: ...
+
+
+class StreamDecorator(Protocol[M_co]):
+    """`Once.kinesis` and the other streams, whose records are *M_co*: bare or with options."""
+
+    @overload
+    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, StreamResponse]: ...
+    @overload
+    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: str | Callable[[M], object] = ...,
+        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfStream[M]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[M_co], object] = ...,
+        on_give_up: Callable[[M_co, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfStream[M_co]: ...
 
 
 class OfEvents(Protocol):
@@ -111,6 +153,13 @@ class QueueOptions(RecordOptions, total=False):
 
     concurrency: int
     raise_on_entire_batch_failure: bool
+
+
+class StreamOptions(RecordOptions, total=False):
+    """For `Once.kinesis` and the other streams."""
+
+    concurrency: int
+    report_failures: bool
 
 
 class ReplayOptions(RecordOptions, total=False):

@@ -14,7 +14,7 @@ from lambda_once.core.codec import codec_for
 from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine.acquire import is_retry_of_own
-from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Plan, invocation_of
+from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Plan, Redelivery, invocation_of
 from lambda_once.observability.reporter import Reporter
 from lambda_once.testing import FakeClock
 from lambda_once.testing.clock import START
@@ -37,12 +37,12 @@ def _is_retry(
     request: str | None = REQUEST,
     holder: str | None = None,
     created: Any = EARLIER,
-    asynchronous: bool = True,
+    redelivery: Redelivery = Redelivery.SAME_REQUEST,
     on_lapse: OnLapse = OnLapse.TAKE_OVER,
 ) -> bool:
     context = SimpleNamespace(function_name="orders", aws_request_id=request)
     invocation = invocation_of(context, FakeClock(), Reporter())
-    call = Call("charge", "shop/charge/k", _plan(on_lapse), invocation, waits_for_own=asynchronous)
+    call = Call("charge", "shop/charge/k", _plan(on_lapse), invocation, redelivery=redelivery)
     locked_by = f"orders/{holder or request or NO_REQUEST_ID}"
     record = Record("shop/charge/k", State.IN_PROGRESS, "a1", 1, locked_by, created, START)
     return is_retry_of_own(call, record)
@@ -55,7 +55,7 @@ def _is_retry(
         ({"on_lapse": OnLapse.PROBE}, True),
         ({"created": START - timedelta(milliseconds=1)}, True),
         ({"holder": "request-2"}, False),
-        ({"asynchronous": False}, False),
+        ({"redelivery": Redelivery.ANY}, False),
         ({"created": START}, False),
         ({"created": START + timedelta(seconds=1)}, False),
         ({"request": None}, False),
@@ -111,7 +111,9 @@ def test_under_hold_it_is_told_at_once() -> None:
 
 def test_twin_that_waits_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule the retry spends its time, and is refused then."""
-    monkeypatch.setattr(acquiring, "is_retry_of_own", lambda call, _record: call.waits_for_own)
+    monkeypatch.setattr(
+        acquiring, "is_retry_of_own", lambda call, _record: call.redelivery is Redelivery.SAME_REQUEST
+    )
     with pytest.raises(Held):
         _is_told_at_once_under_hold(Rig())
 

@@ -278,8 +278,6 @@ def base64_of(raw: bytes) -> str:
 
 
 FOREIGN: dict[str, object] = {
-    "kinesis": batch({"eventSource": "aws:kinesis", "kinesis": {"data": "e30=", "sequenceNumber": "1"}}),
-    "dynamodb": batch({"eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": "1"}}),
     "kafka": {"eventSource": "aws:kafka", "records": {"orders-0": [{"offset": 1, "value": "e30="}]}},
     "self-managed kafka": {"eventSource": "SelfManagedKafka", "records": {"orders-0": []}},
     "self-managed kafka, as samples have it": {"eventSource": "aws:SelfManagedKafka", "records": {"o-0": []}},

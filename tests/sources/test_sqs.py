@@ -7,12 +7,13 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import QueuedRecord, failures, sqs_messages
+from lambda_once.sources.messages import sqs_messages
+from lambda_once.sources.records import EventRecord, failures
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 
-def _only(record: object) -> QueuedRecord:
+def _only(record: object) -> EventRecord:
     (message,) = sqs_messages(samples.batch(record))
     return message
 

@@ -10,21 +10,26 @@ from lambda_once.core.codec import codec_for
 from lambda_once.decorators.identify import Identifier, name_of, result_type
 from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one
-from lambda_once.engine.batch import Batch, Job, Left
+from lambda_once.engine.batch import Batch, Left
+from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.jobs import Job
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources import event as source
-from lambda_once.sources.messages import QueuedRecord, failures, sns_messages, sqs_messages
+from lambda_once.sources.messages import SNS, SQS
+from lambda_once.sources.records import failures
 from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.errors import GiveUp
+    from lambda_once.sources.records import EventRecord, RecordSource
     from lambda_once.sources.unit import Unit
 
 
@@ -33,44 +38,49 @@ class BadRecord(KeyMissing):
 
 
 class Records:
-    """
-    The records of one decorated function: reads, identifies and runs them.
-
-    *retried*: the source invokes asynchronously, so Lambda retries under the same request id.
-    """
+    """The records of one decorated function: reads, identifies and runs them."""
 
     def __init__(
         self,
-        decorator: str,
-        messages: Callable[[Any], list[QueuedRecord]],
+        source: RecordSource,
         runtime: Runtime,
         function: Callable[..., Any],
         settings: Settings,
-        *,
-        retried: bool = False,
+        redelivery: Redelivery = Redelivery.ANY,
     ) -> None:
         check_of_one(settings, "the record" if settings.model is None else "the model")
-        self.decorator = decorator
-        self.messages = messages
+        self.source = source
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, settings.plan(codec_for(Any)), name_of(function))
         self._function = with_context(function)
         self._settings = settings
-        self._retried = retried
+        self._redelivery = redelivery
 
-    def run(self, event: Any, context: Any) -> list[Job]:
-        """Run the function for each record of *event*; return what became of them."""
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self._function)
+
+    def run(self, event: Any, context: Any) -> list[tuple[EventRecord, Job]]:
+        """Run the function for each record of *event*; return them, each with what became of it."""
         with self.runtime.invocation(context) as invocation:
-            jobs = self._jobs(self.messages(event), invocation)
-            batch = Batch(self.runtime.engine, self._function, context)
-            if inspect.iscoroutinefunction(self._function):
-                try:
-                    run_coroutine(batch.run_async(jobs, self._settings.concurrency))
-                except Left as left:
-                    raise left.error from None
-            else:
-                batch.run(jobs)
-        return jobs
+            records = self.source.records(event)
+            jobs = self.jobs(records, invocation, [record.group for record in records])
+            self.work(jobs, context)
+        return [*zip(records, jobs, strict=True)]
+
+    def work(
+        self, jobs: list[Job], context: Any, on_give_up: Callable[[Job, GiveUp], object] | None = None
+    ) -> None:
+        """Run the function for each of *jobs* once, as `Batch` does."""
+        jobs, is_async = [*dict.fromkeys(jobs)], self.is_async
+        batch = Batch(self.runtime.engine, self._function, context, on_give_up)
+        if not is_async:
+            batch.run(jobs)
+            return
+        try:
+            run_coroutine(batch.run_async(jobs, self._settings.concurrency))
+        except Left as left:
+            raise left.error from None
 
     def validated(self, unit: Unit) -> Unit:
         """
@@ -100,26 +110,32 @@ class Records:
             raise Misconfigured("model= needs pydantic: install lambda-once[pydantic]") from error
         return TypeAdapter(self._settings.model), ValidationError
 
-    def _jobs(self, messages: list[QueuedRecord], invocation: Invocation) -> list[Job]:
-        """Return the work of *messages*, in order: equal records share a job, bad ones fail by themselves."""
+    def jobs(
+        self, records: list[EventRecord], invocation: Invocation, orders: Sequence[str | None]
+    ) -> list[Job]:
+        """
+        Return the job of each of *records*: equal ones share one, bad ones fail by themselves.
+
+        *orders*: what stops at the failure of each; None: nothing.
+        """
         jobs: list[Job] = []
         known: dict[tuple[str, str | None], Job] = {}
         tokens: set[str] = set()
-        for message in messages:
+        for record, order in zip(records, orders, strict=True):
             try:
-                call, argument = self._call(message.unit, invocation)
+                call, argument = self._call(record.unit, invocation)
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
-                bad = Job(message.id, message.group)
-                bad.error = error
+                bad = Job(record.id, record.group, order)
+                bad.bad = error
                 jobs.append(bad)
                 continue
-            job = Job(message.id, message.group, call, argument)
+            job = Job(record.id, record.group, order, call, argument)
             job.follows = call.token in tokens
             tokens.add(call.token)
             twin = known.setdefault((call.token, call.identity.fingerprint), job)
             if twin is not job and not self.runtime.disabled:
-                twin.fold(message.id, message.group)
-                continue
+                twin.fold(record.group, order)
+                job = twin
             jobs.append(job)
         return jobs
 
@@ -133,7 +149,7 @@ class Records:
                 unit,
                 invocation,
                 arguments=(unit.argument,),
-                waits_for_own=self._retried,
+                redelivery=self._redelivery,
             )
         except Exception as error:
             details = Details(
@@ -150,7 +166,7 @@ class Records:
 
 def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* for each record, and returns the failed ones."""
-    records = Records("once.sqs", sqs_messages, runtime, function, settings)
+    records = Records(SQS, runtime, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
         return _response(records.run(event, context), raises=settings.raise_on_entire_batch_failure)
@@ -158,17 +174,18 @@ def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     return handler_like(function, handle, records)
 
 
-def _response(jobs: list[Job], *, raises: bool) -> dict[str, list[dict[str, str]]]:
-    failed = [job for job in jobs if job.error is not None]
-    errors = [job.error for job in failed if job.error is not None]
-    if raises and failed and len(failed) == len(jobs) and not all(isinstance(e, RetryLater) for e in errors):
+def _response(worked: list[tuple[EventRecord, Job]], *, raises: bool) -> object:
+    failed = [record for record, job in worked if job.error is not None]
+    errors = [error for error in dict.fromkeys(job.error for _, job in worked) if error is not None]
+    is_retried = all(isinstance(error, RetryLater) for error in errors)
+    if raises and failed and len(failed) == len(worked) and not is_retried:
         from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
         # As Powertools does: the Errors metric alarms, and a mapping without ReportBatchItemFailures, which
         # would take the response for success and delete every message, is safe.
         children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
         raise BatchProcessingError(f"all {len(failed)} records of the batch failed", children)
-    return failures([id_ for job in failed for id_ in job.ids])
+    return failures([record.id for record in failed])
 
 
 def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
@@ -177,10 +194,10 @@ def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
 
     If one failed it raises after all were tried, so that Lambda retries the event.
     """
-    records = Records("once.sns", sns_messages, runtime, function, settings, retried=True)
+    records = Records(SNS, runtime, function, settings, Redelivery.SAME_REQUEST)
 
     def handle(event: Any, context: Any) -> None:
-        for job in records.run(event, context):
+        for _, job in records.run(event, context):
             if job.error is not None:
                 raise job.error
 
@@ -198,14 +215,15 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
-            retried = source.is_asynchronous(event)
+            is_asynchronous = source.is_asynchronous(event)
+            redelivery = Redelivery.SAME_REQUEST if is_asynchronous else Redelivery.ANY
             units = source.units(event, invocation.request_id)
 
             def run(n: int, *, may_wait: bool) -> None:
                 unit, part = units[n]
                 failures.pop(n, None)
                 try:
-                    call = identifier.call(unit, invocation, arguments=(part,), waits_for_own=retried)
+                    call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
                     outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
                     results[n] = apply_on_replay(settings, outcome)
                 except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)

@@ -12,7 +12,7 @@ from lambda_once.core.keys import is_nothing, labels_of, select, select_from, to
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.acquire import refusal
-from lambda_once.engine.invocation import Call
+from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.unit import NOTHING, itself
@@ -58,7 +58,7 @@ class Identifier(NamedTuple):
         given: Arguments | None = None,
         *,
         arguments: tuple[object, ...] = (),
-        waits_for_own: bool = False,
+        redelivery: Redelivery = Redelivery.ANY,
     ) -> Call:
         """
         Return the call of *unit*. *given* is passed to callables, by default the unit's argument.
@@ -86,7 +86,7 @@ class Identifier(NamedTuple):
             delivery=unit.delivery,
             arguments=arguments,
             redelivered=unit.redelivered,
-            waits_for_own=waits_for_own,
+            redelivery=redelivery,
         )
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:

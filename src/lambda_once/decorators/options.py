@@ -33,6 +33,7 @@ PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "
 KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
+STREAM = RECORDS | {"concurrency", "report_failures", "on_give_up"}
 EVENT = POLICIES | KEYING | {"returns", "on_replay"}
 API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay", "caller"}
 
@@ -58,6 +59,8 @@ class Settings(NamedTuple):
     model: Any = None
     concurrency: int = 10
     raise_on_entire_batch_failure: bool = True
+    report_failures: bool = False
+    on_give_up: Callable[[Any, Any], object] | None = None
     methods: frozenset[str] | None = None
     without_key: Literal["hash", "reject", "run"] = "hash"
     store_status: frozenset[int] = frozenset()
@@ -166,6 +169,9 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             yield name, f"give a whole number, {least} or more"
+    for name in ("raise_on_entire_batch_failure", "report_failures"):
+        if not isinstance(getattr(settings, name), bool):
+            yield name, "give True or False"
     yield from _keying_problems(settings)
     yield from _answering_problems(settings)
 
@@ -178,6 +184,7 @@ def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:
     for name, what, arguments in (
         ("on_replay", "two arguments, the result and a Replayed", 2),
         ("problem", "one argument, the Problem", 1),
+        ("on_give_up", "two arguments, the record and the error", 2),
     ):
         value = getattr(settings, name)
         if value is None:

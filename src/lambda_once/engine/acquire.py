@@ -8,12 +8,13 @@ decides, and `Acquirer._resolve` does what the decision says.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
+from lambda_once.engine.invocation import Redelivery
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe
 from lambda_once.engine.replay import Replayed
@@ -351,20 +352,24 @@ class Acquirer:
 
 def is_retry_of_own(call: Call, record: Record) -> bool:
     """
-    Whether *call* is Lambda's own retry of the attempt in *record*, which was killed.
+    Whether *call* delivers again what the attempt in *record*, which was killed, has not finished.
 
-    An asynchronous invocation is retried twice under the same request id, then the event is gone (Lambda
-    developer guide, asynchronous invocation); so it waits for the lease. A row that was created in this
-    very invocation is a sibling's. Under hold there is nothing to wait for.
+    It waits for the lease then: an event that Lambda retries is gone after two tries, and a failure of a
+    stream's record delivers the whole batch again. A row that was created in this very invocation is a
+    sibling's. For an event under hold there is nothing to wait for; a stream waits in any case.
     """
     invocation = call.invocation
-    return (
-        call.waits_for_own
-        and invocation.has_request_id
-        and record.locked_by == invocation.locked_by
-        and record.created < invocation.began
-        and call.plan.on_lapse is not OnLapse.HOLD
-    )
+    is_ours = record.locked_by == invocation.locked_by
+    match call.redelivery:
+        case Redelivery.ANY:
+            return False
+        case Redelivery.SAME_REQUEST:
+            is_earlier = invocation.has_request_id and is_ours and record.created < invocation.began
+            return is_earlier and call.plan.on_lapse is not OnLapse.HOLD
+        case Redelivery.IN_ORDER:
+            return not (is_ours and record.created >= invocation.began)
+        case _ as unreachable:
+            assert_never(unreachable)
 
 
 def refusal(error: OnceError) -> Event:

@@ -1,11 +1,4 @@
-"""
-One SQS batch: which records share a job, in which order jobs run, and which records are retried.
-
-Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
-jobs of a standard queue are independent; those of a FIFO queue are in *lanes*, one a message group (groups
-that share a job share a lane). A failure stops each group that has a record in the job: what follows there is
-retried unstarted, so that the order is kept.
-"""
+"""One batch: its tokens are acquired, its jobs run lane by lane, its completions are written together."""
 
 from __future__ import annotations
 
@@ -14,75 +7,23 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import done
+from lambda_once.engine.jobs import Job, Unstarted, is_final, lanes, skipped, waiting
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import off_loop, through_async, uncancelled
-from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
+from lambda_once.errors import GiveUp, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
 
     from lambda_once.core.clock import Waits
-    from lambda_once.engine.acquire import Acquisition
     from lambda_once.engine.engine import Engine
-    from lambda_once.engine.invocation import Call
     from lambda_once.engine.ownership import PreparedFinish
 
 
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
-
-
-class Job:
-    """One piece of work of a batch, and how far it is."""
-
-    __slots__ = ("acquisition", "argument", "begun", "call", "error", "follows", "groups", "ids")
-
-    def __init__(
-        self, id_: str | None, group: str | None, call: Call | None = None, argument: Any = None
-    ) -> None:
-        self.ids = [id_]
-        """The messageIds of its records."""
-        self.groups = set() if group is None else {group}
-        """The message groups that its records belong to, on a FIFO queue."""
-        self.call = call
-        """None: the record is bad, and `error` says why."""
-        self.follows = False
-        """Another payload under the token of an earlier job, whose finish it waits for."""
-        self.argument = argument
-        self.acquisition: Acquisition | None = None
-        """None: not tried yet, or the work has begun."""
-        self.begun = False
-        """Whether it is being started, or over."""
-        self.error: BaseException | None = None
-        """Why its records are retried; None: they are not."""
-
-    def fold(self, id_: str | None, group: str | None) -> None:
-        """Add another record, which shares the outcome."""
-        self.ids.append(id_)
-        if group is not None:
-            self.groups.add(group)
-
-    @property
-    def has_outcome(self) -> bool:
-        """Whether it was a duplicate or was refused, and nothing interrupts the batch."""
-        call, found = self.call, isinstance(self.acquisition, Replayed | OnceError)
-        return found and call is not None and call.invocation.tally.interrupted is None
-
-    def take_outcome(self) -> None:
-        """Begin, and fail if the token was refused."""
-        self.begun = True
-        found = self.acquisition
-        self.error = found if isinstance(found, OnceError) and not _is_final(found) else None
-
-
-class Skipped(RetryLater):
-    """An earlier record of the message group failed: this one was not started, to keep their order."""
-
-
-class Unstarted(RetryLater):
-    """The table does not take the completions of the records before it, so this one was not started."""
 
 
 class LeakedCancellation(Exception):
@@ -102,14 +43,26 @@ class Left(Exception):
 
 
 class Batch:
-    """Runs the jobs of one invocation. *function* gets a job's argument and the context."""
+    """
+    Runs jobs of one invocation. *function* gets a job's argument and the context.
 
-    def __init__(self, engine: Engine, function: Callable[[Any, Any], Any], context: Any) -> None:
+    *on_give_up* gets each job that can never succeed, in its turn, and its error: if it returns, the job is
+    done, and its order goes on.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        function: Callable[[Any, Any], Any],
+        context: Any,
+        on_give_up: Callable[[Job, GiveUp], object] | None = None,
+    ) -> None:
         self._engine = engine
         self._finisher = engine.finisher
         self._clock = engine.clock
         self._function = function
         self._context = context
+        self._on_give_up = on_give_up
         self._pipeline: Pipeline | None = None
         self._jobs: list[Job] = []
 
@@ -120,8 +73,9 @@ class Batch:
             self._acquire()
             for lane in lanes(jobs):
                 for job in lane:
-                    if not self._is_skipped(job, lane):
-                        self._run(job, may_wait=False)
+                    if not skipped(job, jobs):
+                        self._run(job, may_wait=job.waits)
+                        self._give_up(job)
             for job in waiting(jobs):
                 self._run(job, may_wait=True)
         finally:
@@ -141,8 +95,9 @@ class Batch:
         async def along(lane: list[Job], *, may_wait: bool) -> None:
             async with places:
                 for job in lane:
-                    if not self._is_skipped(job, lane):
-                        await self._run_async(job, may_wait=may_wait)
+                    if not skipped(job, jobs):
+                        await self._run_async(job, may_wait=may_wait or job.waits)
+                        await self._give_up_async(job)
 
         async def all_of(ways: Iterable[Coroutine[Any, Any, None]]) -> None:
             tasks = [asyncio.ensure_future(way) for way in ways]
@@ -161,8 +116,7 @@ class Batch:
             await off_loop(self._close)
 
     def _run(self, job: Job, *, may_wait: bool) -> None:
-        if not may_wait and job.has_outcome:
-            job.take_outcome()
+        if job.has_outcome(may_wait=may_wait):
             return
         if not self._is_turn(self._pipeline, job):
             self._engine.release(*self._withdrawn())
@@ -186,8 +140,7 @@ class Batch:
             through(self._returned(job, attempt, value), self._clock)
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
-        if not may_wait and job.has_outcome:
-            job.take_outcome()
+        if job.has_outcome(may_wait=may_wait):
             return
         pipeline = self._pipeline
         must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
@@ -239,8 +192,12 @@ class Batch:
         """Return the attempt under which *job* runs now; None where it does not."""
         acquirer = self._engine.acquirer
         if job.call is None:
+            job.error = job.bad
             return None
-        if job.acquisition is None or may_wait:
+        if may_wait and job.is_in_progress:
+            # Who waits holds nothing: two invocations that wait for each other's tokens would wait in vain.
+            self._engine.release(*self._unstarted())
+        if job.acquisition is None or (may_wait and job.is_in_progress):
             (job.acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
         job.call.invocation.tally.raise_interruption()
         try:
@@ -259,7 +216,6 @@ class Batch:
 
     def _withdrawn(self) -> list[Ownership]:
         """Fail all that has not begun, to be retried; return the attempts to be released."""
-        attempts = []
         for job in self._jobs:
             if (
                 job.begun
@@ -268,19 +224,38 @@ class Batch:
                 or isinstance(job.acquisition, Replayed | OnceError)
             ):
                 continue
-            if isinstance(job.acquisition, Ownership):
-                attempts.append(job.acquisition)
             message = "completions of earlier records could not be written; retry later"
-            job.acquisition, job.error = None, Unstarted(message, token=job.call.token)
+            job.error = Unstarted(message, token=job.call.token)
+        return self._unstarted()
+
+    def _unstarted(self) -> list[Ownership]:
+        """Return the attempts of the jobs that have not begun, which no longer have them."""
+        attempts = []
+        for job in self._jobs:
+            if not job.begun and isinstance(job.acquisition, Ownership):
+                attempts.append(job.acquisition)
+                job.acquisition = None
         return attempts
 
-    def _is_skipped(self, job: Job, lane: list[Job]) -> bool:
-        """Whether an earlier job of its group has failed; *job* fails too then, unstarted."""
-        earlier = lane[: lane.index(job)]
-        failed = next((each for each in earlier if each.error is not None and each.groups & job.groups), None)
-        if failed is not None and job.error is None:
-            job.error = Skipped(f"an earlier message of its group failed: {failed.ids[0]}")
-        return failed is not None
+    def _give_up(self, job: Job) -> None:
+        """Let *job* pass if it can never succeed and *on_give_up* returns; if that raises, the job fails."""
+        error = job.error
+        if self._on_give_up is None or not isinstance(error, GiveUp) or isinstance(error, Misconfigured):
+            return
+        try:
+            self._on_give_up(job, error)
+        except Exception as failed:  # noqa: BLE001  (it is the user's, and the record's error from now on)
+            job.error = failed
+        else:
+            job.error = None
+
+    async def _give_up_async(self, job: Job) -> None:
+        if self._on_give_up is None or not isinstance(job.error, GiveUp):
+            return
+        try:
+            await off_loop(self._give_up, job)
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Left(error) from error
 
     def _returned(self, job: Job, attempt: Ownership, value: Any) -> Waits[None]:
         self._finisher.make_ready(attempt)
@@ -314,7 +289,7 @@ class Batch:
     def _finished(self, job: Job, finish: PreparedFinish, error: BaseException | None) -> None:
         """Take the answer to *finish*; *error* is what its caller would get, if it was fenced."""
         if error is not None:
-            job.error = None if _is_final(error) else error
+            job.error = None if is_final(error) else error
         elif finish.event is Event.STORED and finish.attempt.finished is not Event.STORED:
             job.error = finish.error
 
@@ -345,38 +320,12 @@ class Batch:
                 call = next(job.call for job in self._jobs if job.call is not None)
                 with call.invocation.reporter.segment("once.complete"):
                     self._pipeline.close()
-                for lane in lanes(self._jobs):  # a completion may be refused after the next one has begun
-                    for job in lane:
-                        self._is_skipped(job, lane)
+                for job in self._jobs:  # a completion may be refused after the next one has begun
+                    skipped(job, self._jobs)
         finally:
             unstarted = [job.acquisition for job in self._jobs if isinstance(job.acquisition, Ownership)]
             if unstarted:
                 self._engine.release(*unstarted)
-
-
-def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
-    """
-    Return the jobs that must run in order as lists, each in the order of *jobs*.
-
-    That is one for each FIFO message group (joined where a job has records of several) or standard job.
-    """
-    if not any(job.groups for job in jobs):
-        return [[job] for job in jobs]
-    found: list[tuple[set[str], list[tuple[int, Job]]]] = []
-    for numbered in enumerate(jobs):
-        groups = numbered[1].groups
-        joined = [lane for lane in found if lane[0] & groups]
-        found = [lane for lane in found if not lane[0] & groups]
-        lane = sorted([*(one for _, members in joined for one in members), numbered], key=lambda one: one[0])
-        found.append((groups.union(*(names for names, _ in joined)), lane))
-    found.sort(key=lambda lane: lane[1][0][0])
-    return [[job for _, job in members] for _, members in found]
-
-
-def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that may wait for the other attempt's outcome now; FIFO never waits."""
-    refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
-    return [job for job, call in refused if call is not None and (call.plan.waits or call.waits_for_own)]
 
 
 def _is_cancellation(error: BaseException) -> bool:
@@ -391,8 +340,3 @@ def _is_being_cancelled() -> bool:
 
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _is_final(error: BaseException) -> bool:
-    """Whether the outcome is final although it is no result: its message must not be retried."""
-    return isinstance(error, StoredError | ResultUnavailable)

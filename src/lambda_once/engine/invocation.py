@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
@@ -146,6 +147,23 @@ class Plan(NamedTuple):
     """The error that a returned value means (a response of API Gateway), or None."""
 
 
+class Redelivery(Enum):
+    """How a source delivers again what an attempt has not finished, and so which rows are of that attempt."""
+
+    ANY = "any"
+    """Under another request id, perhaps to several invocations at once: nothing is known of a row."""
+    SAME_REQUEST = "same request"
+    """
+    An asynchronous source: Lambda's own retry has the same request id. After two the event is gone (Lambda
+    developer guide, asynchronous invocation).
+    """
+    IN_ORDER = "in order"
+    """
+    A stream: one invocation at a time has its shard or partition, so a token in progress is most likely held
+    by an earlier try of this one, and the records behind it wait in any case.
+    """
+
+
 class Call(NamedTuple):
     """A unit of work with its token: everything about it but the work."""
 
@@ -160,12 +178,8 @@ class Call(NamedTuple):
     """What a probe gets after the lapsed attempt."""
     redelivered: bool = False
     """Whether the source says that it delivered this before: a row is likely."""
-    waits_for_own: bool = False
-    """
-    An asynchronous source: a token held under this very request id is Lambda's own retry after a
-    crash, and waits for the lease; after two retries the event is gone (Lambda developer guide,
-    asynchronous invocation).
-    """
+    redelivery: Redelivery = Redelivery.ANY
+    """How its source delivers it again: a redelivery of a killed attempt waits for its lease."""
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""

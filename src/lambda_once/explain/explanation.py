@@ -21,14 +21,14 @@ from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.api_gateway import KEY_HEADER
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.envelopes import TooDeep, parse
-from lambda_once.sources.messages import QueuedRecord
-from lambda_once.sources.source import source_of
+from lambda_once.sources.source import Source, source_of
 from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
     from lambda_once.core.lifecycle import Presented
     from lambda_once.sources.caller import Caller
+    from lambda_once.sources.records import EventRecord
 
 _UNIDENTIFIED: Final = Identification()
 _EVENT_ID = "the id of the EventBridge event: its detail is empty, or AWS itself is its source"
@@ -104,13 +104,13 @@ def explain(protected: Protected, given: Any) -> list[Explanation]:
     """
     match protected:
         case Records():
-            return [_message(protected, message) for message in protected.messages(given)]
+            return [_record(protected, record) for record in protected.source.records(given)]
         case HttpIdentifier():
             return [_request(protected, given)]
         case FunctionIdentifier():
             return [_call(protected, given)]
         case Identifier():
-            source = source_of(given).value
+            source = source_of(given).title
             return [
                 explained(protected, "once.event", source, unit, "the whole event", _EVENT_ID)
                 for unit, _ in event.units(given, None)
@@ -221,16 +221,19 @@ def _described(error: Exception) -> str:
 # ---------------------------------------------------------------- descriptions
 
 
-def _message(records: Records, message: QueuedRecord) -> Explanation:
-    decorator = records.decorator
-    queue = "" if decorator == "once.sns" else (", standard queue", ", FIFO queue")[message.group is not None]
-    source = f"Amazon {decorator.removeprefix('once.').upper()}{queue}"
-    unit = message.unit
+def _record(records: Records, record: EventRecord) -> Explanation:
+    unit, kind = record.unit, records.source.source
+    decorator, source, default = records.source.decorator, kind.title, records.source.identity
+    if kind is Source.SQS:
+        source += ", standard queue" if record.group is None else ", FIFO queue"
     if isinstance(unit, Malformed):
         return _bare(records.identifier, decorator, source, "none", delivery=unit.id, problem=unit.message)
-    text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
-    payload = f"the {'Message' if decorator == 'once.sns' else 'body'}, {_layers(str(text))}"
-    default = _EVENT_ID if message.group is None else "MessageGroupId and MessageDeduplicationId"
+    content = _named(unit.payload)
+    if kind in (Source.SQS, Source.SNS):
+        text = envelopes.at(unit.envelope, "body") or envelopes.at(unit.envelope, "Sns", "Message")
+        content = _layers(str(text))
+        default = _EVENT_ID if record.group is None else default
+    payload = f"{records.source.payload}, {content}"
     try:
         unit = records.validated(unit)
     except OnceError as error:

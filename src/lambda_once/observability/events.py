@@ -47,6 +47,7 @@ class Event(StrEnum):
     MISCONFIGURED = "once.misconfigured", ERROR, "misconfigured"  # table, permission, a callable key=
     KEY_MISSING = "once.key_missing", WARNING, "keyMissing"
     BAD_RECORD = "once.bad_record", ERROR
+    GIVEN_UP = "once.given_up", WARNING  # on_give_up has taken a record of a stream, which goes on
     PROBE_FAILED = "once.probe_failed", ERROR
     POLICY_FAILED = "once.policy_failed", ERROR  # on_error raised, or returned no policy
     DISABLED = "once.disabled", WARNING, "disabled"

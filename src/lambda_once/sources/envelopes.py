@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -41,6 +42,27 @@ def parse(text: str) -> object:
     except ValueError:
         return text
     return result
+
+
+class NotBase64(ValueError):
+    """The data of a record is not base64."""
+
+
+def decoded(data: object) -> bytes:
+    """Return the bytes of *data*, base64 text. Raises `NotBase64`."""
+    try:
+        return b64decode(data, validate=True)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        message = "is not base64"
+        raise NotBase64(message) from None
+
+
+def parse_bytes(data: bytes) -> object:
+    """Return *data* as `parse` returns it where it is UTF-8, else itself. Raises `TooDeep`."""
+    try:
+        return parse(data.decode())
+    except UnicodeDecodeError:
+        return data
 
 
 def _exact(text: str) -> float | Decimal:

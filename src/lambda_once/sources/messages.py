@@ -7,48 +7,28 @@ what failed; SNS gets an exception.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from lambda_once.sources.envelopes import TooDeep, at, open_body
-from lambda_once.sources.source import Source, misplaced, source_of, source_of_record
+from lambda_once.sources.records import EventRecord, RecordSource
+from lambda_once.sources.source import Source
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 
-class QueuedRecord(NamedTuple):
-    """One record of an event."""
-
-    id: str | None
-    """Its messageId, which SQS gets back if it failed; None if it has none, and for SNS."""
-    group: str | None
-    """Its message group, on a FIFO queue only (where order counts), whether or not it can be processed."""
-    unit: Unit | Malformed
-
-
-def sqs_messages(event: object) -> list[QueuedRecord]:
+def sqs_messages(event: object) -> list[EventRecord]:
     """
     Return the records of *event*, in order.
 
     A record that cannot be processed is `Malformed`, never an exception. Raises `Misconfigured` if *event*
     is not from SQS.
     """
-    found = event.get("Records") if isinstance(event, Mapping) else None
-    if not isinstance(found, list):
-        raise misplaced("once.sqs", source_of(event), event)
-    for record in found:
-        named = record.get("eventSource", record.get("EventSource")) if isinstance(record, dict) else None
-        if named is not None and named != "aws:sqs":
-            raise misplaced("once.sqs", source_of_record(record), event)
-    return [_sqs_message(record) for record in found]
+    return SQS.records(event)
 
 
-def sns_messages(event: object) -> list[QueuedRecord]:
+def sns_messages(event: object) -> list[EventRecord]:
     """Return the records of *event*, in order, as `sqs_messages` does. Raises as it does."""
-    found = at(event, "Records")
-    source = source_of(event)
-    if not isinstance(found, list) or (found and source is not Source.SNS):
-        raise misplaced("once.sns", source, event)
-    return [QueuedRecord(None, None, _sns_unit(record)) for record in found]
+    return SNS.records(event)
 
 
 def payload_of(value: object) -> object:
@@ -70,32 +50,20 @@ def payload_of(value: object) -> object:
     return unit.payload if isinstance(unit, Unit) else raw
 
 
-def failures(failed_ids: Iterable[str | None]) -> dict[str, list[dict[str, str]]]:
-    """
-    Return the response that makes SQS redeliver the failed records, and only these.
-
-    AWS Lambda developer guide, "Implementing partial batch responses": an empty list is success; an empty or
-    null identifier fails the whole batch. A failed record without an id (None or "") can be returned in no
-    other way.
-    """
-    ids = list(dict.fromkeys(id_ or "" for id_ in failed_ids))
-    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ([""] if "" in ids else ids)]}
-
-
-def _sqs_message(record: object) -> QueuedRecord:
+def _sqs_message(record: object) -> EventRecord:
     if not isinstance(record, dict):
         wrong = "A record of the batch is not a JSON object; not processed. Fix the producer."
-        return QueuedRecord(None, None, Malformed(wrong, None))
+        return EventRecord(None, None, Malformed(wrong, None))
     id_ = _text(record.get("messageId"))
     attributes = record.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     if not str(record.get("eventSourceARN")).endswith(".fifo"):
-        return QueuedRecord(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
+        return EventRecord(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
     # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
     group, deduplication = attributes.get("MessageGroupId"), attributes.get("MessageDeduplicationId")
     known = isinstance(group, str) and isinstance(deduplication, str)
     unit = _sqs_unit(record, id_, attributes, [group, deduplication] if known else NOTHING)
-    return QueuedRecord(id_, str(group or ""), unit)
+    return EventRecord(id_, str(group or ""), unit)
 
 
 def _sqs_unit(
@@ -137,5 +105,13 @@ def _sns_unit(record: object) -> Unit | Malformed:
     return Unit(opened.payload, record, SNSEventRecord(record), id_, opened.content, opened.key)
 
 
+def _sns_message(record: object) -> EventRecord:
+    return EventRecord(None, None, _sns_unit(record))
+
+
 def _text(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
+
+
+SQS: Final = RecordSource(Source.SQS, _sqs_message, "the body", "MessageGroupId and MessageDeduplicationId")
+SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message")

@@ -85,8 +85,10 @@ def _is_cloudformation(event: Event) -> bool:
     return known and _has("StackId", "RequestId", "ResponseURL")(event)
 
 
-def _is_tumbling_window(event: Event) -> bool:
-    return isinstance(event.get("isFinalInvokeForWindow"), bool) and isinstance(event.get("window"), Mapping)
+def is_tumbling_window(event: object) -> bool:
+    """Whether *event* belongs to a tumbling window of a stream (developer guide, Kinesis and DynamoDB)."""
+    final, window = at(event, "isFinalInvokeForWindow"), at(event, "window")
+    return isinstance(final, bool) and isinstance(window, Mapping)
 
 
 def _is_cognito(event: Event) -> bool:
@@ -186,7 +188,7 @@ def _mail(event: Event) -> object:
 SERVICES: Final[tuple[Service, ...]] = (
     Service(
         "a tumbling window",
-        _is_tumbling_window,
+        is_tumbling_window,
         refused="Its response is the state of this one window and must not be replayed",
     ),
     Service(

@@ -12,48 +12,45 @@ from lambda_once.sources.services import service_of
 
 
 class Source(Enum):
-    """A source of events; the value is its name."""
+    """
+    A source of events. Its row: a title, its decorator, and the names that its records or events give it.
 
-    SQS = "Amazon SQS"
-    SNS = "Amazon SNS"
-    S3 = "Amazon S3"
-    EVENTBRIDGE = "Amazon EventBridge"
-    HTTP = "API Gateway, a Function URL, a load balancer or VPC Lattice"
-    AUTHORIZER = "a Lambda authorizer"
-    WEBSOCKET = "a WebSocket API"
-    KINESIS = "Kinesis Data Streams"
-    DYNAMODB = "DynamoDB Streams"
-    KAFKA = "Kafka"
-    MQ = "Amazon MQ"
-    PIPES = "EventBridge Pipes"
-    DIRECT = "a direct invocation"
+    Without a decorator, ``once.function`` protects the work on each record.
+    """
+
+    SQS = "Amazon SQS", "once.sqs", ("aws:sqs",)
+    SNS = "Amazon SNS", "once.sns", ("aws:sns",)
+    S3 = "Amazon S3", "once.event", ("aws:s3",)
+    EVENTBRIDGE = "Amazon EventBridge", "once.event"
+    HTTP = "API Gateway, a Function URL, a load balancer or VPC Lattice", "once.api_gateway"
+    AUTHORIZER = "a Lambda authorizer", None
+    WEBSOCKET = "a WebSocket API", None
+    KINESIS = "Kinesis Data Streams", "once.kinesis", ("aws:kinesis",)
+    DYNAMODB = "DynamoDB Streams", "once.dynamodb_stream", ("aws:dynamodb",)
+    KAFKA = "Kafka", None, (), ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
+    MQ = "Amazon MQ", None, (), ("aws:amq", "aws:mq", "aws:rmq")
+    PIPES = "EventBridge Pipes", None
+    DIRECT = "a direct invocation", "once.event"
+
+    def __init__(
+        self,
+        title: str,
+        decorator: str | None,
+        of_record: tuple[str, ...] = (),
+        of_event: tuple[str, ...] = (),
+    ) -> None:
+        self.title = title
+        self.decorator = decorator
+        self.of_record = of_record
+        """``eventSource`` of each record."""
+        self.of_event = of_event
+        """``eventSource`` of the event as a whole."""
 
 
-_OF_RECORD: Final = {
-    "aws:sqs": Source.SQS,
-    "aws:sns": Source.SNS,
-    "aws:s3": Source.S3,
-    "aws:kinesis": Source.KINESIS,
-    "aws:dynamodb": Source.DYNAMODB,
-}
-_OF_EVENT: Final = {
-    "aws:kafka": Source.KAFKA,
-    "aws:SelfManagedKafka": Source.KAFKA,
-    "SelfManagedKafka": Source.KAFKA,
-    "aws:amq": Source.MQ,
-    "aws:mq": Source.MQ,
-    "aws:rmq": Source.MQ,
-}
+_OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
+_OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
-_DECORATOR: Final = {
-    Source.SQS: "once.sqs",
-    Source.SNS: "once.sns",
-    Source.HTTP: "once.api_gateway",
-    Source.S3: "once.event",
-    Source.EVENTBRIDGE: "once.event",
-    Source.DIRECT: "once.event",
-}
 
 
 def source_of(event: object) -> Source:
@@ -94,8 +91,8 @@ def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     service = service_of(event)
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
         return service.misplaced(decorator)
-    advice = f"Use {_DECORATOR[source]} for it." if source in _DECORATOR else _no_decorator(source)
-    message = f"{decorator} received an event of {source.value}. Nothing ran. {advice}"
+    advice = f"Use {source.decorator} for it." if source.decorator else _no_decorator(source)
+    message = f"{decorator} received an event of {source.title}. Nothing ran. {advice}"
     return Misconfigured(message)
 
 
@@ -106,5 +103,5 @@ def _no_decorator(source: Source) -> str:
             "Protect the effect inside with once.run."
         )
     return (
-        f"There is no decorator for {source.value} yet: protect the work on each record with once.function."
+        f"There is no decorator for {source.title} yet: protect the work on each record with once.function."
     )

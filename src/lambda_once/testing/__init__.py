@@ -40,6 +40,7 @@ from lambda_once.testing.events import (
 )
 from lambda_once.testing.recording import RecordingStore
 from lambda_once.testing.stores import create_table, using
+from lambda_once.testing.stream_events import dynamodb_stream_event, kinesis_event
 
 __all__ = [
     "Crash",
@@ -62,8 +63,10 @@ __all__ = [
     "assert_stored_error",
     "crash_at",
     "create_table",
+    "dynamodb_stream_event",
     "eventbridge_event",
     "function_url_event",
+    "kinesis_event",
     "lambda_context",
     "lattice_event",
     "s3_event",

@@ -41,7 +41,7 @@ def sqs_event(
     ids = message_ids or [str(uuid.uuid4()) for _ in bodies]
     records: list[Event] = []
     for position, (body, message_id) in enumerate(zip(bodies, ids, strict=True)):
-        text = _text_of(body)
+        text = text_of(body)
         record: Event = {
             "messageId": message_id,
             "receiptHandle": f"AQEB{uuid.uuid4().hex}",
@@ -89,7 +89,7 @@ def sns_event(*messages: object, topic: str = "orders") -> Event:
                     "MessageId": str(uuid.uuid4()),
                     "TopicArn": arn,
                     "Subject": None,
-                    "Message": _text_of(message),
+                    "Message": text_of(message),
                     "Timestamp": AT,
                     "SignatureVersion": "1",
                     "Signature": "EXAMPLE",
@@ -307,7 +307,7 @@ def _sent(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _body(body: object, absent: str | None = None) -> dict[str, Any]:
-    return {"body": absent if body is None else _text_of(body), "isBase64Encoded": False}
+    return {"body": absent if body is None else text_of(body), "isBase64Encoded": False}
 
 
 def _http_api(method: str, path: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Event:
@@ -364,6 +364,6 @@ def _rest_api(method: str, path: str, headers: Mapping[str, str], query: Mapping
     }
 
 
-def _text_of(body: object) -> str:
+def text_of(body: object) -> str:
     """Return *body* as it is sent: text as it is, anything else as JSON."""
     return body if isinstance(body, str) else json.dumps(body)

@@ -1,0 +1,114 @@
+"""
+Sources of records, such as a queue or a stream: how an event is read record by record, and what it gets back.
+
+Each is one `RecordSource`, in a module of its own, and one row of `Source`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from lambda_once.sources.envelopes import at
+from lambda_once.sources.services import is_tumbling_window
+from lambda_once.sources.source import Source, misplaced, source_of, source_of_record
+from lambda_once.sources.unit import Malformed, Unit
+
+Identifier = str | Mapping[str, object] | None
+"""What a partial batch response names a record by; None if it has none."""
+
+_FIX: Final = "not processed. Fix the producer"
+
+
+class EventRecord(NamedTuple):
+    """One record of an event."""
+
+    id: Identifier
+    """What its source gets back if it failed; None if it has none, and for SNS."""
+    group: str | None
+    """
+    Where order counts: records of one group run one after the other, whether or not they can be processed.
+
+    A message group, a partition key, the key of an item.
+    """
+    unit: Unit | Malformed
+    record: object = None
+    """The record as the function gets it without ``model=``: Powertools' data class."""
+
+
+class RecordSource(NamedTuple):
+    """A source of records."""
+
+    source: Source
+    read: Callable[[object], EventRecord]
+    """From a raw record to its unit. What cannot be processed is `Malformed`, never an exception."""
+    payload: str
+    """What ``key=`` sees, in words."""
+    identity: str = ""
+    """The default key, in words."""
+    split: Callable[[object], list[list[object]]] | None = None
+    """
+    From an event to its raw records, a list for each order; None: ``Records``, in one order.
+
+    Raises `Misconfigured` for an event of another source.
+    """
+
+    @property
+    def decorator(self) -> str:
+        """The name of its decorator."""
+        return str(self.source.decorator)
+
+    def orders(self, event: object) -> list[list[object]]:
+        """
+        Return the raw records of *event*, one list for each order, such as a shard or a partition.
+
+        In an ordered source, what follows a failure in its list is not started. Raises as `split`.
+        """
+        return [_records(event, self.source)] if self.split is None else self.split(event)
+
+    def records(self, event: object) -> list[EventRecord]:
+        """Return all records of *event*, order by order. Raises as `split`."""
+        return [self.read(raw) for order in self.orders(event) for raw in order]
+
+
+def _records(event: object, source: Source) -> list[object]:
+    """
+    Return ``Records`` of *event*, unread.
+
+    Raises `Misconfigured` if one names another source than *source*, and for a tumbling window, whose
+    response is its state.
+    """
+    decorator = str(source.decorator)
+    given = event if isinstance(event, Mapping) else {}
+    found = given.get("Records")
+    if not isinstance(found, list) or ("window" in given and is_tumbling_window(given)):
+        raise misplaced(decorator, source_of(event), event)
+    for record in found:
+        named = record.get("eventSource", record.get("EventSource")) if isinstance(record, dict) else None
+        if named is not None and named not in source.of_record:
+            raise misplaced(decorator, source_of_record(record), event)
+    return found
+
+
+def malformed(id_: str | None, lacks: str) -> Malformed:
+    """Return a record that *lacks* something, such as "has no data"."""
+    return Malformed(f"{'A record of the batch' if id_ is None else f'Record {id_}'} {lacks}; {_FIX}.", id_)
+
+
+def text_at(value: object, *path: str) -> str | None:
+    """Return the text in *value* under *path*; None if there is none, or an empty one."""
+    found = at(value, *path)
+    return found if isinstance(found, str) and found else None
+
+
+def failures(ids: Iterable[Identifier]) -> dict[str, list[dict[str, Identifier]]]:
+    """
+    Return the response that makes a source redeliver the records named by *ids*, and only what it must.
+
+    AWS Lambda developer guide, "Implementing partial batch responses": an empty list is success; an empty or
+    null identifier fails the whole batch. A failed record without an id (None or "") can be returned in no
+    other way.
+    """
+    named = {str(id_ or ""): id_ or "" for id_ in ids}
+    failed: list[Identifier] = [""] if "" in named else [*named.values()]
+    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
