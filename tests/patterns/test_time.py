@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, StoreUnavailable
-from lambda_once.core.clock import INVOCATION_DEADLINE
+from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique, transport
 from lambda_once.patterns.fifo import Sent, Unanswered, Unsent
 from lambda_once.patterns.results import Conflict
@@ -58,8 +58,9 @@ class Throttled(Silent):
         return {"UnprocessedItems": request["RequestItems"]}
 
 
-def protected(clock: FakeClock, work: Callable[[], object]) -> None:
-    """Do *work* in an invocation that has five seconds left."""
+def protected(clock: FakeClock, work: Callable[[], object]) -> bool:
+    """Do *work* in an invocation that has eleven seconds left, and return whether it ended before them."""
+    end = clock.now() + timedelta(seconds=11)
     once = Once(store=MemoryStore(), service="shop")
     once._runtime.clock = clock
 
@@ -67,7 +68,8 @@ def protected(clock: FakeClock, work: Callable[[], object]) -> None:
     def handler(event: dict[str, Any], context: Any) -> None:
         work()
 
-    handler({"id": "5"}, lambda_context(remaining_ms=5_000))
+    handler({"id": "5"}, lambda_context(remaining_ms=11_000))
+    return clock.now() < end
 
 
 PUT: dict[str, Any] = {"id": "5"}
@@ -97,12 +99,22 @@ def without_answer(clock: FakeClock, client: Silent, call: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 def test_retries_end_before_the_invocation(call: str) -> None:
-    """After 6 of 5 seconds there is no third try."""
+    """After 9 of 11 seconds there is no fourth try: it would end at 12."""
     clock = FakeClock()
     client = Silent(clock)
-    protected(clock, lambda: without_answer(clock, client, call))
-    assert client.sent == 2
+    assert protected(clock, lambda: without_answer(clock, client, call))
+    assert client.sent == 3
     assert INVOCATION_DEADLINE.get() is None
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_twin_that_forgets_how_long_a_try_takes(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth try begins in time, and the invocation ends before it does."""
+    monkeypatch.setattr(Deadline, "has_time_for_another", lambda self, _: not self.passed())
+    clock = FakeClock()
+    client = Silent(clock)
+    assert not protected(clock, lambda: without_answer(clock, client, call))
+    assert client.sent == 4
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -114,16 +126,16 @@ def test_outside_of_protected_work_there_are_six(call: str, monkeypatch: pytest.
     assert client.sent == 6
     monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
-    protected(clock, lambda: without_answer(clock, client, call))
+    assert not protected(clock, lambda: without_answer(clock, client, call))
     assert client.sent == 6
 
 
 def test_what_a_table_does_not_take_ends_before_the_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a batch nothing is processed, twice; by the twin six times."""
+    """Of a batch nothing is processed, three times; by the twin six times."""
     clock = FakeClock()
     client = Throttled(clock)
-    protected(clock, lambda: without_answer(clock, client, "Documents.write"))
-    assert client.sent == 2
+    assert protected(clock, lambda: without_answer(clock, client, "Documents.write"))
+    assert client.sent == 3
     monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
     client.sent = 0
     protected(clock, lambda: without_answer(clock, client, "Documents.write"))
@@ -153,7 +165,7 @@ class Slow:
 
 
 def published(clock: FakeClock, topic: Slow, groups: str) -> tuple[Result, ...]:
-    """Publish a message for each of *groups* in an invocation that has five seconds left."""
+    """Publish a message for each of *groups* in an invocation that has eleven seconds left."""
     publisher = Publisher(TOPIC, topic, key="id", group="group", service="shop", clock=clock)
     messages = [{"id": number, "group": group} for number, group in enumerate(groups)]
     results: list[tuple[Result, ...]] = []
@@ -163,10 +175,10 @@ def published(clock: FakeClock, topic: Slow, groups: str) -> tuple[Result, ...]:
 
 
 def test_a_publisher_without_answers_ends_before_the_invocation() -> None:
-    """Two tries in six of five seconds; what was never sent is to be published again as well."""
+    """Three tries in nine of eleven seconds; what was never sent is to be published again as well."""
     topic = Slow(clock := FakeClock(), silent=True)
     results = published(clock, topic, "abcdefghijkla")
-    assert topic.sent == 2
+    assert topic.sent == 3
     assert {type(result) for result in results[:12]} == {Unanswered}
     assert {result.code for result in results if isinstance(result, Unanswered)} == {"DeadlinePassed"}
     assert isinstance(results[12], Unsent)
@@ -174,11 +186,11 @@ def test_a_publisher_without_answers_ends_before_the_invocation() -> None:
 
 
 def test_a_slow_publisher_returns_what_it_sent() -> None:
-    """Twenty messages in two requests; the others are named while there is time to raise."""
+    """Thirty messages in three requests; the others are named while there is time to raise."""
     topic = Slow(clock := FakeClock())
     results = published(clock, topic, string.ascii_letters)
-    assert topic.sent == 2
-    assert [type(result) for result in results] == [Sent] * 20 + [Unanswered] * 32
+    assert topic.sent == 3
+    assert [type(result) for result in results] == [Sent] * 30 + [Unanswered] * 22
 
 
 def test_the_first_request_is_always_sent() -> None:
@@ -225,7 +237,7 @@ class Contended:
 
 
 def test_races_end_before_the_invocation(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of ten; and the twin: ten, if the invocation's end is not read."""
+    """Three of ten; and the twin: ten, if the invocation's end is not read."""
     clock, table = FakeClock(), ground.table()
     client = Contended(ground.client, clock)
     client.rival = Ledger(table, ground.client, window=WEEK, clock=clock)
@@ -235,8 +247,8 @@ def test_races_end_before_the_invocation(ground: Ground, monkeypatch: pytest.Mon
             Ledger(table, client, window=WEEK, clock=clock).change("ann", lambda _: {"n": 0})
 
     protected(clock, change)
-    assert client.sent == 2
-    assert client.rival.get("ann") == {"n": 2}
+    assert client.sent == 3
+    assert client.rival.get("ann") == {"n": 3}
     client.sent = 0
     monkeypatch.setattr(transport, "INVOCATION_DEADLINE", UNREAD)
     protected(clock, change)

@@ -96,6 +96,11 @@ class Deadline(NamedTuple):
     def passed(self) -> bool:
         return self.clock.now() >= self.at
 
+    def has_time_for_another(self, began: datetime) -> bool:
+        """Return whether a try that takes as long as the one that *began* then ends before the deadline."""
+        now = self.clock.now()
+        return self.remaining_at(now) > (now - began).total_seconds()
+
     def pause(self, seconds: float) -> None:
         """Wait *seconds*, at most until the deadline."""
         self.clock.sleep(min(seconds, self.remaining()))

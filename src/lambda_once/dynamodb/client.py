@@ -88,6 +88,8 @@ class Transport:
         """
         Send one request; retry transient errors with full jitter until the deadline, unless it is `one_try`.
 
+        A request is not sent again if a try as long as the last one would end after the deadline.
+
         Raises botocore's exception of the last try; *failed* is called with the earlier ones.
         """
         from lambda_once.dynamodb.errors import Caught, is_transient
@@ -96,19 +98,19 @@ class Transport:
         if deadline.one_try:
             return self._sent_once(send, arguments, deadline)
         for tries in range(1, TRIES + 1):
-            asked = None if self._heard is None else deadline.clock.now()
+            asked = deadline.clock.now()
             try:
                 answer = send(**arguments)
             except Caught as error:
-                if self._heard is not None and asked is not None:
+                if self._heard is not None:
                     self._heard(getattr(error, "response", None), asked)
-                if tries == TRIES or not is_transient(error) or deadline.passed():
+                if tries == TRIES or not is_transient(error) or not deadline.has_time_for_another(asked):
                     raise
                 if failed is not None:
                     failed(error)
                 back_off(deadline, tries)
             else:
-                if self._heard is not None and asked is not None:
+                if self._heard is not None:
                     self._heard(answer, asked)
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)

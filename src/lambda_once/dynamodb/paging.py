@@ -85,11 +85,12 @@ def _processed(
     """Send *waiting*, *most* a request, until it is empty; *send* returns what is left. False: gave up."""
     in_vain = 0
     while waiting:
-        some = waiting[:most]
+        some, began = waiting[:most], deadline.clock.now()
         left = send(some)
         waiting[: len(some)] = left
         in_vain = in_vain + 1 if len(left) == len(some) else 0
-        if waiting and (deadline.passed() or (left and deadline.one_try) or 0 < fruitless == in_vain):
+        late = not deadline.has_time_for_another(began)
+        if waiting and (late or (left and deadline.one_try) or 0 < fruitless == in_vain):
             return False
         if left:
             back_off(deadline, in_vain + 1)

@@ -170,10 +170,11 @@ class Publisher:
         Publish *messages*, and return the result of each in their order.
 
         Each group is sent in order: after a message that fails, the rest of its group is `Unsent`. A request
-        has at most one message of each group, so many groups need few requests. In protected work no further
-        request is sent in the last second of the invocation, and what is left is `Unanswered`. A message that
-        cannot be sent is `Failed` with the name of the error as its code: `KeyMissing`, `Misconfigured`, or
-        `KeyReused` for the second of two with one key that differ, which would be dropped.
+        has at most one message of each group, so many groups need few requests. In protected work no request
+        is sent that would end in the last second of the invocation if it took as long as the one before it;
+        what is left is `Unanswered`. A message that cannot be sent is `Failed` with the name of the error as
+        its code: `KeyMissing`, `Misconfigured`, or `KeyReused` for the second of two with one key that
+        differ, which would be dropped.
         """
         return self._published(self.format.all_prepared(list(messages)))
 
@@ -182,6 +183,7 @@ class Publisher:
         backlog = Backlog({place: each for place, each in enumerate(ready) if place not in results})
         deadline, late = retry_deadline(self._clock), False
         while taken := backlog.take(self._channel.largest):
+            began = self._clock.now()
             batch = [ready[position] for position, _ in taken]
             answers = [LATE] * len(batch) if late else self._channel.send(self._connected(), batch)
             for (position, tries), answer in zip(taken, answers, strict=True):
@@ -189,7 +191,7 @@ class Publisher:
             failures = 0 if all(position in results for position, _ in taken) else failures + 1
             if failures:
                 back_off(deadline, failures)
-            late = deadline.passed()
+            late = late or not deadline.has_time_for_another(began)
         self._report(results)
         return tuple(results[position] for position in range(len(ready)))
 

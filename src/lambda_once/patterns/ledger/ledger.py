@@ -210,6 +210,7 @@ class Ledger:
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
         where = arguments.key_item(self._table.key, key, None)
         for race in range(1, RACES + 1):
+            began = self._transport.clock.now()
             seen = self._table.seen(self._item(where) or {})
             values, expected = seen.values, requests.version_of(self._table, seen)
             if digest in ids_at(seen.own, self._layout, self._transport.clock.now()):
@@ -218,7 +219,7 @@ class Ledger:
             try:
                 result = self._sent(self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
-                if race == RACES or self._transport.deadline.passed():
+                if race == RACES or not self._transport.deadline.has_time_for_another(began):
                     raise
                 back_off(self._transport.deadline, race)
                 continue
