@@ -123,7 +123,10 @@ def _monthly(prices: Prices) -> Iterator[tuple[str, str]]:
     usual, every = len(USUAL_METRICS), len(every_metric())
     named = ", ".join(f"`{name}`" for name in USUAL_METRICS)
     yield f"metrics of a function that meets no trouble: {named}", dollars(metrics(usual, prices))
-    yield f"metrics of a function that met every trouble: {every}", dollars(metrics(every, prices))
+    yield (
+        f"metrics of a function that met every trouble, those of patterns included: {every}",
+        dollars(metrics(every, prices)),
+    )
     own = len(WATCHDOG_METRICS)
     yield f"metrics of the watchdog: {own}", dollars(metrics(own, prices))
     runs = f"every {WATCHDOG_MINUTES} minutes, {WATCHDOG_QUERIES} each, nothing stuck"
