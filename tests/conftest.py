@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -30,6 +31,13 @@ HARMLESS = {
 }
 MEANT_FOR_FUNCTIONS = ("AWS_", "LAMBDA_ONCE_", "LAMBDA_", "POWERTOOLS_", "_X_AMZN_", "LOG_LEVEL", "_HANDLER")
 """Beginnings of the names that Lambda, Powertools, botocore and this package read."""
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collections: they would walk through it hundreds of times."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)
