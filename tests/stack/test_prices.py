@@ -151,7 +151,9 @@ def test_another_shop_is_another_run(shop: Shop) -> None:
     assert len(shop.delivered()) == 3
 
 
-def test_a_bad_product_fails_alone_and_is_reported(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bad_product_fails_alone_and_is_reported(
+    shop: Shop, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The others are published; the run fails, and a retry fails alike and publishes nothing."""
     shop.put("desk-oak", name="Desk \ufffe")
     with pytest.raises(prices.PricesRefused, match=r"1 of 3 prices cannot be published: \['desk-oak'\]"):
@@ -159,6 +161,7 @@ def test_a_bad_product_fails_alone_and_is_reported(shop: Shop, caplog: pytest.Lo
     assert shop.delivered() == [("2026-11-20", "chair-ash"), ("2026-11-20", "lamp-brass")]
     (logged,) = [vars(record) for record in caplog.records if record.msg == "price.refused"]
     assert (logged["product"], logged["code"]) == ("desk-oak", "Misconfigured")
+    assert '"unsent":[1.0]' in capsys.readouterr().out, "which the alarm MessagesUnsent counts"
     shop.requests.clear()
     with pytest.raises(StoredError, match="desk-oak"):
         run("-again")
