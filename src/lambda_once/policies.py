@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from inspect import isawaitable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import OnLapse, Record
@@ -32,8 +31,7 @@ STORE = Policy.STORE
 HOLD = Policy.HOLD
 
 
-@dataclass(frozen=True, slots=True)
-class Done(Generic[T]):
+class Done(NamedTuple, Generic[T]):
     """A probe's answer: the work of the lapsed attempt was done, with this *result*."""
 
     result: T
@@ -52,8 +50,7 @@ NOT_DONE = Answer.NOT_DONE
 UNKNOWN = Answer.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class Lapsed:
+class Lapsed(NamedTuple):
     """The lapsed attempt that a probe is asked about."""
 
     token: str

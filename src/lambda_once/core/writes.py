@@ -81,30 +81,27 @@ class Resolver(NamedTuple):
     state: State = State.IN_PROGRESS
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(NamedTuple):
     """The work is done. *error* is set if it failed permanently (STORE)."""
 
     result: Inline | Chunks | Unavailable | None
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """Hold the token for manual review."""
 
     error: Failure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # a NamedTuple would equal `Hold`
 class Release:
     """Release the token: the work was not done, the next delivery may retry."""
 
     error: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Extend:
+class Extend(NamedTuple):
     """Extend the lease. It only ever gets longer; a delayed copy must not shorten it."""
 
     lease: datetime

@@ -10,7 +10,6 @@ import math
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,6 +20,7 @@ from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
@@ -143,6 +143,8 @@ class Transport:
         return self._threads().submit(work).result
 
     def _threads(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor  # a cold start sends one request at a time
+
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
