@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, assert_type
 
+from aws_durable_execution_sdk_python import DurableContext
+from aws_durable_execution_sdk_python.config import StepConfig
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -31,6 +33,7 @@ from lambda_once import (
     Once,
     Replayed,
 )
+from lambda_once.integrations.durable import ExecutionAttempt, retry_strategy
 
 
 class Order(BaseModel):
@@ -217,6 +220,23 @@ with once.invocation(context):
     assert_type(once.current(), Attempt)
     assert_type(once.current().downstream_key("charge"), str)
     assert_type(once.current().fence, int)
+
+# ---------------------------------------------------------------------------------------------- execution
+
+
+def durable(event: dict[str, Any], context: DurableContext) -> None:
+    lease = timedelta(hours=1)
+    with once.execution(context, key=event["id"], lease=lease, name="pay", on_error=STORE) as attempt:
+        assert_type(attempt, ExecutionAttempt | Replayed)
+        if not isinstance(attempt, Replayed):
+            assert_type(attempt.downstream_key(), str)
+        attempt.complete(5)
+    with once.execution(context, key="k", scope="acme", lease=lease, cache=1):  # type: ignore[call-arg]
+        pass
+    with once.execution(context, key="k"):  # type: ignore[call-arg]
+        pass
+    StepConfig(retry_strategy=retry_strategy)
+
 
 # ---------------------------------------------------------------------------------------------- policies
 

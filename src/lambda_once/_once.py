@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
@@ -17,6 +18,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter
 
 if TYPE_CHECKING:
+    from aws_durable_execution_sdk_python.types import DurableContext
     from aws_lambda_powertools import Tracer
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         Coro,
         E,
         Event,
+        ExecutionOptions,
         Handler,
         M,
         OfEvents,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
+    from lambda_once.integrations.durable import Execution
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
     from lambda_once.sources.records import RecordSource
     from lambda_once.stores.contract import Store
@@ -308,6 +312,29 @@ class Once:
         settings = settings_of(self._defaults, given, options_of.EVENT)
         caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return begun(self._runtime, settings, caller, key, scope, payload)
+
+    def execution(
+        self,
+        context: DurableContext,
+        *,
+        key: object,
+        lease: timedelta,
+        scope: object = None,
+        payload: object = None,
+        **options: Unpack[ExecutionOptions],
+    ) -> Execution:
+        """
+        Return a context manager for a durable execution with one *key*; *context* is its DurableContext.
+
+        The token is acquired and finished in steps, and kept while the execution is suspended. *lease* is
+        the timeout of the execution. *key*, *scope*, *payload* and ``name`` are as for `begin`.
+        """
+        from lambda_once.integrations.durable import execution
+
+        given = {**options, "lease": lease} | ({"fingerprint": False} if payload is None else {})
+        settings = settings_of(self._defaults, given, options_of.EXECUTION)
+        caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
+        return execution(self._runtime, settings, caller, context, key, scope, payload)
 
     def run(self, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """

@@ -183,6 +183,18 @@ class BlockOptions(Policies, total=False):
     returns: Any
 
 
+class ExecutionOptions(TypedDict, total=False):
+    """For `Once.execution`."""
+
+    name: str
+    keep: timedelta | None
+    on_error: OnError
+    on_lapse: OnLapseOption
+    ignore: Sequence[str]
+    fingerprint: str | Literal[False]
+    returns: Any
+
+
 class ApiOptions(ReplayOptions, total=False):
     """For `Once.api_gateway` and `Once.route`."""
 

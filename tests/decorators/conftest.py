@@ -10,9 +10,11 @@ import pytest
 from lambda_once.engine import pipeline
 from lambda_once.testing import create_table
 from tests.decorators.counted import Counted
+from tests.decorators.durable_shop import Shop
 from tests.decorators.grounds import Memory, Table
 from tests.decorators.rig import ENGINE, LEAN, MEMORY, STRICT, Rig
 from tests.kit import tables
+from tests.kit.executions import executions
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
 
@@ -81,3 +83,11 @@ def counted(endpoint: str | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
         yield Counted(Rig(Table(wire.client, name)), wire, name)
         wire.client.close()
     client.close()
+
+
+@pytest.fixture
+def shop(rig: Rig) -> Iterator[Shop]:
+    """An empty shop, on each store in turn."""
+    shop = Shop(rig)
+    with executions(shop.handle) as shop.of:
+        yield shop

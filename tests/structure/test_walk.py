@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lambda_once.core.durable import SDK
 from tests.structure.walk import Step, Walk, of_api, of_sqs
 
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
@@ -15,8 +17,11 @@ FILES_TO_READ = 14
 
 
 @pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 22, 59), (of_api, 22, 65)])
-def test_a_duplicate_enters_few_files(walked: Callable[[], Walk], files: int, switches: int) -> None:
-    """The files entered and the changes of file stay under their ceilings."""
+def test_a_duplicate_enters_few_files(
+    walked: Callable[[], Walk], files: int, switches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files entered and the changes of file stay under their ceilings, without the durable SDK."""
+    monkeypatch.delitem(sys.modules, SDK, raising=False)
     walk = walked()
     assert len(walk.files) <= files, walk.files
     assert walk.switches <= switches, list(walk.hops())

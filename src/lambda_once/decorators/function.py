@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
 from lambda_once.core.codec import codec_for
+from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.identify import Arguments, Identifier, name_of, result_type
 from lambda_once.decorators.runtime import apply_on_replay, marked
@@ -43,6 +45,8 @@ class FunctionIdentifier(NamedTuple):
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)
+        if SDK in sys.modules:
+            check_arguments(self.identifier.default_name, named)
         if self.is_method:
             named.pop(next(iter(named)))
         payload = {name: payload_of(value) for name, value in named.items()}
@@ -87,6 +91,7 @@ def is_method(function: Callable[..., Any]) -> bool:
 
 def _check(function: Callable[..., Any], settings: Settings) -> None:
     check_named(function, settings.name)
+    check_function(title(function), function)
     check_not_generator(function)
     check_of_call(settings, function)
     if is_method(function) and settings.key is None and settings.scope is None:
@@ -173,12 +178,17 @@ def begun(
     runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
 ) -> Begun:
     """Return the context manager of `Once.begin`, called in the frame *caller*, its default name."""
+    return Begun(runtime, block_identifier(runtime, settings, caller), unit_of_key(key, scope, payload))
+
+
+def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:
+    """Return what identifies a block of the frame *caller*."""
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
     plan = settings.plan(codec_for(returns))
-    return Begun(runtime, Identifier(runtime, settings, plan, name), unit_of_key(key, scope, payload))
+    return Identifier(runtime, settings, plan, name)
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:

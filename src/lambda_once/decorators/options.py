@@ -35,6 +35,7 @@ RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
 STREAM = RECORDS | {"concurrency", "report_failures", "on_give_up"}
 EVENT = POLICIES | KEYING | {"returns", "on_replay"}
+EXECUTION = KEYING - {"key", "scope"} | {"keep", "lease", "on_error", "on_lapse", "returns"}
 API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay", "caller"}
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.durable import SDK, check_event
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.signatures import title
 from lambda_once.decorators.validation import takes_context
@@ -285,6 +286,8 @@ def handler_like(
                 f"{title(function)} is decorated as a Lambda handler; call it with event and context. "
                 "For the record_handler of Powertools' BatchProcessor use once.function"
             )
+        if SDK in sys.modules:
+            check_event(event)
         return handle(event, context)
 
     handler.__signature__ = _SIGNATURE  # type: ignore[attr-defined]

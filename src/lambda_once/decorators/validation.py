@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, signature_of, title
 from lambda_once.errors import Misconfigured
 
@@ -89,6 +90,7 @@ def check_decorated(decorator: str, function: object, name: str | None) -> None:
             f"{title(function)} is already protected: remove one of its decorators. "
             "The inner one would find the token in progress, and nothing would ever run"
         )
+    check_function(title(function), function)
     check_named(function, name)
 
 

@@ -160,7 +160,13 @@ class Acquirer:
         alone = sum(call.redelivered for call in calls) == 1
         now = self._clock.now()
         writes = [
-            self._write(call, new_attempt_id(), self._take(call), now, known=alone and call.redelivered)
+            self._write(
+                call,
+                call.attempt or new_attempt_id(),
+                self._take(call),
+                now,
+                known=alone and call.redelivered,
+            )
             for call in calls
         ]
         try:

@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import has_running_loop, through
+from lambda_once.core.durable import is_suspension, suspended
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import Finisher
@@ -34,9 +35,9 @@ class Engine:
         """*new_finisher*: another way to finish attempts, such as dying instead (`lambda_once.testing`)."""
         self.store = store
         self.clock = clock
-        replayer = Replayer(store, clock)
-        self.finisher = new_finisher(store, clock, replayer)
-        self.acquirer = Acquirer(self.finisher, replayer)
+        self.replayer = Replayer(store, clock)
+        self.finisher = new_finisher(store, clock, self.replayer)
+        self.acquirer = Acquirer(self.finisher, self.replayer)
 
     def execute(self, call: Call, work: Callable[[], Any], *, may_wait: bool = True) -> Any | Replayed:
         """
@@ -117,10 +118,17 @@ class Engine:
         return result
 
     def failed(self, attempt: Ownership, error: BaseException) -> Waits[None]:
-        """Finish the token of work that raised *error*, unless `Attempt` has completed it."""
+        """
+        Finish the token of work that raised *error*, unless `Attempt` has completed it.
+
+        Raises `Misconfigured` for the suspension of a durable execution, which would go on without the token.
+        """
+        wrong = suspended(attempt.token) if is_suspension(error) else None
         self.finisher.make_ready(attempt)
         if attempt.completed is None:
-            yield from self.finisher.finish(self.finisher.prepare_error(attempt, error))
+            yield from self.finisher.finish(self.finisher.prepare_error(attempt, wrong or error))
+        if wrong is not None:
+            raise wrong from error
 
 
 def done(value: Any, attempt: Ownership) -> Any:

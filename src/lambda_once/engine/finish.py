@@ -122,6 +122,11 @@ class Finisher:
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
         """Write *finish*, again where that can help, and return what the caller gets; see `after`."""
+        answer = yield from self.send(finish)
+        return self.after(finish, answer)
+
+    def send(self, finish: PreparedFinish) -> Waits[FinishAnswer]:
+        """Write *finish*, again where that can help, and return the table's last answer."""
         invocation = finish.attempt.call.invocation
         while True:
             write = finish.write_at(self.clock.now())
@@ -138,11 +143,11 @@ class Finisher:
                 invocation.tally.interrupt(interruption)
                 answer = Unanswered(type(interruption).__name__)
             if not isinstance(answer, Unanswered):
-                return self.after(finish, answer)
+                return answer
             finish, now = finish.after(answer), self.clock.now()
             pause = finish.pause(invocation.deadline, now)
             if pause is None:
-                return self.after(finish, answer)
+                return answer
             yield pause.total_seconds()
 
     def after(self, finish: PreparedFinish, answer: FinishAnswer) -> Any:
@@ -242,7 +247,9 @@ class Finisher:
         Release, best effort, what attempts of calls have or may have acquired and did not start.
 
         All together, for in an outage each would take its time. *counted*: their start was, so this is.
+        Those that are acquired again under the same id (`Call.attempt`) stay.
         """
+        unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt is None]
         now = self.clock.now()
         writes = [written_by(call, attempt, Release(), now) for call, attempt in unstarted]
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -10,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
+from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 from lambda_once.observability.reporter import Details, Tally
@@ -94,7 +96,13 @@ def invoked(
 
 
 def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocation:
-    """Read Lambda's context. Without a remaining time, 900 s are assumed."""
+    """
+    Read Lambda's context. Without a remaining time, 900 s are assumed.
+
+    Raises `Misconfigured` for the context of a durable execution.
+    """
+    if SDK in sys.modules:
+        check_context(context)
     function = (
         getattr(context, "function_name", None) or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
     )
@@ -180,6 +188,12 @@ class Call(NamedTuple):
     """Whether the source says that it delivered this before: a row is likely."""
     redelivery: Redelivery = Redelivery.ANY
     """How its source delivers it again: a redelivery of a killed attempt waits for its lease."""
+    attempt: str | None = None
+    """
+    The id of its attempt, if that is recorded elsewhere (a durable execution); None: a new one.
+
+    The call is made again under it, and a release would refuse that: there is none before it starts.
+    """
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""

@@ -1,0 +1,74 @@
+"""
+Recognise AWS' durable executions without importing their SDK (``aws-durable-execution-sdk-python``).
+
+A durable handler is suspended by `SuspendExecution`, a BaseException, and later runs again from its start. To
+a decorator around it that looks like an abandoned attempt, so it is refused when first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lambda_once.errors import Misconfigured
+
+SDK: Final = "aws_durable_execution_sdk_python"
+"""Where this module is not loaded there is nothing to check."""
+_WAYS: Final = (
+    "Protect what starts the execution (DurableExecutionName=attempt.downstream_key()), or a step "
+    "(once.function or once.run inside context.step), or the whole execution (once.execution); "
+    "see docs/durable.md"
+)
+
+
+def is_durable_context(value: object) -> bool:
+    """Return whether *value* is the `DurableContext` that a durable handler gets."""
+    return any(each.__name__ == "DurableContext" and _is_of_sdk(each) for each in type(value).__mro__)
+
+
+def is_suspension(error: BaseException) -> bool:
+    """Return whether *error* suspends a durable execution."""
+    if isinstance(error, Exception):
+        return False
+    return any(each.__name__ == "SuspendExecution" and _is_of_sdk(each) for each in type(error).__mro__)
+
+
+def check_context(context: object) -> None:
+    """Check that *context* is not that of a durable execution. Raises `Misconfigured`."""
+    if is_durable_context(context):
+        raise Misconfigured(f"the context is a DurableContext, whose handler runs again and again. {_WAYS}")
+
+
+def check_arguments(name: str, arguments: Mapping[str, object]) -> None:
+    """Check that no argument of function *name* is a `DurableContext`. Raises `Misconfigured`."""
+    if any(map(is_durable_context, arguments.values())):
+        raise Misconfigured(f"{name} gets a DurableContext, by which it could be suspended. {_WAYS}")
+
+
+def check_function(name: str, function: object) -> None:
+    """Check that *function* is not wrapped by ``@durable_execution``. Raises `Misconfigured`."""
+    wrapped: Any = function
+    while wrapped is not None:
+        if str(getattr(wrapped, "__globals__", {}).get("__name__")).partition(".")[0] == SDK:
+            raise Misconfigured(f"{name} is a durable execution, which runs again and again. {_WAYS}")
+        wrapped = getattr(wrapped, "__wrapped__", None)
+
+
+def check_event(event: object) -> None:
+    """Check that *event* does not invoke a durable execution, as Lambda does. Raises `Misconfigured`."""
+    is_one = (
+        "CheckpointToken" in event and "DurableExecutionArn" in event
+        if isinstance(event, dict)
+        else (_is_of_sdk(type(event)))
+    )
+    if is_one:
+        raise Misconfigured(f"the event is an invocation of a durable execution. {_WAYS}")
+
+
+def suspended(token: str) -> Misconfigured:
+    """Return the error for the work of *token*, which suspended its durable execution."""
+    return Misconfigured(f"the work of token {token} suspended its durable execution. {_WAYS}", token=token)
+
+
+def _is_of_sdk(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == SDK

@@ -1,0 +1,395 @@
+"""
+One token for a whole durable execution (`Once.execution`), and the retry strategy of its steps.
+
+Theory of operation. AWS runs a durable handler again from its start after every suspension and crash, and a
+step that has returned returns the same from its checkpoint. So whatever is decided about the token is a step:
+the id of the attempt, the acquisition, the finish. The id is checkpointed before anything is acquired: an
+acquisition that runs again, after a crash between its write and its checkpoint, recognises its own row, and
+two branches of one execution are two attempts. A finish runs only after its start was checkpointed, which an
+invocation that AWS has given up (a zombie) cannot do.
+
+A refusal is a checkpointed answer, too, and is raised outside the step. Only where the table does not respond
+does the step run again; the execution is suspended meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from aws_durable_execution_sdk_python import DurableContext
+from aws_durable_execution_sdk_python.config import Duration, StepConfig, StepSemantics
+from aws_durable_execution_sdk_python.exceptions import (
+    DurableOperationError,
+    InvocationError,
+    StepInterruptedError,
+)
+from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
+
+from lambda_once import errors
+from lambda_once.core.clock import through
+from lambda_once.core.lifecycle import Decision, Record, State, new_attempt_id
+from lambda_once.decorators.function import block_identifier, unit_of_key
+from lambda_once.engine.attempt import Attempt, working
+from lambda_once.engine.finish import stored_result
+from lambda_once.engine.ownership import Ownership
+from lambda_once.engine.replay import Replayed
+from lambda_once.errors import (
+    GiveUp,
+    InProgress,
+    Misconfigured,
+    OnceError,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+    StoreUnavailable,
+    stored_error,
+)
+from lambda_once.observability.events import Event
+from lambda_once.policies import RELEASE, OnError
+from lambda_once.stores.contract import Refused, Unanswered
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from aws_durable_execution_sdk_python import types
+
+    from lambda_once.decorators.identify import Identifier
+    from lambda_once.decorators.options import Settings
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.engine.engine import Engine
+    from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.engine.ownership import PreparedFinish
+    from lambda_once.sources.unit import Unit
+    from lambda_once.stores.contract import FinishAnswer
+
+LONGEST_PAUSE: Final = 60
+"""Seconds between two runs of a step at most, beyond the error's own ``retry_after``."""
+CHECKPOINTED: Final = 96 * 1024
+"""Characters of a replayed result that a checkpoint takes; a checkpoint is limited to 256 KB (SDK)."""
+_otherwise = RetryPresets.default()
+_random = SystemRandom()
+
+Answer = dict[str, Any]
+"""What a step of this module returns: values that the SDK's serialiser takes."""
+
+
+# ------------------------------------------------------------------ retries
+
+
+def retry_strategy(error: Exception, attempts_made: int) -> RetryDecision:
+    """
+    Decide whether a step that raised *error* runs again: the ``retry_strategy`` of a ``StepConfig``.
+
+    `GiveUp` is final. `RetryLater` is retried for as long as the execution lasts, not before its
+    ``retry_after``, after pauses that grow to a minute. For all other errors the SDK's default decides.
+    """
+    if isinstance(error, GiveUp):
+        return RetryDecision.no_retry()
+    if isinstance(error, RetryLater):
+        pause = _random.uniform(0, min(LONGEST_PAUSE, 2 ** min(attempts_made, 10)))
+        return RetryDecision.retry(Duration.from_seconds(math.ceil(max(error.retry_after or 0, 1) + pause)))
+    return _otherwise(error, attempts_made)
+
+
+def _retry_finish(error: Exception, attempts_made: int) -> RetryDecision:
+    if isinstance(error, StepInterruptedError):  # if it was written, the next run recognises it
+        return RetryDecision.retry(Duration.from_seconds(1))
+    return retry_strategy(error, attempts_made)
+
+
+_ACQUIRE: Final = StepConfig(retry_strategy=retry_strategy)
+_FINISH: Final = StepConfig(retry_strategy=_retry_finish, step_semantics=StepSemantics.AT_MOST_ONCE_PER_RETRY)
+"""Its start is checkpointed before it runs: a zombie cannot do that."""
+
+
+def ends_invocation(error: BaseException) -> bool:
+    """Return whether *error* ends this invocation alone: a suspension, an error that the SDK retries."""
+    if isinstance(error, Exception):
+        return isinstance(error, InvocationError) and error.is_retryable()
+    return True
+
+
+# ------------------------------------------------------------------ the block
+
+
+class Execution:
+    """
+    A context manager for a durable execution, or a part of it, with one key.
+
+    It enters with an `ExecutionAttempt` or, if the work was done before, its `Replayed` outcome. A block that
+    ends without ``complete`` completes the token with None; for an exception ``on_error`` decides.
+    """
+
+    def __init__(self, runtime: Runtime, identifier: Identifier, unit: Unit, context: DurableContext) -> None:
+        self._runtime = runtime
+        self._identifier = identifier
+        self._unit = unit
+        self._context = context
+        self._stack = ExitStack()
+        self._attempt: ExecutionAttempt | None = None
+
+    def __enter__(self) -> ExecutionAttempt | Replayed:
+        with ExitStack() as stack:
+            call = self._call(stack.enter_context(self._runtime.invocation(self._context.lambda_context)))
+            entered = self._entered(call)
+            if isinstance(entered, ExecutionAttempt):
+                stack.enter_context(working(entered))
+                self._attempt = entered
+            self._stack = stack.pop_all()
+            return entered
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            if self._attempt is None or self._attempt.over:
+                return
+            if error is None:
+                self._attempt.complete()
+            elif isinstance(error, Exception) and not ends_invocation(error):
+                self._attempt.fail(error)
+
+    def _call(self, invocation: Invocation) -> Call:
+        function, arn = invocation.locked_by.partition("/")[0], self._context.execution_context
+        owner = f"{function}/{arn.durable_execution_arn}"
+        return self._identifier.call(self._unit, invocation._replace(locked_by=owner))
+
+    def _entered(self, call: Call) -> ExecutionAttempt | Replayed:
+        engine, step = self._runtime.engine, self._context.step
+        attempt = step(lambda _: new_attempt_id(), name="once.attempt")
+        call = call._replace(attempt=attempt)
+        answer = step(lambda _: _acquired(engine, call), name="once.acquire", config=_ACQUIRE)
+        call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
+        if "fence" not in answer:
+            return _outcome(engine, call, answer)
+        ownership = Ownership(call, attempt, answer["fence"], answer["created"], answer["lease"])
+        return ExecutionAttempt(ownership, engine, self._context)
+
+
+def execution(
+    runtime: Runtime,
+    settings: Settings,
+    caller: FrameType,
+    context: types.DurableContext,
+    key: object,
+    scope: object,
+    payload: object,
+) -> Execution:
+    """
+    Return the context manager of `Once.execution`, called in the frame *caller*, its default name.
+
+    What would wait inside a step, run unprotected or remember in one environment is off.
+    """
+    if not isinstance(context, DurableContext):
+        kind = type(context).__name__
+        raise Misconfigured(
+            f"once.execution takes the DurableContext of a durable handler or child context, not a {kind}; "
+            "elsewhere use once.begin"
+        )
+    settings = settings._replace(on_in_progress="conflict", on_store_outage="fail", cache=0)
+    identifier = block_identifier(runtime, settings, caller)
+    return Execution(runtime, identifier, unit_of_key(key, scope, payload), context)
+
+
+class ExecutionAttempt(Attempt):
+    """
+    The attempt of a durable execution: its finish is a step.
+
+    It outlives its invocations; its lease is that of ``lease=``. `extend` and `transact` are `Misconfigured`.
+    """
+
+    def __init__(self, ownership: Ownership, engine: Engine, context: DurableContext) -> None:
+        super().__init__(ownership, engine.finisher)
+        self._engine = engine
+        self._context = context
+        self.over = False
+        """Whether its finish was answered."""
+
+    def complete(self, result: Any = None) -> Any:
+        """
+        Complete the token with *result* in a step, and return it as every duplicate will get it.
+
+        Raises as `Attempt.complete`. While the table does not respond the execution is suspended. Call it
+        where the block was entered, not in a branch or a step.
+        """
+        ownership = self._ownership
+        if ownership.completed is None:
+            answer = self._step("once.complete", lambda: _completed(self._engine, ownership, result))
+            if answer is None:
+                value = stored_result(ownership.call.plan.codec, result).value
+            else:
+                value = _outcome(self._engine, ownership.call, answer).result
+            ownership.completed = (value,)
+        return ownership.completed[0]
+
+    def fail(self, error: Exception) -> None:
+        """Finish the token in a step by the policy for *error*."""
+        self._step("once.fail", lambda: _failed(self._engine, self._ownership, error))
+
+    def _step(self, name: str, work: Callable[[], Answer | None]) -> Answer | None:
+        answer = self._context.step(lambda _: work(), name=name, config=_FINISH)
+        self.over = True
+        return answer
+
+    def extend(self, seconds: float) -> NoReturn:
+        """Raise `Misconfigured`."""
+        del seconds
+        raise self._unsupported("extend: give once.execution a longer lease=")
+
+    async def aextend(self, seconds: float) -> NoReturn:
+        """Raise `Misconfigured`."""
+        self.extend(seconds)
+
+    def transact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> NoReturn:
+        """Raise `Misconfigured`."""
+        del items, result
+        raise self._unsupported("transact: call it in a function that a step runs by once.function")
+
+    async def atransact(self, items: Sequence[Mapping[str, Any]], result: Any = None) -> NoReturn:
+        """Raise `Misconfigured`."""
+        self.transact(items, result)
+
+    async def acomplete(self, result: Any = None) -> NoReturn:
+        """Raise `Misconfigured`."""
+        del result
+        raise self._unsupported("acomplete: call complete")
+
+    def _unsupported(self, what: str) -> Misconfigured:
+        return Misconfigured(f"the attempt of a durable execution has no {what}", token=self.token)
+
+
+# ------------------------------------------------------------------ inside the steps
+
+
+def _acquired(engine: Engine, call: Call) -> Answer:
+    """Acquire the token of *call*. Raises `RetryLater` only if the step is to run again."""
+    try:
+        acquired = engine.start(call, may_wait=False)
+    except OnceError as error:
+        if isinstance(error, RetryLater) and not isinstance(error, InProgress):
+            raise
+        return _refusal(error)
+    if isinstance(acquired, Replayed):
+        return _replay(call, acquired)
+    return {
+        "token": call.token,
+        "fence": acquired.fence,
+        "created": acquired.created,
+        "lease": acquired.lease,
+    }
+
+
+def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None:
+    """Complete the token. Return None, or the answer that stands in place of *result*."""
+    prepared = engine.finisher.prepare_return(attempt, result)
+    answer = _sent(engine, prepared)
+    try:
+        value = engine.finisher.after(prepared, answer)
+    except ResultUnavailable as error:
+        return None if attempt.finished is not None else _refusal(error)  # our own has *result* here
+    except OnceError as error:
+        return _refusal(error)
+    if isinstance(answer, Refused) and answer.record is not None:
+        return _replay(attempt.call, Replayed(value, answer.record))
+    return None
+
+
+def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
+    plan = attempt.call.plan
+    attempt.call = attempt.call._replace(plan=plan._replace(on_error=_policies(error, plan.on_error)))
+    prepared = engine.finisher.prepare_error(attempt, error)
+    engine.finisher.after(prepared, _sent(engine, prepared))
+
+
+def _sent(engine: Engine, finish: PreparedFinish) -> FinishAnswer:
+    """Write *finish*. Raises `StoreUnavailable` without an answer: the step runs again."""
+    answer = through(engine.finisher.send(finish), engine.clock)
+    call = finish.attempt.call
+    call.invocation.tally.raise_interruption()
+    if isinstance(answer, Unanswered):
+        call.report(Event.STORE_UNAVAILABLE, reason=answer.reason)
+        message = f"the token table did not respond ({answer.reason}); token {call.token} is finished later"
+        raise StoreUnavailable(message, token=call.token)
+    return answer
+
+
+def _policies(error: Exception, on_error: OnError) -> OnError:
+    """
+    Return *on_error* for *error*; if the SDK raised it for a step, as it applies to what the step raised.
+
+    The SDK keeps no more of that than the name of its class.
+    """
+    if not isinstance(error, DurableOperationError):
+        return on_error
+    named = on_error if isinstance(on_error, Mapping) else {}
+    for kind in _subclasses(RetryLater, *named):
+        name = (
+            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        )
+        if name == error.error_type:
+            if issubclass(kind, RetryLater):
+                return RELEASE
+            return next(named[each] for each in kind.__mro__ if each in named)
+    return on_error
+
+
+def _subclasses(*kinds: type[BaseException]) -> Iterator[type[BaseException]]:
+    for kind in kinds:
+        yield kind
+        yield from _subclasses(*kind.__subclasses__())
+
+
+# ------------------------------------------------------------------ answers, as checkpoints have them
+
+
+def _refusal(error: OnceError) -> Answer:
+    kind = error.kind if isinstance(error, StoredError) else type(error).__name__
+    return {
+        "token": error.token,
+        "error": kind,
+        "stored": isinstance(error, StoredError),
+        "message": str(error),
+        "known": vars(error),
+    }
+
+
+def _replay(call: Call, replayed: Replayed) -> Answer:
+    """Return *replayed* without its result if that is too large; it is read again then."""
+    text = call.plan.codec.dump(replayed.result)
+    record = replayed.record._replace(stored=None, error=None, resolution=None)
+    return {
+        "token": call.token,
+        "record": {**record._asdict(), "state": record.state.value},
+        "text": text if len(json.dumps(text)) <= CHECKPOINTED else None,
+    }
+
+
+def _outcome(engine: Engine, call: Call, answer: Answer) -> Replayed:
+    """Return the outcome in *answer*, or raise its error."""
+    if "error" in answer:
+        raise _error(answer, call.plan.on_error)
+    record = Record(**{**answer["record"], "state": State(answer["record"]["state"])})
+    if answer["text"] is not None:
+        return Replayed(call.plan.codec.load(answer["text"]), record)
+    try:
+        found = engine.store.read(call.token, call.invocation.deadline)
+        if found is None or found.write != record.write or found.attempt != record.attempt:
+            raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
+        return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
+    except StoreUnavailable as error:  # outside a step it is the invocation that is retried
+        raise InvocationError(str(error)) from error
+
+
+def _error(answer: Answer, on_error: OnError) -> OnceError:
+    if answer["stored"]:
+        named = on_error if isinstance(on_error, Mapping) else ()
+        error: OnceError = stored_error(answer["error"], answer["message"], named=named)
+    else:
+        error = getattr(errors, answer["error"])(answer["message"])
+    vars(error).update(answer["known"])
+    return error

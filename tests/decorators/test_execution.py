@@ -1,0 +1,280 @@
+"""`once.execution`: one token for a durable execution, by the real SDK and its local runner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python import (
+    DurableContext,
+    WithRetryConfig,
+    types,
+    with_retry,
+)
+
+from lambda_once import InProgress
+from lambda_once.core.lifecycle import State
+from lambda_once.core.writes import Acquire, Finish
+from lambda_once.integrations.durable import retry_strategy
+from tests.decorators.durable_shop import HOUR, ORDER, Shop
+from tests.decorators.rig import Rig, in_memory
+from tests.kit.executions import PATIENCE, executions
+
+
+def test_the_token_is_kept_while_the_execution_is_suspended(shop: Shop) -> None:
+    """A second execution of the key is refused meanwhile, and at once; a third gets the result."""
+    first = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    second = shop.of.run("second", ORDER)
+    assert (second.value, second.error) == (None, "lambda_once.errors.InProgress")
+    shop.of.resume(callback)
+    assert shop.of.outcome(first).value == {"charged": 1}
+    assert shop.of.run("third", ORDER).value == {"replayed": {"charged": 1}}
+    assert shop.charges == [5]
+
+
+def test_the_row_names_function_and_execution(shop: Shop) -> None:
+    """It is locked by function and ARN for lease=; a resumed execution sends no second acquisition."""
+    arn = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    row = shop.rig.row()
+    assert (row.state, row.locked_by) == (State.IN_PROGRESS, f"test-function/{arn}")
+    assert row.expected_completion == row.created + HOUR
+    shop.of.resume(callback)
+    outcome = shop.of.outcome(arn)
+    assert outcome.steps == ["once.attempt", "once.acquire", "charge", "approve", "once.complete"]
+    assert (shop.rig.row().state, shop.rig.store.acquisitions, shop.invocations) == (State.COMPLETE, 1, 2)
+
+
+def test_a_crash_before_the_checkpoint_of_the_acquisition(shop: Shop) -> None:
+    """The step runs again and recognises its own row."""
+    shop.suspends = False
+    shop.die_after(Acquire)
+    assert shop.of.run("first", ORDER).value == {"charged": 1}
+    assert (shop.invocations, shop.charges, shop.rig.store.acquisitions) == (2, [5], 2)
+    assert shop.rig.row().state is State.COMPLETE
+
+
+@pytest.mark.parametrize("times", [1, 14])
+def test_a_crash_before_the_checkpoint_of_the_completion(shop: Shop, times: int) -> None:
+    """The step runs again, however often, finds what it has written, and the execution gets it."""
+    shop.suspends = False
+    shop.die_after(Finish, times)
+    assert shop.of.run("first", ORDER).value == {"charged": 1}
+    assert shop.of.run("second", ORDER).value == {"replayed": {"charged": 1}}
+    assert shop.charges == [5]
+
+
+# -- one key, several attempts
+
+
+def test_branches_with_one_key(shop: Shop) -> None:
+    """Of two parallel branches of one execution one works, and the other is refused."""
+    refused = threading.Event()
+    acquired = threading.Barrier(2)
+
+    def branch(context: DurableContext) -> str:
+        acquired.wait(PATIENCE)
+        try:
+            with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR):
+                assert refused.wait(PATIENCE)
+                return "worked"
+        except InProgress:
+            refused.set()
+            return "refused"
+
+    def handle(event: Any, context: DurableContext) -> list[str]:
+        return sorted(context.parallel([branch, branch]).get_results())
+
+    with executions(handle) as of:
+        assert of.run("first").value == ["refused", "worked"]
+    assert shop.rig.row().state is State.COMPLETE
+
+
+def test_a_second_block_in_one_execution(shop: Shop) -> None:
+    """A block that was released may be entered again by the same execution: each is an attempt of its own."""
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        with (
+            pytest.raises(ValueError, match="declined"),
+            shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as first,
+        ):
+            raise ValueError("declined")
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as second:
+            assert first.id != second.id  # type: ignore[union-attr]
+            return second.complete("paid")
+
+    with executions(handle) as of:
+        assert of.run("first").value == "paid"
+
+
+def test_a_nested_block_with_the_same_key(shop: Shop) -> None:
+    """It is refused by name: it would wait for itself."""
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR):  # noqa: SIM117
+            with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR):
+                raise AssertionError
+
+    with executions(handle) as of:
+        assert "in this call stack" in (of.run("first").message or "")
+
+
+def test_an_execution_waits_for_another(shop: Shop) -> None:
+    """By the SDK's with_retry it is suspended until the other one has completed, and gets its result."""
+    first = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    refused: list[InProgress] = []
+
+    def strategy(error: Exception, attempts: int) -> Any:
+        assert isinstance(error, InProgress)
+        if not refused:
+            shop.of.resume(callback)
+            shop.of.outcome(first)
+        refused.append(error)
+        return retry_strategy(error, attempts)
+
+    def pay(context: types.DurableContext, attempt: int) -> Any:
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempted:
+            return attempted.result if attempted.replayed else "worked"
+
+    def wait(event: Any, context: DurableContext) -> Any:
+        return with_retry(context, pay, WithRetryConfig(retry_strategy=strategy))
+
+    with executions(wait) as of:
+        assert of.run("second").value == {"charged": 1}
+    first_time, replayed = refused
+    assert (str(first_time), vars(first_time)) == (str(replayed), vars(replayed))
+
+
+def test_a_lapsed_execution_gets_the_outcome_of_its_successor(shop: Shop) -> None:
+    """Another execution that took over and completed decides what duplicates get, and what it gets itself."""
+    first = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    shop.rig.clock.advance(3_601)
+    assert shop.of.run("second", ORDER | {"suspends": False}).value == {"charged": 2}
+    shop.of.resume(callback)
+    assert shop.of.outcome(first).value == {"charged": 2}
+    assert "once.fenced" in shop.rig.happenings()
+
+
+def test_a_lapsed_execution_whose_successor_is_in_progress(shop: Shop) -> None:
+    """It is `Fenced` at once, and leaves the successor alone."""
+    first = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    shop.rig.clock.advance(3_601)
+    second = shop.of.start("second", ORDER)
+    successor = shop.of.suspended()
+    shop.of.resume(callback)
+    assert shop.of.outcome(first).error == "lambda_once.errors.Fenced"
+    shop.of.resume(successor)
+    assert shop.of.outcome(second).value == {"charged": 2}
+
+
+# -- outages
+
+
+@contextmanager
+def outages(shop: Shop, *invocations: int) -> Iterator[None]:
+    """Run executions of *shop*; its table is out of reach in *invocations*, counted from 0."""
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        shop.rig.store.out = shop.invocations in invocations
+        return shop.handle(event, context)
+
+    with executions(handle) as shop.of:
+        yield
+
+
+def fails(*_: Any) -> None:
+    """Fail outside a step."""
+    raise ValueError("declined")
+
+
+def test_the_table_is_out_of_reach_at_first(shop: Shop) -> None:
+    """The acquisition runs again later, and the execution goes on."""
+    shop.suspends = False
+    with outages(shop, 0, 1):
+        assert shop.of.run("first", ORDER).value == {"charged": 1}
+    assert (shop.invocations, shop.charges) == (3, [5])
+
+
+def test_the_table_is_out_of_reach_at_a_resume(shop: Shop) -> None:
+    """The completion runs again later: no token is left behind, and the execution succeeds."""
+    with outages(shop, 1, 2):
+        arn = shop.of.start("first", ORDER)
+        shop.of.resume(shop.of.suspended())
+        assert shop.of.outcome(arn).value == {"charged": 1}
+    assert shop.rig.row().state is State.COMPLETE
+    assert (shop.invocations, shop.charges) == (4, [5])
+
+
+def test_the_table_is_out_of_reach_at_a_failure(shop: Shop) -> None:
+    """So does a release: the key is not blocked for the rest of the lease."""
+    shop.end = fails
+    with outages(shop, 1):
+        arn = shop.of.start("first", ORDER)
+        shop.of.resume(shop.of.suspended())
+        assert shop.of.outcome(arn).error == "ValueError"
+    assert (shop.rig.row().state, shop.invocations) == (State.RELEASED, 3)
+
+
+def test_too_little_time_remains(shop: Shop) -> None:
+    """An invocation that is about to end acquires nothing; the next one does."""
+    shop.suspends = False
+    left = iter([100, 100])
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        context.lambda_context = shop.rig.context(seconds=next(left, 30_000) / 1000)  # type: ignore[assignment]
+        return shop.handle(event, context)
+
+    with executions(handle) as of:
+        assert of.run("first", ORDER).value == {"charged": 1}
+    assert (shop.invocations, shop.charges) == (3, [5])
+
+
+# -- invocations that were given up
+
+
+@in_memory
+def test_a_zombie_does_no_harm(rig: Rig) -> None:
+    """An invocation that was given up cannot finish the token, however it leaves the block."""
+    shop = Shop(rig)
+    over, waits, left = threading.Event(), threading.Event(), threading.Event()
+
+    def end(context: DurableContext, attempt: Any, charged: int) -> Any:
+        if shop.invocations > 1:
+            shop.of.suspend(context)
+            return attempt.complete({"charged": charged})
+        waits.set()
+        try:
+            assert over.wait(PATIENCE)
+            raise ValueError("a zombie")
+        finally:
+            left.set()
+
+    shop.end = end
+    shop.suspends = False
+    ended = threading.Event()
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        zombie = shop.invocations == 0
+        try:
+            return shop.handle(event, context)
+        finally:
+            if zombie:
+                ended.set()
+
+    with executions(handle, invocation_timeout=1) as shop.of:
+        arn = shop.of.start("first", ORDER)
+        assert waits.wait(PATIENCE)
+        callback = shop.of.suspended()  # the second invocation has come so far
+        over.set()
+        assert ended.wait(PATIENCE)
+        assert rig.row().state is State.IN_PROGRESS
+        shop.of.resume(callback)
+        assert shop.of.outcome(arn).value == {"charged": 1}
+    assert (rig.row().state, shop.charges) == (State.COMPLETE, [5])

@@ -1,0 +1,288 @@
+"""How `once.execution` ends, and what its duplicates get."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python import (
+    DurableContext,
+    ExecutionError,
+    InvocationError,
+    StepError,
+)
+from aws_durable_execution_sdk_python.config import Duration, StepConfig
+from aws_durable_execution_sdk_python.retries import RetryPresets
+
+from lambda_once import HOLD, RELEASE, STORE, InProgress, Misconfigured
+from lambda_once.core.lifecycle import State
+from lambda_once.core.writes import Finish
+from tests.decorators.durable_shop import HOUR, ORDER, Killed, Shop
+from tests.kit.executions import executions
+
+ONCE = StepConfig(retry_strategy=RetryPresets.none())
+
+
+# -- failures
+
+
+class Declined(Exception):
+    """The card is declined."""
+
+
+class Lost(Declined):
+    """The card was reported lost."""
+
+
+def declined(*_: Any) -> None:
+    """Fail outside a step."""
+    raise ValueError("declined")
+
+
+def in_a_step(context: DurableContext, *_: Any) -> Any:
+    """Fail in a step."""
+
+    def charge(_: Any) -> None:
+        raise Lost("lost")
+
+    return context.step(charge, name="decline", config=ONCE)
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "second"),
+    [
+        (RELEASE, State.RELEASED, "ValueError"),
+        (STORE, State.COMPLETE, "lambda_once.errors.ValueError"),
+        (HOLD, State.HELD, "lambda_once.errors.Held"),
+    ],
+)
+def test_a_failure_goes_by_its_policy(shop: Shop, policy: Any, state: State, second: str) -> None:
+    """The next execution runs, gets the error, or is told that the token is held."""
+    shop.end = declined
+    shop.suspends, shop.options = False, {"on_error": policy}
+    first = shop.of.run("first", ORDER)
+    assert (first.error, first.steps[-1]) == ("ValueError", "once.fail")
+    assert shop.rig.row().state is state
+    assert shop.of.run("second", ORDER).error == second
+    assert len(shop.charges) == (2 if policy is RELEASE else 1)
+
+
+@pytest.mark.parametrize(
+    ("on_error", "state"),
+    [
+        ({Declined: STORE}, State.COMPLETE),
+        ({Declined: STORE, Lost: HOLD}, State.HELD),
+        ({ValueError: STORE}, State.RELEASED),
+        (lambda error: STORE if error.error_type.endswith(".Lost") else RELEASE, State.COMPLETE),
+    ],
+)
+def test_a_failure_of_a_step(shop: Shop, on_error: Any, state: State) -> None:
+    """A mapping sees through the SDK's StepError to the class of what the step has raised."""
+    shop.end = in_a_step
+    shop.suspends, shop.options = False, {"on_error": on_error}
+    assert shop.of.run("first", ORDER).error == f"{StepError.__module__}.StepError"
+    assert shop.rig.row().state is state
+
+
+def test_a_step_that_is_to_be_retried(shop: Shop) -> None:
+    """`RetryLater` releases whatever on_error says, in a step as anywhere."""
+
+    def busy(context: DurableContext, *_: Any) -> Any:
+        def charge(_: Any) -> None:
+            raise InProgress("the other one")
+
+        return context.step(charge, name="busy", config=ONCE)
+
+    shop.end = busy
+    shop.suspends, shop.options = False, {"on_error": STORE}
+    shop.of.run("first", ORDER)
+    assert shop.rig.row().state is State.RELEASED
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, Killed, lambda: InvocationError("again")])
+@pytest.mark.parametrize("policy", [RELEASE, STORE, HOLD])
+def test_what_ends_the_invocation_does_not_end_the_attempt(shop: Shop, error: Any, policy: Any) -> None:
+    """The token stays as it is, and the next invocation goes on with it."""
+    seen: list[State] = []
+
+    def end(context: DurableContext, attempt: Any, charged: int) -> Any:
+        seen.append(shop.rig.row().state)
+        if len(seen) == 1:
+            raise error()
+        return attempt.complete({"charged": charged})
+
+    shop.end = end
+    shop.suspends, shop.options = False, {"on_error": policy}
+    assert shop.of.run("first", ORDER).value == {"charged": 1}
+    assert seen == [State.IN_PROGRESS, State.IN_PROGRESS]
+    assert shop.charges == [5]
+
+
+def test_what_ends_the_execution_ends_the_attempt(shop: Shop) -> None:
+    """The SDK's ExecutionError fails it without a retry: the policy applies."""
+
+    def end(*_: Any) -> Any:
+        raise ExecutionError("no use")
+
+    shop.end = end
+    shop.suspends = False
+    assert "ExecutionError" in (shop.of.run("first", ORDER).error or "")
+    assert shop.rig.row().state is State.RELEASED
+
+
+# -- what is completed
+
+
+def test_leaving_without_complete(shop: Shop) -> None:
+    """The token is complete with None."""
+    shop.end = lambda *_: "ignored"
+    shop.suspends = False
+    assert shop.of.run("first", ORDER).value == "ignored"
+    assert shop.of.run("second", ORDER).value == {"replayed": None}
+
+
+def test_an_error_after_complete(shop: Shop) -> None:
+    """What was completed stays, and a second complete changes nothing."""
+
+    def end(context: DurableContext, attempt: Any, charged: int) -> Any:
+        assert attempt.complete(1) == 1
+        assert attempt.complete(2) == 1
+        raise ValueError("too late")
+
+    shop.end = end
+    shop.suspends = False
+    first = shop.of.run("first", ORDER)
+    assert (first.error, first.steps[-1]) == ("ValueError", "once.complete")
+    assert shop.of.run("second", ORDER).value == {"replayed": 1}
+
+
+def test_a_result_that_no_checkpoint_takes(shop: Shop) -> None:
+    """A large result is read again by every invocation of a replaying execution, retried in an outage."""
+    large = "x" * 300_000
+    shop.end = lambda _context, attempt, _charged: len(attempt.complete(large))
+    shop.suspends = False
+    assert shop.of.run("first", ORDER).value == len(large)
+    outages = iter([False, True, False])
+
+    def replaying(event: Any, context: DurableContext) -> int:
+        shop.rig.store.out = next(outages)
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+            shop.of.suspend(context)
+            return len(attempt.result)
+
+    with executions(replaying) as of:
+        arn = of.start("second", ORDER)
+        of.resume(shop.of.suspended())
+        assert of.outcome(arn).value == len(large)
+    assert next(outages, None) is None
+
+
+def test_a_result_that_is_gone(shop: Shop) -> None:
+    """A large result that another outcome has replaced meanwhile is `ResultUnavailable`, not another one."""
+    large = "x" * 300_000
+    shop.end = lambda _context, attempt, _charged: len(attempt.complete(large))
+    shop.suspends, shop.options = False, {"keep": timedelta(hours=2)}
+    shop.of.run("first", ORDER)
+
+    def replaying(event: Any, context: DurableContext) -> Any:
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+            shop.of.suspend(context)
+            return len(attempt.result)
+
+    with executions(replaying) as of:
+        arn = of.start("second", ORDER)
+        callback = shop.of.suspended()
+        shop.rig.clock.advance(3 * 3_600)
+        shop.of.run("third", ORDER)
+        of.resume(callback)
+        assert of.outcome(arn).error == "lambda_once.errors.ResultUnavailable"
+
+
+def test_a_result_that_cannot_be_stored(shop: Shop) -> None:
+    """The execution gets it, even if its completion runs again; duplicates get `ResultUnavailable`."""
+    shop.end = lambda _context, attempt, _charged: str(attempt.complete(object))
+    shop.suspends = False
+    shop.die_after(Finish)
+    assert shop.of.run("first", ORDER).value == str(object)
+    assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
+
+
+# -- what identifies it
+
+
+def test_another_payload(shop: Shop) -> None:
+    """The same key with another payload is `KeyReused`, and names the field."""
+    shop.suspends = False
+    shop.options = {"payload": {"amount": 1}}
+    shop.of.run("first", ORDER)
+    shop.options = {"payload": {"amount": 2}}
+    second = shop.of.run("second", ORDER)
+    assert second.error == "lambda_once.errors.KeyReused"
+    assert "amount" in (second.message or "")
+
+
+def test_scope_name_and_keep(shop: Shop) -> None:
+    """They are as in `begin`; the default name is that of the handler."""
+
+    def handle(event: Any, context: DurableContext) -> None:
+        with shop.rig.once.execution(context, key=5, scope="acme", lease=HOUR, keep=HOUR) as attempt:
+            assert not attempt.replayed
+            assert attempt is shop.rig.once.current()
+            assert len(attempt.downstream_key()) == 64
+
+    with executions(handle) as of:
+        assert of.run("first").error is None
+    row = shop.rig.row()
+    assert row.token.startswith("shop/tests.decorators.test_execution_ends.test_scope_name_and_keep")
+    assert row.token.endswith("/acme/5")
+    assert row.ttl == int((row.created + HOUR).timestamp())
+
+
+def test_the_token_of_the_first_invocation_counts(shop: Shop) -> None:
+    """A deploy that changes what tokens are made of does not change that of a suspended execution."""
+    arn = shop.of.start("first", ORDER)
+    callback = shop.of.suspended()
+    token = shop.rig.row().token
+    shop.options = {"name": "renamed"}
+    shop.of.resume(callback)
+    assert shop.of.outcome(arn).value == {"charged": 1}
+    assert (shop.rig.row().token, shop.rig.row().state) == (token, State.COMPLETE)
+
+
+def test_what_the_attempt_lacks(shop: Shop) -> None:
+    """It outlives its invocations, and no step of it is a transaction."""
+
+    async def of_async(attempt: Any) -> None:
+        for call in (attempt.aextend(5), attempt.atransact([]), attempt.acomplete()):
+            with pytest.raises(Misconfigured, match="the attempt of a durable execution has no"):
+                await call
+
+    def end(context: DurableContext, attempt: Any, charged: int) -> Any:
+        with pytest.raises(Misconfigured, match="has no extend"):
+            attempt.extend(5)
+        with pytest.raises(Misconfigured, match="has no transact"):
+            attempt.transact([])
+        asyncio.run(of_async(attempt))
+        return attempt.complete("whole")
+
+    shop.end = end
+    shop.suspends = False
+    assert shop.of.run("first", ORDER).value == "whole"
+
+
+def test_a_wait_between_acquisition_and_completion(shop: Shop) -> None:
+    """A wait suspends as a callback does, in a child context as well."""
+
+    def child(context: DurableContext) -> Any:
+        with shop.rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+            context.wait(Duration.from_minutes(5))
+            return attempt.complete("waited")
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        return context.run_in_child_context(child, name="child")
+
+    with executions(handle) as of:
+        assert of.run("first").value == "waited"
+    assert shop.rig.row().state is State.COMPLETE
