@@ -15,6 +15,8 @@ from typing import Any, assert_type
 from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import StepConfig
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -28,6 +30,7 @@ from lambda_once import (
     Answer,
     Attempt,
     Done,
+    GiveUp,
     Lapsed,
     MemoryStore,
     Once,
@@ -107,6 +110,46 @@ async def sns_model(order: Order, context: LambdaContext) -> None: ...
 
 sns_result: Callable[[dict[str, Any], LambdaContext], None] = sns_bare
 sns_result = sns_model
+
+# ---------------------------------------------------------------------------------------------- streams
+
+
+@once.kinesis
+def kinesis_bare(record: KinesisStreamRecord, context: LambdaContext) -> None: ...
+
+
+@once.kinesis(key="orderId", scope="kinesis.partitionKey", report_failures=True, concurrency=5)
+async def kinesis_options(record: KinesisStreamRecord) -> None: ...
+
+
+def park(record: KinesisStreamRecord, error: GiveUp) -> None: ...
+
+
+@once.kinesis(model=Order, key=lambda order: order.id, on_give_up=park)
+def kinesis_model(order: Order) -> None: ...
+
+
+@once.dynamodb_stream
+async def dynamodb_bare(record: DynamoDBRecord) -> None: ...
+
+
+@once.dynamodb_stream(key=lambda record: record.event_id, on_error=STORE)
+def dynamodb_options(record: DynamoDBRecord, context: LambdaContext) -> None: ...
+
+
+assert_type(kinesis_bare(event, context), Mapping[str, Any] | None)
+assert_type(kinesis_options(event, context), Mapping[str, Any] | None)
+assert_type(kinesis_model(event, context), Mapping[str, Any] | None)
+assert_type(dynamodb_bare(event, context), Mapping[str, Any] | None)
+assert_type(dynamodb_options(event, context), Mapping[str, Any] | None)
+once.kinesis(kee="orderId")  # type: ignore[call-overload]
+once.dynamodb_stream(on_give_up=park)  # type: ignore[arg-type]
+once.kinesis(raise_on_entire_batch_failure=False)  # type: ignore[call-overload]
+
+
+@once.dynamodb_stream  # type: ignore[arg-type]
+def dynamodb_of_kinesis(record: KinesisStreamRecord) -> None: ...
+
 
 # ---------------------------------------------------------------------------------------------- event
 

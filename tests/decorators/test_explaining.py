@@ -18,6 +18,7 @@ from lambda_once.cli.explained import as_json
 from lambda_once.core.lifecycle import Record
 from lambda_once.explain.comparison import Verdict, compared
 from lambda_once.explain.explanation import Explanation, explain
+from lambda_once.testing import dynamodb_stream_event, kinesis_event
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY
 from tests.sources.samples import (
@@ -66,6 +67,10 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("sqs", {"key": "order", "fingerprint": False}, batch(sqs_record({"order": 5}))),
     ("sns", {}, sns_event("x")),
     ("sns", {"key": "a"}, sns_event('{"a": 1}')),
+    ("kinesis", {}, kinesis_event({"a": 1}, "text", b"\xff")),
+    ("kinesis", {"key": "orderId", "scope": "kinesis.partitionKey"}, kinesis_event(BODY)),
+    ("dynamodb_stream", {}, dynamodb_stream_event((None, {"id": 5, "tags": {"a"}}), ({"id": 5}, None))),
+    ("dynamodb_stream", {"key": "[Keys.id, eventName]"}, dynamodb_stream_event((None, {"id": 5}))),
     ("event", {}, eventbridge({"order": 5})),
     ("event", {}, tick("1")),
     ("event", {}, {"Records": [s3_record(), s3_record("other.pdf")]}),
@@ -98,6 +103,32 @@ def test_the_token_is_the_one_that_is_taken(
     assert [(each.token, each.fingerprint) for each in explained] == [_identity(row) for row in rig.rows()]
     assert {each.problem for each in explained} == {None}
     assert {each.decorator for each in explained} == {f"once.{face}"}
+
+
+@pytest.mark.parametrize(
+    ("face", "event", "source", "payload"),
+    [
+        ("kinesis", kinesis_event({"a": 1}), "Kinesis Data Streams", "the data, a JSON object"),
+        ("kinesis", kinesis_event(b"\xff"), "Kinesis Data Streams", "the data, bytes"),
+        (
+            "dynamodb_stream",
+            dynamodb_stream_event((None, {"id": 5})),
+            "DynamoDB Streams",
+            "eventName, Keys, NewImage and OldImage in plain values, a JSON object",
+        ),
+    ],
+)
+def test_what_is_told_of_a_stream(
+    rig: Rig, face: str, event: dict[str, Any], source: str, payload: str
+) -> None:
+    """The source, what key= sees, and that the key is the eventID; of a bad record what is wrong."""
+    handler = getattr(rig.once, face)(_answer)
+    (told,) = _explain(handler, event)
+    assert (told.source, told.payload) == (source, payload)
+    assert told.key_from == "the eventID, within the stream's ARN"
+    assert told.delivery == event["Records"][0]["eventID"]
+    bad = {"Records": [event["Records"][0] | {"eventID": None}]}
+    assert "has no eventID" in str(_explain(handler, bad)[0].problem)
 
 
 def _identity(row: Record) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from lambda_once import Misconfigured, Once
 from tests.decorators.rig import Rig
 from tests.sources.samples import rest
 
-FACES = ("sqs", "sns", "event", "api_gateway", "function", "route")
+FACES = ("sqs", "sns", "kinesis", "dynamodb_stream", "event", "api_gateway", "function", "route")
 
 
 async def coroutine_function(_: object) -> object:
@@ -91,6 +91,25 @@ def test_api_options_are_checked(options: dict[str, Any], words: str) -> None:
         refused(face, options, words)
 
 
+OF_STREAMS: list[tuple[dict[str, Any], str]] = [
+    ({"concurrency": 0}, "1 or more"),
+    ({"report_failures": "yes"}, "True or False"),
+    ({"on_give_up": "park"}, "give a callable"),
+    ({"on_give_up": lambda record: record}, "two arguments, the record and the error"),
+    ({"on_give_up": coroutine_function}, "would not be awaited"),
+    ({"raise_on_entire_batch_failure": False}, "unknown option raise_on_entire_batch_failure"),
+    ({"returns": int}, "unknown option returns"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), OF_STREAMS)
+def test_options_of_streams_are_checked(options: dict[str, Any], words: str) -> None:
+    """What would let a record pass that is not parked, or stop a shard at its first bad one."""
+    once = Once(table="tokens")
+    for face in (once.kinesis, once.dynamodb_stream):
+        refused(face, options, words)
+
+
 @pytest.mark.parametrize("concurrency", [0, -1, 1.5])
 def test_concurrency_is_checked(concurrency: Any) -> None:
     """Records run at least one at a time."""
@@ -158,6 +177,6 @@ def test_the_table_may_be_named_late(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_handler_takes_something(function: Any) -> None:
     """A function without a positional argument cannot be given its record."""
     once = Once(table="tokens")
-    for face in (once.sqs, once.sns, once.event, once.api_gateway):
+    for face in (once.sqs, once.sns, once.kinesis, once.event, once.api_gateway):
         with pytest.raises(Misconfigured, match="must accept the event"):
             face(function)

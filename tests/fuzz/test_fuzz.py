@@ -26,7 +26,9 @@ from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unp
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import api_gateway, event
 from lambda_once.sources.api_gateway import header_key
+from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
+from lambda_once.sources.kinesis import KINESIS
 from lambda_once.sources.messages import sns_messages, sqs_messages
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import lambda_context
@@ -167,6 +169,8 @@ def test_events(given_event: Any) -> None:
     readers: tuple[Callable[[Any], Any], ...] = (
         sqs_messages,
         sns_messages,
+        KINESIS.records,
+        DYNAMODB_STREAM.records,
         lambda one: event.units(one, "r-1"),
     )
     for read in readers:

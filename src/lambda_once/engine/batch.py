@@ -192,7 +192,6 @@ class Batch:
         """Return the attempt under which *job* runs now; None where it does not."""
         acquirer = self._engine.acquirer
         if job.call is None:
-            job.error = job.bad
             return None
         if may_wait and job.is_in_progress:
             # Who waits holds nothing: two invocations that wait for each other's tokens would wait in vain.

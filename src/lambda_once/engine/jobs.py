@@ -84,13 +84,16 @@ class Job:
 
     def has_outcome(self, *, may_wait: bool) -> bool:
         """
-        Take the outcome of a duplicate, or the refusal, and return True; False where there is none yet.
+        Take the outcome of a bad record or a duplicate, and return True; False where there is none yet.
 
         *may_wait*: a token in progress is waited for, so that is no outcome. Nor is any while the batch is
         interrupted.
         """
         call, found = self.call, self.acquisition
-        if call is None or not isinstance(found, Replayed | OnceError) or (may_wait and self.is_in_progress):
+        if call is None:
+            self.begun, self.error = True, self.bad
+            return True
+        if not isinstance(found, Replayed | OnceError) or (may_wait and self.is_in_progress):
             return False
         if call.invocation.tally.interrupted is not None:
             return False

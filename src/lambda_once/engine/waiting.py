@@ -7,6 +7,7 @@ a waiting call takes no thread from the one it waits for.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -91,7 +92,8 @@ class _ThreadsLoop:
         self._loop = runner.get_loop()
 
     def __del__(self) -> None:
-        self._loop.close()
+        if not sys.is_finalizing():  # then what closing needs may be gone
+            self._loop.close()
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
