@@ -232,6 +232,15 @@ assert_type(Shop().charge(Order(id="5")), Receipt)
 function_bare("5")  # type: ignore[arg-type]
 function_bare(Order(id="5"), no_such="CHF")  # type: ignore[call-arg]
 function_options()  # type: ignore[call-arg]
+
+
+@once.function(key="order.id", codec=(lambda receipt: receipt.model_dump(), Receipt.model_validate))
+def with_a_pair(order: Order) -> Receipt:
+    return Receipt(order=order.id)
+
+
+assert_type(with_a_pair(Order(id="1")), Receipt)
+once.function(codec=dict)  # type: ignore[call-overload]
 once.function(keep=60)  # type: ignore[call-overload]
 
 

@@ -172,6 +172,7 @@ class ResultOptions(ReplayOptions, total=False):
     """For `Once.event` and `Once.function`."""
 
     returns: Any
+    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class BlockOptions(Policies, total=False):
@@ -181,6 +182,7 @@ class BlockOptions(Policies, total=False):
     ignore: Sequence[str]
     fingerprint: str | Literal[False]
     returns: Any
+    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class ExecutionOptions(TypedDict, total=False):

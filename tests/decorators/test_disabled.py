@@ -100,3 +100,36 @@ def test_other_values_do_not_disable(rig: Rig, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", value)
     rig.once.run("k", len, [1])
     assert len(rig.rows()) == 1
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("environment", "warned"),
+    [
+        ({"POWERTOOLS_IDEMPOTENCY_DISABLED": "True"}, 1),
+        ({"POWERTOOLS_IDEMPOTENCY_DISABLED": "0"}, 0),
+        ({"POWERTOOLS_IDEMPOTENCY_DISABLED": "1", "LAMBDA_ONCE_DISABLED": "false"}, 0),
+        ({"POWERTOOLS_IDEMPOTENCY_DISABLED": "1", "LAMBDA_ONCE_DISABLED": "true"}, 0),
+        ({}, 0),
+    ],
+)
+def test_the_switch_of_powertools_is_named(
+    rig: Rig,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    environment: dict[str, str],
+    warned: int,
+) -> None:
+    """It disables nothing here, which is logged once per environment, unless our own switch is set."""
+    monkeypatch.delenv("LAMBDA_ONCE_DISABLED")
+    for name, word in environment.items():
+        monkeypatch.setenv(name, word)
+
+    @rig.once.function
+    def work(n: int) -> int:
+        return n
+
+    for n in (1, 1, 2):
+        work(n)
+    assert [line.message for line in caplog.records].count("once.powertools_disabled") == warned
+    assert len(rig.rows()) == (0 if environment.get("LAMBDA_ONCE_DISABLED") == "true" else 2)

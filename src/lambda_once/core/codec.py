@@ -30,7 +30,7 @@ from typing import (
 
 from lambda_once.core.canonical import plain, uuid_class
 from lambda_once.core.results import Corrupt, NotSerialisable, utf8
-from lambda_once.core.signatures import check_fields, field_types
+from lambda_once.core.signatures import check_fields, field_types, title
 from lambda_once.errors import Misconfigured
 
 _SCALARS = (str, int, float, bool)
@@ -61,6 +61,11 @@ def codec_for(annotation: object) -> Codec:
             "install pydantic 2.11 or newer, or pass returns=Any for plain JSON"
         )
     return Codec(annotation)
+
+
+def codec_by(to_json: Callable[[Any], object], from_json: Callable[[Any], object]) -> Codec:
+    """Return the codec of a pair of functions: to what JSON can write, and back from what JSON reads."""
+    return Codec(_ByPair(to_json, from_json))
 
 
 class Codec:
@@ -112,7 +117,7 @@ class Codec:
             ) from None
 
     @cached_property
-    def _form(self) -> _ByPydantic | _ByStandardLibrary:
+    def _form(self) -> _ByPydantic | _ByStandardLibrary | _ByPair:
         return _form_of(self.annotation)
 
 
@@ -126,6 +131,22 @@ class _ByPydantic(NamedTuple):
 
     def read(self, text: str) -> object:
         return self.adapter.validate_json(text, by_alias=False, by_name=True)
+
+
+class _ByPair(NamedTuple):
+    """A pair of functions of the developer's. They never get None, which is always ``null``."""
+
+    to_json: Callable[[Any], object]
+    from_json: Callable[[Any], object]
+
+    def write(self, value: object) -> object:
+        return self.to_json(value)
+
+    def read(self, text: str) -> object:
+        return self.from_json(json.loads(text))
+
+    def __repr__(self) -> str:
+        return f"codec=({title(self.to_json)}, {title(self.from_json)})"
 
 
 class _ByStandardLibrary(NamedTuple):
@@ -143,7 +164,9 @@ class _ByStandardLibrary(NamedTuple):
 _UNTYPED = _ByStandardLibrary(Any)
 
 
-def _form_of(annotation: object) -> _ByPydantic | _ByStandardLibrary:
+def _form_of(annotation: object) -> _ByPydantic | _ByStandardLibrary | _ByPair:
+    if isinstance(annotation, _ByPair):
+        return annotation
     if is_plain(annotation):
         return _UNTYPED
     try:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
-from lambda_once.decorators.identify import Identifier, name_of, result_type
+from lambda_once.decorators.identify import Identifier, codec_of, name_of
 from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.batch import Batch, Left
@@ -208,7 +208,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    plan = settings.plan(codec_for(result_type(function, settings)))
+    plan = settings.plan(codec_of(function, settings))
     identifier = Identifier(runtime, settings, plan, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
-from lambda_once.core.codec import codec_for
+from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.identify import Arguments, Identifier, name_of, result_type
+from lambda_once.decorators.identify import Arguments, Identifier, codec_of, name_of
 from lambda_once.decorators.runtime import apply_on_replay, marked
 from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
 from lambda_once.engine.attempt import Attempt
@@ -58,7 +58,7 @@ def protected_function(
 ) -> Callable[..., Any]:
     """Return *function*, plain or async, as one that takes effect once per key of its arguments."""
     _check(function, settings)
-    plan = settings.plan(codec_for(result_type(function, settings)))
+    plan = settings.plan(codec_of(function, settings))
     identifier = Identifier(runtime, settings, plan, name_of(function))
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function))
 
@@ -187,7 +187,7 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    plan = settings.plan(codec_for(returns))
+    plan = settings.plan(codec_for(returns) if settings.codec is None else codec_by(*settings.codec))
     return Identifier(runtime, settings, plan, name)
 
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, plain
+from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.fields import fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
@@ -20,6 +21,7 @@ from lambda_once.sources.unit import NOTHING, itself
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lambda_once.core.codec import Codec
     from lambda_once.core.fields import Printed
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
@@ -195,12 +197,14 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
 
 
-def result_type(function: Callable[..., Any], settings: Settings) -> object:
+def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:
     """
-    Return the type of replayed results: ``returns=``, or the return annotation of *function*, or Any.
+    Return the codec of results: ``codec=``, or that of ``returns=`` or of *function*'s return annotation.
 
-    Raises `Misconfigured` if that cannot be resolved.
+    Raises `Misconfigured` if that type cannot be resolved.
     """
+    if settings.codec is not None:
+        return codec_by(*settings.codec)
     if settings.returns is None:
-        return return_type(function)
-    return resolved(settings.returns, function, "returns=")
+        return codec_for(return_type(function))
+    return codec_for(resolved(settings.returns, function, "returns="))

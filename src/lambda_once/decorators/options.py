@@ -34,8 +34,8 @@ KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
 QUEUE = RECORDS | {"concurrency", "raise_on_entire_batch_failure"}
 STREAM = RECORDS | {"concurrency", "report_failures", "on_give_up"}
-EVENT = POLICIES | KEYING | {"returns", "on_replay"}
-EXECUTION = KEYING - {"key", "scope"} | {"keep", "lease", "on_error", "on_lapse", "returns"}
+EVENT = POLICIES | KEYING | {"returns", "codec", "on_replay"}
+EXECUTION = KEYING - {"key", "scope"} | {"keep", "lease", "on_error", "on_lapse", "returns", "codec"}
 API = POLICIES | KEYING | {"methods", "without_key", "store_status", "problem", "on_replay", "caller"}
 
 
@@ -56,6 +56,7 @@ class Settings(NamedTuple):
     on_store_outage: Literal["fail", "run"] = "fail"
     cache: int = 0
     returns: Any = None
+    codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = None
     on_replay: Callable[[Any, Any], Any] | None = None
     model: Any = None
     concurrency: int = 10
@@ -138,6 +139,7 @@ def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "store_status": lambda value: frozenset(value) if _is_several(value) else value,
         "ignore": lambda value: value if isinstance(value, str) else tuple(value),
+        "codec": lambda value: tuple(value) if _is_several(value) else value,
         "on_error": lambda value: dict(value) if isinstance(value, Mapping) else value,
     }
     return {
@@ -173,8 +175,23 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
     for name in ("raise_on_entire_batch_failure", "report_failures"):
         if not isinstance(getattr(settings, name), bool):
             yield name, "give True or False"
+    yield from _codec_problems(settings)
     yield from _keying_problems(settings)
     yield from _answering_problems(settings)
+
+
+def _codec_problems(settings: Settings) -> Iterable[tuple[str, str]]:
+    pair: object = settings.codec
+    if pair is None:
+        return
+    if not (isinstance(pair, tuple) and len(pair) == 2 and all(map(callable, pair))):  # noqa: PLR2004  (a pair)
+        yield "codec", "give a pair of functions, (to_json, from_json)"
+    elif any(map(is_async, pair)):
+        yield "codec", "give two plain defs: async ones would not be awaited"
+    elif not all(accepts(each, object()) for each in pair):
+        yield "codec", "both functions must accept one argument"
+    elif settings.returns is not None:
+        yield "codec", "it replaces returns=: give one of them"
 
 
 def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:

@@ -220,6 +220,7 @@ class Runtime:
     def _new_engine(self, *, disabled: bool) -> Engine:
         make = Engine if self._overrides is None else self._overrides.engine
         if not disabled:
+            self._warn_of_powertools()
             if not (self._service or os.environ.get(SERVICE_VARIABLE)):
                 self.warn_once(
                     Event.NO_SERVICE,
@@ -229,6 +230,15 @@ class Runtime:
         reason = "LAMBDA_ONCE_DISABLED is set: everything runs, nothing is stored"
         self.reporter.log(Details(Event.DISABLED, reason=reason))
         return make(ForgetfulStore(self._real_store), self.clock)
+
+    def _warn_of_powertools(self) -> None:
+        word = os.environ.get("POWERTOOLS_IDEMPOTENCY_DISABLED", "").strip().lower()
+        if word in _TRUE and not os.environ.get("LAMBDA_ONCE_DISABLED"):
+            reason = (
+                f"POWERTOOLS_IDEMPOTENCY_DISABLED={word} has no effect here: everything is protected. "
+                "Set LAMBDA_ONCE_DISABLED to true to turn that off, or to false to end this warning"
+            )
+            self.warn_once(Event.POWERTOOLS_DISABLED, reason)
 
     def _real_store(self) -> Store:
         if self._store is not None:

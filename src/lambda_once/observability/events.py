@@ -54,6 +54,7 @@ class Event(StrEnum):
     UNSCOPED = "once.unscoped", WARNING  # once per environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
     NO_SERVICE = "once.no_service", WARNING
+    POWERTOOLS_DISABLED = "once.powertools_disabled", WARNING
     BATCH_DENIED = "once.batch_denied", WARNING
     LEAN_CLIENT_DECLINED = "once.lean_client_declined", WARNING
     REPORT_FAILED = "once.report_failed", WARNING  # a hook, metric or segment raised
