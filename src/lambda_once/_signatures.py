@@ -195,6 +195,7 @@ class ExecutionOptions(TypedDict, total=False):
     ignore: Sequence[str]
     fingerprint: str | Literal[False]
     returns: Any
+    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class ApiOptions(ReplayOptions, total=False):
