@@ -17,7 +17,7 @@ class Unresolved(Exception):
     """The template refers to something that the demo does not make: give it a value here."""
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # yaml ships no types
     """Reads CloudFormation's short tags as the functions that they stand for."""
 
 

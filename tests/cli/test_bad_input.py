@@ -222,8 +222,9 @@ PROGRAM = """
 import sys
 from lambda_once.cli.app import app
 from lambda_once.testing import create_table
-from tests.kit import tables
+from tests.kit import descriptions, tables
 from tests.kit.strict.mounted import mounted
+descriptions.read_once()
 with mounted():
     client = tables.client()
     create_table(client, "tokens")

@@ -9,10 +9,12 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
+from examples.demo import __main__ as demo
 from examples.demo import scenes, table
 from examples.demo.__main__ import BROKEN, KEPT, UNREACHABLE, main
 from examples.demo.performance import Performance, perform
@@ -30,6 +32,14 @@ LATE = "The dead one wakes up"
 HELD_OR_LAPSED = {"pay_12347": State.HELD, "pay_12348": State.IN_PROGRESS}
 
 
+class Run(NamedTuple):
+    """One run of the demo."""
+
+    code: int
+    said: str
+    performance: Performance
+
+
 def tell(*arguments: str) -> tuple[int, str]:
     """Run the demo as into a pipe, and return its exit code and what it said."""
     said = io.StringIO()
@@ -37,16 +47,25 @@ def tell(*arguments: str) -> tuple[int, str]:
     return code, said.getvalue()
 
 
-@cache
-def told() -> tuple[int, str]:
-    """Run the whole demo once for all tests that only read what it said."""
-    return tell()
+def run() -> Run:
+    """Run the whole demo, and keep what it performed."""
+    performed: list[Performance] = []
+
+    def performing(endpoint: str | None) -> Performance:
+        performed.append(perform(endpoint))
+        return performed[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "perform", performing)
+        code, said = tell()
+    (performance,) = performed
+    return Run(code, said, performance)
 
 
 @cache
-def performed() -> Performance:
-    """Perform all scenes once for all tests that only look at what they left."""
-    return perform(None)
+def told() -> Run:
+    """Run the whole demo once for all tests that only look at what it said and left."""
+    return run()
 
 
 def broken(performance: Performance) -> dict[str, tuple[str, ...]]:
@@ -61,7 +80,7 @@ def keys(performance: Performance, state: State) -> set[str]:
 
 def test_every_scene_ends_as_promised_and_says_so() -> None:
     """All twelve verdicts are told, in their order, and the exit code is 0."""
-    code, said = told()
+    code, said, _ = told()
     assert code == KEPT
     assert "All 12 scenes and 4 patterns ended as promised" in said
     verdicts = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
@@ -71,7 +90,7 @@ def test_every_scene_ends_as_promised_and_says_so() -> None:
 
 def test_the_rows_tell_what_waits_for_a_person() -> None:
     """One payment is held, one is in progress with its lease over, and everything else is complete."""
-    performance = performed()
+    performance = told().performance
     assert keys(performance, State.HELD) == {"pay_12347"}
     assert keys(performance, State.IN_PROGRESS) == {"pay_12348"}
     assert len(keys(performance, State.COMPLETE)) == len(performance.records) - 2 == 8
@@ -81,7 +100,7 @@ def test_the_rows_tell_what_waits_for_a_person() -> None:
 
 def test_what_began_and_settled_nothing_is_counted() -> None:
     """Of the attempts that began, those that died and the one that was fenced are missing, as on an alarm."""
-    code, said = told()
+    code, said, _ = told()
     assert code == KEPT
     assert "3 attempts began and settled nothing (2 died, 1 fenced)" in said
 
@@ -89,13 +108,13 @@ def test_what_began_and_settled_nothing_is_counted() -> None:
 def test_without_the_layer_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Switched off, the layer keeps no promise: cards are charged again, and the exit code is 1."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
-    failed = broken(perform(None))
+    code, said, performance = run()
+    failed = broken(performance)
     assert set(failed) == {scene.title for scene in scenes.SCENES}
     assert "2× charged 5, promised 1×" in failed["Two clicks at once"]
     assert "2× created order_12345, promised 1×" in failed["An API client retries"]
     assert "5× charged pay_12347, promised 1×" in failed["The gateway is silent"]
     assert "2× charged pay_12348, promised 1×" in failed["…and while charging"]
-    code, said = tell()
     assert code == BROKEN
     assert "Of 12 scenes and 4 patterns 12 did not end as promised" in said
     assert "All 12" not in said
@@ -113,7 +132,7 @@ def test_without_fencing_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_patterns_keep_what_plain_writes_lose() -> None:
     """Each is seen beside the plain writes, which were really made; no pattern needs a token."""
-    found = {each.pattern: each for each in performed().contrasts}
+    found = {each.pattern: each for each in told().performance.contrasts}
     assert list(found) == ["Ledger", "Ratchet", "Unique", "Documents"]
     assert not any(each.broken for each in found.values())
     plain = {name: each.plain for name, each in found.items()}
@@ -134,9 +153,10 @@ def test_a_pattern_without_its_condition_fails_the_demo(monkeypatch: pytest.Monk
     assert "Of 12 scenes and 4 patterns 1 did not end as promised" in said
 
 
-def test_the_tables_hold_no_log_lines_unless_asked_for() -> None:
+def test_the_tables_hold_no_log_lines_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the handlers print is captured; --verbose shows it."""
-    _, quiet = told()
+    _, quiet, performance = told()
+    monkeypatch.setattr(demo, "perform", lambda _endpoint: performance)
     _, verbose = tell("--verbose")
     assert "once.replayed" not in quiet
     assert "_aws" not in quiet

@@ -22,6 +22,13 @@ A = TypeVar("A")
 _of_thread = threading.local()
 
 
+def taken() -> threading.Lock:
+    """Return a lock that one thread waits for and another releases: one hand-over is one release."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class Killed(BaseException):
     """The sandbox is gone: nothing of its code runs on."""
 
@@ -54,7 +61,7 @@ class Task:
         self.waiters: list[Task] = []
         self.failure: BaseException | None = None
         self._work = work
-        self._go = threading.Semaphore(0)
+        self._go = taken()
         self._started = False
 
     def resume(self) -> None:
@@ -100,7 +107,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.now = 0
         """Milliseconds since the beginning."""
-        self.back = threading.Semaphore(0)
+        self.back = taken()
         self.steps = 0
         self.failures: list[BaseException] = []
         """What ended a task that nobody waited for: a mistake of the simulation, or of what it runs."""

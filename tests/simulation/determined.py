@@ -27,7 +27,7 @@ def determined(seed: int) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
-        (client, "ThreadPoolExecutor", baton.Executor),
+        (client.Transport, "_threads", baton.Executor),
         (pipeline, "threading", threads),
         (client, "threading", threads),
         (ownership, "threading", threads),

@@ -15,6 +15,7 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.cloudformation.models import Stack
 
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict.mounted import mounted
@@ -153,12 +154,15 @@ def deploy(session: boto3.Session, translated: Template, parameters: dict[str, s
     _upload(session)
     known = without_unknown(translated)
     cloudformation = session.client("cloudformation")
-    cloudformation.create_stack(
-        StackName="orders",
-        TemplateBody=json.dumps(known),
-        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        # moto 5.2.5 reads JSON as YAML, in Python: that took longer than the rest of a test.
+        patch.setattr(Stack, "parse_template", staticmethod(json.loads))
+        cloudformation.create_stack(
+            StackName="orders",
+            TemplateBody=json.dumps(known),
+            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        )
     stack = cloudformation.describe_stacks(StackName="orders")["Stacks"][0]
     resources = cloudformation.list_stack_resources(StackName="orders")["StackResourceSummaries"]
     return Deployed(

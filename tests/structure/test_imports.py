@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -54,25 +55,34 @@ def _part(module: Path) -> str:
     return first.removesuffix(".py")
 
 
-def _imports(tree: ast.AST, package: tuple[str, ...]) -> set[str]:
-    """Return the dotted names that *tree* imports, relative ones and those for type checkers included."""
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements under *node*: an import is one, and no expression has one inside."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from _statements(child)
+
+
+@cache
+def _imports(source: str, package: tuple[str, ...]) -> frozenset[str]:
+    """Return the dotted names that *source* imports, relative ones and those for type checkers included."""
     found = set[str]()
-    for node in ast.walk(tree):
+    for node in _statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join((*above, *filter(None, [node.module])))
             found |= {f"{module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def _imports_of(module: Path) -> set[str]:
+def _imports_of(module: Path) -> frozenset[str]:
     package = module.relative_to(SOURCE).parent.parts
-    return _imports(ast.parse(module.read_text(encoding="utf-8")), package)
+    return _imports(module.read_text(encoding="utf-8"), package)
 
 
-def _parts_of(names: set[str]) -> set[str]:
+def _parts_of(names: frozenset[str]) -> set[str]:
     """Return the parts of this package that *names* lie in; a bare `lambda_once` counts as its `__init__`."""
     ours = [name.split(".") for name in names if name.split(".")[0] == "lambda_once"]
     parts = {name[1] if len(name) > 1 else "__init__" for name in ours}
@@ -102,7 +112,7 @@ def test_all_ways_of_importing_are_seen() -> None:
     source = (
         "def f():\n    from ..stores import memory\nif TYPE_CHECKING:\n    import lambda_once.engine.batch\n"
     )
-    names = _imports(ast.parse(source), ("lambda_once", "core"))
+    names = _imports(source, ("lambda_once", "core"))
     assert _parts_of(names) == {"stores", "engine"}
     assert not _parts_of(names) <= REACHES["core"]
 
@@ -127,7 +137,7 @@ def _graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """
     graph = {}
     for name, source in sources.items():
-        wanted = _imports(ast.parse(source), tuple(name.split(".")[:-1]))
+        wanted = _imports(source, tuple(name.split(".")[:-1]))
         graph[name] = {file for each in wanted if (file := _file_of(each, sources)) is not None} - {name}
     return graph
 
