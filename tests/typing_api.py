@@ -14,12 +14,14 @@ from typing import Any, assert_type
 
 from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import StepConfig
+from aws_lambda_powertools import Tracer
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from opentelemetry import trace
 from pydantic import BaseModel
 
 from lambda_once import (
@@ -298,6 +300,9 @@ def probe(lapsed: Lapsed, order: Order) -> Done[Receipt] | Answer:
 
 
 Once(on_error=lambda error: RELEASE if error.args else HOLD, on_lapse=probe)
+Once(tracer=trace.get_tracer("shop"))
+Once(tracer=Tracer())
+Once(tracer="shop")  # type: ignore[arg-type]
 Once(on_error="hold")  # type: ignore[arg-type]
 Once(on_lapse="retry")  # type: ignore[arg-type]
 Once(on_error={"ValueError": HOLD})  # type: ignore[dict-item]

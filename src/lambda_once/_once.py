@@ -19,7 +19,6 @@ from lambda_once.observability.reporter import Reporter
 
 if TYPE_CHECKING:
     from aws_durable_execution_sdk_python.types import DurableContext
-    from aws_lambda_powertools import Tracer
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
     from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.function import Begun
     from lambda_once.integrations.durable import Execution
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
+    from lambda_once.observability.traces import AnyTracer
     from lambda_once.sources.records import RecordSource
     from lambda_once.stores.contract import Store
 
@@ -65,7 +65,8 @@ class Once:
     LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, or "lean" for one without botocore; *store*,
     in place of a table, is anything that implements the store contract. *service* is the first part of every
     token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools
-    objects. Each function in *hooks* is called with every event, and cannot change the outcome.
+    objects; *tracer* may be OpenTelemetry's. Each function in *hooks* is called with every event, and cannot
+    change the outcome.
 
     The policies apply to all decorators; a decorator may override each of them (docs/reference.md).
 
@@ -92,7 +93,7 @@ class Once:
         service: str | None = None,
         metrics: Namespaced | None = None,
         logger: AnyLogger | None = None,
-        tracer: Tracer | None = None,
+        tracer: AnyTracer | None = None,
         hooks: tuple[Hook, ...] | list[Hook] = (),
         **policies: Unpack[Policies],
     ) -> None:

@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.parser import event_parser
+from opentelemetry import trace
 from pydantic import BaseModel
 
 from lambda_once import Lapsed, MemoryStore, Misconfigured, Once
@@ -57,6 +58,11 @@ PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"metrics": Metrics}, "metrics=Metrics is a class"),
     (lambda: {"logger": Logger}, "logger=Logger is a class"),
     (lambda: {"tracer": Tracer}, "tracer=Tracer is a class"),
+    (lambda: {"tracer": trace}, "tracer= is a module, not a tracer: pass Powertools' Tracer(), or OpenTele"),
+    (
+        lambda: {"tracer": trace.NoOpTracerProvider()},
+        "pass Powertools' Tracer(), or OpenTelemetry's trace.get",
+    ),
     (lambda: {"hooks": print}, "hooks= must be a list of functions: hooks=[print]"),
     (lambda: {"hooks": ["print"]}, "which is not a function of one Details"),
     (lambda: {"hooks": [lambda: None]}, "must accept one argument, the Details"),

@@ -32,6 +32,7 @@ ACQUISITION = Acquire(
     *("t", "a1", "orders/r1", NOW, LEASE, Unclaimed(take_over=True), 1796379150, "f", "m-1"),
     fields=b"ab",
     caller="a1.c",
+    trace="00-5b-6c-01",
 )
 ERROR = {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}}
 IN_PROGRESS = {":in_progress": {"S": "inProgress"}}
@@ -64,7 +65,7 @@ FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
 TOUCHED = (
     *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
     *("actualCompletion", "result", "error", "parts", "resultUnavailable", "write"),
-    *("fingerprint", "fields", "delivery", "caller", "ttl"),
+    *("fingerprint", "fields", "delivery", "caller", "trace", "ttl"),
 )
 
 
@@ -75,7 +76,7 @@ def test_acquire_under_take_over() -> None:
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
             f"{SETS}, #fingerprint = :fingerprint_, #fields = :fields_, #delivery = :delivery_, "
-            f"#caller = :caller_, #ttl = :ttl_, {FENCE} "
+            f"#caller = :caller_, #trace = :trace_, #ttl = :ttl_, {FENCE} "
             f"REMOVE {CLEARED}"
         ),
         "ConditionExpression": (
@@ -93,6 +94,7 @@ def test_acquire_under_take_over() -> None:
             ":fields_": {"B": b"ab"},
             ":delivery_": {"S": "m-1"},
             ":caller_": {"S": "a1.c"},
+            ":trace_": {"S": "00-5b-6c-01"},
             ":ttl_": {"N": "1796379150"},
             ":now_s": {"N": "1795169520"},
             ":now": {"S": AT},
@@ -107,14 +109,14 @@ def test_acquire_under_take_over() -> None:
 def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, asks: set[str]) -> None:
     """Without payload, delivery, caller and ttl these are removed, and each of *asks* is among the names."""
     acquisition = ACQUISITION._replace(
-        take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None
+        take=take, ttl=None, fingerprint=None, fields=None, delivery=None, caller=None, trace=None
     )
     built = requests.acquire("tokens", acquisition, 1)
     assert built == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
-            f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #fields, #delivery, #ttl, #caller"
+            f"{SETS}, {FENCE} REMOVE {CLEARED}, #fingerprint, #fields, #delivery, #ttl, #caller, #trace"
         ),
         "ConditionExpression": condition,
         "ExpressionAttributeNames": _names(*TOUCHED),

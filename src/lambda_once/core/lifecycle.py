@@ -138,6 +138,8 @@ class Record(NamedTuple):
     """The id of the write that ended it; None in progress, and in older rows."""
     caller: str | None = None
     """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
+    trace: str | None = None
+    """The ``traceparent`` of the acquisition's span, for links; None: it was not traced, or not sampled."""
 
     def expired(self, now: datetime) -> bool:
         """

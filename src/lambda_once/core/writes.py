@@ -59,6 +59,8 @@ class Acquire(NamedTuple):
     """The payload's checksums (`core.fields`). No condition."""
     caller: str | None = None
     """The mark of the presented credential, under *attempt*. No condition."""
+    trace: str | None = None
+    """The ``traceparent`` of the span in which it is sent. No condition."""
 
 
 class Holder(NamedTuple):
@@ -173,6 +175,7 @@ def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
         resolution=None if record is None else record.resolution,
         fields=acquisition.fields,
         caller=acquisition.caller,
+        trace=acquisition.trace,
     )
 
 

@@ -35,6 +35,7 @@ def check_parts(*, table: object, client: object, store: object, service: object
     for name, part in {"client": client, "store": store, **reported}.items():
         if isinstance(part, type):
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
+    _check_tracer(reported.get("tracer"))
     if isinstance(client, str):
         from lambda_once.dynamodb.choice import wants_lean
 
@@ -52,6 +53,21 @@ def check_parts(*, table: object, client: object, store: object, service: object
         raise Misconfigured(
             f"store= is a {type(store).__name__} without {', '.join(lacking)}: "
             "pass MemoryStore(), or what has the methods of lambda_once.stores.contract.Store"
+        )
+
+
+def _check_tracer(tracer: object) -> None:
+    """Check that *tracer* is Powertools' or OpenTelemetry's. Raises `Misconfigured`."""
+    if tracer is None:
+        return
+    try:
+        known = any(hasattr(tracer, name) for name in ("provider", "start_as_current_span"))
+    except Exception:  # noqa: BLE001  (what a tracer raises decides nothing; it is reported when it is used)
+        return
+    if not known:
+        raise Misconfigured(
+            f"tracer= is a {type(tracer).__name__}, not a tracer: pass Powertools' Tracer(), or "
+            "OpenTelemetry's trace.get_tracer(__name__)"
         )
 
 

@@ -14,7 +14,7 @@ from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.invocation import Redelivery, trace_answers
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe
 from lambda_once.engine.replay import Replayed
@@ -183,12 +183,12 @@ class Acquirer:
     ) -> Waits[list[Acquisition]]:
         invocation = calls[0].invocation
         with invocation.reporter.segment("once.acquire") as segment:
+            if segment is not None and (trace := segment.trace()) is not None:
+                writes = [write._replace(trace=trace) for write in writes]
             answers = self._store.acquire(writes, invocation.deadline)
             if len(calls) > 1:
                 self._acquire_known(calls, writes, answers)
-            if segment is not None:
-                outcomes = sorted({type(answer).__name__ for answer in answers})
-                segment.annotate("outcome", ",".join(outcomes))
+            trace_answers(segment, answers)
         acquisitions: list[Acquisition] = []
         unanswered = []
         for call, write, answer in zip(calls, writes, answers, strict=True):
@@ -214,7 +214,7 @@ class Acquirer:
             now = self._clock.now()
             if decide(answer.record, call.request(writes[n].attempt), now) is Decision.RUN:
                 take = self._take(call, answer.record)
-                writes[n] = self._write(call, writes[n].attempt, take, now)
+                writes[n] = self._again(call, writes[n], take, now)
                 free.append(n)
         if len(free) > 1:
             again = self._store.acquire([writes[n] for n in free], calls[0].invocation.deadline)
@@ -245,7 +245,7 @@ class Acquirer:
                 if record is not None and decision is Decision.ASK:
                     write, answer = self._probed(call, write, record)
                 else:
-                    write = self._write(call, write.attempt, self._take(call, record), self._clock.now())
+                    write = self._again(call, write, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([write], call.invocation.deadline)
             elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
                 raise self._replayer.error(call, record, decision, _OWN_STACK)
@@ -294,7 +294,7 @@ class Acquirer:
         if completed_by_probe(call, record, self._finisher, self._replayer):
             return write, Refused(self._store.read(call.token, call.invocation.deadline))
         take = AsSeen(record.attempt, record.expected_completion)
-        write = self._write(call, write.attempt, take, self._clock.now())
+        write = self._again(call, write, take, self._clock.now())
         (answer,) = self._store.acquire([write], call.invocation.deadline)
         return write, answer
 
@@ -336,6 +336,10 @@ class Acquirer:
             fields=None if call.identity.fields is None else call.identity.fields.stored,
             caller=None if presented is None else presented.mark(attempt),
         )
+
+    def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen, now: datetime) -> Acquire:
+        """Return *write* as it is sent again, now that the row is known: the same attempt and trace."""
+        return self._write(call, write.attempt, take, now)._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
         lease = call.invocation.deadline.at + MARGIN if call.plan.lease is None else now + call.plan.lease

@@ -14,6 +14,7 @@ from lambda_once.core.clock import Deadline, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
+from lambda_once.engine.invocation import trace_answers
 from lambda_once.engine.ownership import RESERVE, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
@@ -133,8 +134,7 @@ class Finisher:
             try:
                 with invocation.reporter.segment("once.complete") as segment:
                     (answer,) = self.store.finish([write], finish.limit(invocation.deadline))
-                    if segment is not None:
-                        segment.annotate("outcome", type(answer).__name__)
+                    trace_answers(segment, [answer])
             except Exception:
                 raise
             except BaseException as interruption:  # KeyboardInterrupt: once more, then it reaches the caller

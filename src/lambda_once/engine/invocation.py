@@ -15,9 +15,10 @@ from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 from lambda_once.observability.reporter import Details, Tally
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from lambda_once.core.clock import Clock
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lambda_once.core.lifecycle import OnLapse, Record
     from lambda_once.observability.events import Event
     from lambda_once.observability.reporter import Reporter
+    from lambda_once.observability.traces import Segment
     from lambda_once.policies import OnError, Probe
 
 LONGEST = timedelta(seconds=900)
@@ -222,3 +224,13 @@ class Call(NamedTuple):
             else Details.of_row(event, record, other_delivery=record.delivery, **known)
         )
         self.invocation.reporter.report(details, self.invocation.tally)
+
+
+def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | FinishAnswer]) -> None:
+    """Annotate *segment* with the table's *answers*, and link it to the attempts whose rows refused."""
+    if segment is None:
+        return
+    segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
+    for answer in answers:
+        if isinstance(answer, Refused) and answer.record is not None and answer.record.trace is not None:
+            segment.link(answer.record.trace, answer.record.attempt)

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from aws_lambda_powertools import Logger as PowertoolsLogger
-    from aws_lambda_powertools import Tracer
 
     from lambda_once.core.lifecycle import Record
-    from lambda_once.observability.traces import Segment
+    from lambda_once.observability.traces import AnyTracer, Segment
 
     AnyLogger: TypeAlias = logging.Logger | PowertoolsLogger
 
@@ -150,7 +149,7 @@ class Reporter:
         *,
         metrics: Namespaced | None = None,
         logger: AnyLogger | None = None,
-        tracer: Tracer | None = None,
+        tracer: AnyTracer | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
         """*service* None is POWERTOOLS_SERVICE_NAME, or ``service_undefined`` as in Powertools."""

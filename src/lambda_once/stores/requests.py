@@ -95,7 +95,7 @@ LONGER = " AND expectedCompletion < :new"
 # ------------------------------------------------------------------ acquire
 
 OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", "write")
-OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller")
+OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller", "trace")
 
 
 def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
@@ -124,10 +124,10 @@ def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
         attributes["fingerprint"] = {"S": acquisition.fingerprint}
     if acquisition.fields is not None:
         attributes["fields"] = {"B": acquisition.fields}
-    if acquisition.delivery is not None:
-        attributes["delivery"] = {"S": acquisition.delivery}
-    if acquisition.caller is not None:
-        attributes["caller"] = {"S": acquisition.caller}
+    for name in ("delivery", "caller", "trace"):
+        text = getattr(acquisition, name)
+        if text is not None:
+            attributes[name] = {"S": text}
     if acquisition.ttl is not None:
         attributes["ttl"] = {"N": str(acquisition.ttl)}
     return attributes

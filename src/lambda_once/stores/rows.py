@@ -68,6 +68,7 @@ def record_of(item: Attributes) -> Record:
             fields=_optional(_bytes, item, "fields"),
             write=_optional(_write, item, "write"),
             caller=_optional(_caller, item, "caller"),
+            trace=_optional(_text, item, "trace"),
         )
     except MalformedRow as malformed:
         token = _name_of(item)
