@@ -20,6 +20,7 @@ from lambda_once import HOLD, RELEASE, STORE, InProgress, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish
 from tests.decorators.durable_shop import HOUR, ORDER, Killed, Shop
+from tests.decorators.rig import in_memory
 from tests.kit.executions import executions
 
 ONCE = StepConfig(retry_strategy=RetryPresets.none())
@@ -69,6 +70,7 @@ def test_a_failure_goes_by_its_policy(shop: Shop, policy: Any, state: State, sec
     assert len(shop.charges) == (2 if policy is RELEASE else 1)
 
 
+@in_memory
 @pytest.mark.parametrize(
     ("on_error", "state"),
     [
@@ -101,6 +103,7 @@ def test_a_step_that_is_to_be_retried(shop: Shop) -> None:
     assert shop.rig.row().state is State.RELEASED
 
 
+@in_memory
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, Killed, lambda: InvocationError("again")])
 @pytest.mark.parametrize("policy", [RELEASE, STORE, HOLD])
 def test_what_ends_the_invocation_does_not_end_the_attempt(shop: Shop, error: Any, policy: Any) -> None:
@@ -251,6 +254,7 @@ def test_the_token_of_the_first_invocation_counts(shop: Shop) -> None:
     assert (shop.rig.row().token, shop.rig.row().state) == (token, State.COMPLETE)
 
 
+@in_memory
 def test_what_the_attempt_lacks(shop: Shop) -> None:
     """It outlives its invocations, and no step of it is a transaction."""
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from aws_durable_execution_sdk_python import DurableContext, durable_execution
+from aws_durable_execution_sdk_python.exceptions import SuspendExecution
+from aws_durable_execution_sdk_python.lambda_service import ErrorObject
 from aws_durable_execution_sdk_python_testing import DurableFunctionTestRunner
+from aws_durable_execution_sdk_python_testing.worker.checkpoint_tasks import CallableTask
 
 PATIENCE = 60
 """Seconds of real time after which a test gives up; none waits for them."""
@@ -35,12 +39,18 @@ class Executions:
         self._runner._executor.RETRY_BACKOFF_SECONDS = 0
         self.callbacks: SimpleQueue[str] = SimpleQueue()
         """The ids of the callbacks that handlers wait for (`suspend`)."""
+        self.returns: dict[str, threading.Event] = {}
+        """By ARN: whether Lambda gets what the latest invocation returns."""
+        self.zombies: list[threading.Event] = []
 
     def suspend(self, context: DurableContext, name: str = "approve") -> Any:
-        """Suspend the execution of *context* until `resume`, the first time it is called."""
+        """Suspend the execution of *context* until `resume`; return at once when it runs again."""
         callback = context.create_callback(name=name)
-        self.callbacks.put(callback.callback_id)
-        return callback.result()
+        try:
+            return callback.result()
+        except SuspendExecution:
+            self.callbacks.put(callback.callback_id)
+            raise
 
     def suspended(self) -> str:
         """Return the id of the callback that an execution waits for, once it does."""
@@ -52,6 +62,15 @@ class Executions:
     def start(self, name: str, event: Any = None) -> str:
         """Start an execution called *name*, and return its ARN."""
         return self._runner.run_async(json.dumps(event), execution_name=name, execution_timeout=PATIENCE)
+
+    def give_up(self, arn: str) -> None:
+        """Let the running invocation time out, as the runner does, and start the next: it is a zombie."""
+        self.zombies.append(self.returns[arn])
+        self.returns[arn].clear()
+        executor = self._runner._executor
+        now, error = executor._clock.now(), ErrorObject.from_message("timed out")
+        timing_out = CallableTask(lambda: executor._retry_after_timeout(arn, error, now, now))
+        self._runner._registry.submit(arn, timing_out).result(PATIENCE)
 
     def outcome(self, arn: str) -> Outcome:
         """Wait for the end of an execution."""
@@ -76,16 +95,23 @@ def executions(work: Work, **options: Any) -> Iterator[Executions]:
 
     def invoked(event: Any, context: Any) -> Any:
         """Fail the invocation whatever is raised, as Lambda does: the runner takes no BaseException."""
+        returns = of.returns[event.durable_execution_arn] = threading.Event()
+        returns.set()
         try:
             return handler(event, context)
         except Exception:
             raise
         except BaseException as killed:
             raise RuntimeError("the environment was killed") from killed
+        finally:
+            returns.wait(PATIENCE)
 
     runner = DurableFunctionTestRunner(invoked, poll_interval=0.01, **options)
+    of = Executions(runner)
     try:
-        yield Executions(runner)
+        yield of
     finally:
+        for returns in of.zombies:
+            returns.set()
         runner.close()  # type: ignore[no-untyped-call]
         runner._scheduler._loop.close()  # which the runner leaves open

@@ -117,6 +117,14 @@ def test_a_holder_outside_of_lambda_has_a_query_too() -> None:
     assert '"script"' in log_queries(row)["request"]
 
 
+def test_a_durable_execution_is_found_by_its_arn() -> None:
+    """Its rows have function and ARN, which has slashes of its own."""
+    arn = "arn:aws:lambda:eu-central-1:123456789012:function:pay:7/durable-execution/order-5/c63f0a"
+    row = ROW._replace(locked_by=f"pay/{arn}")
+    assert function_of(row) == "pay"
+    assert f'"{arn}"' in log_queries(row)["request"]
+
+
 @pytest.mark.parametrize("locked_by", ["local/-", "orders/"])
 def test_a_holder_without_a_request_is_not_asked_for_by_it(locked_by: str) -> None:
     """A query for every line with a hyphen finds everything."""

@@ -180,9 +180,10 @@ def log_queries(record: Record) -> dict[str, str]:
     """
     Return queries for CloudWatch Logs Insights: by the request that acquired the token, and by the token.
 
-    Work without a Lambda context has no request id.
+    Work without a Lambda context has no request id, a durable execution has its ARN in place of one.
     """
-    request = record.locked_by.rpartition("/")[2]
+    function, slash, request = record.locked_by.partition("/")
+    request = request if slash else function
     filters = {"token": f'filter token = "{record.token}"'}
     if request not in ("", "-"):
         filters = {"request": f'filter @message like "{request}"'} | filters
@@ -194,7 +195,7 @@ def log_queries(record: Record) -> dict[str, str]:
 
 def function_of(record: Record) -> str:
     """Return the name of the Lambda function that acquired the token."""
-    return record.locked_by.rpartition("/")[0] or record.locked_by
+    return record.locked_by.partition("/")[0]
 
 
 def next_steps(record: Record, now: datetime) -> tuple[str, ...]:
