@@ -189,7 +189,7 @@ def test_where_there_is_no_result(shop: Shop) -> None:
     shop.begin("orders/charge/declined")
     shop.end("orders/charge/declined", Complete(None, TIMED_OUT))
     shop.begin("orders/charge/lost")
-    shop.end("orders/charge/lost", Complete(Unavailable()))
+    shop.end("orders/charge/lost", Complete(Unavailable.UNAVAILABLE))
     shop.begin("orders/charge/busy")
     for key, why in {
         "held": "it is held",

@@ -126,7 +126,10 @@ def test_complete_is_replayed(rule: OnLapse, stored: Any, attempt: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_complete_without_its_result(rule: OnLapse) -> None:
     """The work is done, and cannot be replayed."""
-    assert _decision(row(State.COMPLETE, stored=Unavailable()), rule=rule) is Decision.RESULT_UNAVAILABLE
+    assert (
+        _decision(row(State.COMPLETE, stored=Unavailable.UNAVAILABLE), rule=rule)
+        is Decision.RESULT_UNAVAILABLE
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -40,7 +40,7 @@ CHANGES: list[Change] = [
     Release(),
     Release(BROKEN),
     Extend(LATER),
-    Pin(),
+    Pin.PIN,
 ]
 
 
@@ -220,7 +220,7 @@ AFTER: list[tuple[Change, Record]] = [
     (Release(), row(State.RELEASED)),
     (Release(BROKEN), row(State.RELEASED, error=BROKEN)),
     (Extend(LATER), row(State.IN_PROGRESS, expected_completion=LATER)),
-    (Pin(), row(State.IN_PROGRESS)),
+    (Pin.PIN, row(State.IN_PROGRESS)),
 ]
 
 
@@ -286,11 +286,11 @@ def test_a_lease_beyond_ours_is_our_extension() -> None:
 
 def test_a_ttl_that_stands_is_no_pin() -> None:
     """It was not taken away."""
-    assert not made_by(row(State.IN_PROGRESS, ttl=1), _write(Pin()))
+    assert not made_by(row(State.IN_PROGRESS, ttl=1), _write(Pin.PIN))
 
 
 def test_chunks_are_counted_on_the_row() -> None:
     """Every other form stands in it as it is."""
     assert stored_form(Chunks((b"1", b"2"))) == Parts(2)
-    for form in (None, Inline("0"), Unavailable()):
+    for form in (None, Inline("0"), Unavailable.UNAVAILABLE):
         assert stored_form(form) == form

@@ -64,7 +64,7 @@ ROWS: dict[str, Record | None] = {
     "anything else, of a caller with other credentials": _COMPLETE._replace(caller=Presented("b").mark("x")),
     "anything else, with another fingerprint": _COMPLETE._replace(fingerprint="g"),
     "complete, with a result": _COMPLETE,
-    "complete, its result unavailable": _COMPLETE._replace(stored=Unavailable()),
+    "complete, its result unavailable": _COMPLETE._replace(stored=Unavailable.UNAVAILABLE),
     "complete, with an error": _COMPLETE._replace(error=FAILURE),
     "held": _AT_WORK._replace(state=State.HELD, error=FAILURE),
     "in progress, lease alive": _AT_WORK,

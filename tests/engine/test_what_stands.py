@@ -84,7 +84,7 @@ def test_a_result_that_is_not_of_its_annotation_is_done_work(rig: Rig) -> None:
 
     assert work(5) is unfit
     assert rig.row().state is State.COMPLETE
-    assert rig.row().stored == Unavailable()
+    assert rig.row().stored == Unavailable.UNAVAILABLE
 
 
 def test_the_first_completion_stands(rig: Rig) -> None:

@@ -45,7 +45,7 @@ def _done_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Resolve.DONE, '"what ann found"') == Written()
+        assert _settle(machines, machines.row(), Resolve.DONE, '"what ann found"') == Written.WRITTEN
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -57,7 +57,7 @@ def _not_done_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written()
+        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written.WRITTEN
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -70,7 +70,7 @@ def _held_while_asleep(machines: Cluster) -> None:
 
     def overslept() -> str:
         machines.lapse()
-        assert _settle(machines, machines.row(), Resolve.HOLD) == Written()
+        assert _settle(machines, machines.row(), Resolve.HOLD) == Written.WRITTEN
         return "what the sleeper has"
 
     woken = tried(machines.machine("first", overslept, on_lapse="hold"))
@@ -94,7 +94,7 @@ def _successor_at_work(machines: Cluster) -> None:
         machines.lapse()
         first = machines.attempt("first")
         resumed.append(lambda: _raised(lambda: first.extend(3_600)))
-        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written()
+        assert _settle(machines, machines.row(), Resolve.NOT_DONE) == Written.WRITTEN
         assert tried(machines.machine("second", at_work)) == "second"
         return "first"
 
@@ -150,7 +150,7 @@ def _answer_lost(machines: Cluster) -> None:
     """The verdict is written, and its answer is lost."""
     seen = _held(machines, "first")
     machines.lose_answers()
-    assert _settle(machines, seen, Resolve.DONE, '"what ann found"') == Written()
+    assert _settle(machines, seen, Resolve.DONE, '"what ann found"') == Written.WRITTEN
     assert tried(machines.machine("second")) == "what ann found"
 
 
@@ -169,7 +169,7 @@ def test_twin_without_recognition_a_verdict_is_refused_by_itself(monkeypatch: py
 def _two_on_a_held_token(machines: Cluster) -> None:
     """Two look at a held token. One says not done, and the next delivery is held; then the other says it."""
     seen = _held(machines, "first")
-    assert _settle(machines, seen, Resolve.NOT_DONE) == Written()
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Written.WRITTEN
     again = _held(machines, "second")
     assert _settle(machines, seen, Resolve.NOT_DONE) == Refused(again)
     assert isinstance(tried(machines.machine("third")), Held)
@@ -179,7 +179,7 @@ def _two_on_a_finished_token(machines: Cluster) -> None:
     """The same of a complete one: the next delivery has done it by the time that the other says not done."""
     deliver(machines.machine("first"))
     seen = machines.row()
-    assert _settle(machines, seen, Resolve.NOT_DONE) == Written()
+    assert _settle(machines, seen, Resolve.NOT_DONE) == Written.WRITTEN
     assert tried(machines.machine("second")) == "second"
     assert _settle(machines, seen, Resolve.NOT_DONE) == Refused(machines.row())
     assert tried(machines.machine("third")) == "second"

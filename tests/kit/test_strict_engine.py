@@ -116,12 +116,14 @@ takes: st.SearchStrategy[Unclaimed | AsSeen] = st.builds(Unclaimed, st.booleans(
 failures = st.just(Failure("ValueError", "no such order"))
 changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(
-        Complete, st.sampled_from([None, Inline("5"), Inline(b"\x01"), Unavailable()]), st.none() | failures
+        Complete,
+        st.sampled_from([None, Inline("5"), Inline(b"\x01"), Unavailable.UNAVAILABLE]),
+        st.none() | failures,
     ),
     st.builds(Hold, failures),
     st.builds(Release, st.none() | failures),
     st.builds(Extend, moments),
-    st.just(Pin()),
+    st.just(Pin.PIN),
 )
 writers = st.builds(Holder, ids) | st.builds(Resolver, ids, moments, ids, st.sampled_from(State))
 notes = st.none() | st.builds(Resolution, ids, ids, moments, st.integers(1, 3))

@@ -70,7 +70,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
         (Inline(b"x" * 1_500), "its result is compressed to 1,500 bytes in the row"),
         (Parts(1), "its result is in 1 part beside the row"),
         (Parts(3), "its result is in 3 parts beside the row"),
-        (Unavailable(), "its result could not be stored"),
+        (Unavailable.UNAVAILABLE, "its result could not be stored"),
     ],
 )
 def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:

@@ -228,7 +228,7 @@ async def _done_later(_: Lapsed) -> object:
 
 ANSWERS = [
     (lambda _: Done({"paid": True}), "completed", State.COMPLETE, Inline('{"paid":true}')),
-    (lambda _: Done(object()), "completed", State.COMPLETE, Unavailable()),
+    (lambda _: Done(object()), "completed", State.COMPLETE, Unavailable.UNAVAILABLE),
     (_done_later, "completed", State.COMPLETE, None),
     (lambda _: NOT_DONE, "released", State.RELEASED, None),
     (lambda _: UNKNOWN, "newlyHeld", State.HELD, None),

@@ -80,7 +80,7 @@ class Post:
 
     def finish(self, token: str, change: Complete | Hold, attempt: str = "a1") -> None:
         write = Finish(token, Holder(attempt), change, self.clock.now(), None, new_write_id(change))
-        assert self.store.finish([write], self.deadline) == [Written()]
+        assert self.store.finish([write], self.deadline) == [Written.WRITTEN]
 
     def complete(self, token: str) -> None:
         self.finish(token, Complete(Inline('"late"')))

@@ -114,7 +114,10 @@ def batches(dynamodb_local: str, partiql: None) -> set[str]:
         for attempt, answer in (("a1", Won), ("a2", Refused)):
             answers = store.acquire([acquisition("1", attempt), acquisition("2", attempt)], deadline)
             assert [type(each) for each in answers] == [answer, answer]
-        assert store.finish([complete("1", None), complete("2", None)], deadline) == [Written(), Written()]
+        assert store.finish([complete("1", None), complete("2", None)], deadline) == [
+            Written.WRITTEN,
+            Written.WRITTEN,
+        ]
         made = set(calls)
     client.close()
     return made
@@ -139,11 +142,11 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     assert isinstance(acquire("small", "a2"), Refused)
     assert isinstance(acquire("large", "a1"), Won)
     assert len(list(store.unfinished(State.IN_PROGRESS, deadline))) == 2
-    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written()]
+    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
     record = store.read("orders/large", deadline)
     assert record is not None
     assert store.chunks(record, deadline) == (b"1", b"2")
-    assert store.transact(complete("small", None), [], deadline) == Written()
+    assert store.transact(complete("small", None), [], deadline) == Written.WRITTEN
     return calls
 
 
@@ -212,7 +215,7 @@ def test_nobody_may_put_or_delete_a_token(deployed: Deployed, translated: Templa
     store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     assert isinstance(store.acquire([acquisition("large", "a1")], deadline)[0], Won)
-    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written()]
+    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
     assert written
     assert all(may_write(condition, keys) for keys in written)
     hostile = token_of("orders", "charge", "a#b", "c#d#e")

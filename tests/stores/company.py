@@ -32,7 +32,7 @@ class InCompany:
         *answers, won = self._store.acquire([*acquisitions, companion], deadline)
         assert isinstance(won, Won), won
         write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
-        assert self._store.finish([write], deadline) == [Written()]
+        assert self._store.finish([write], deadline) == [Written.WRITTEN]
         return [
             self._store.acquire([acquisition._replace(known=True)], deadline)[0]
             if _is_free(acquisition, answer)
@@ -47,7 +47,7 @@ class InCompany:
         self._store.acquire([companion], deadline)
         write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
         *answers, written = self._store.finish([*writes, write], deadline)
-        assert written == Written()
+        assert written == Written.WRITTEN
         return answers
 
     def _companion(self, deadline: Deadline) -> Acquire:

@@ -260,7 +260,7 @@ def test_the_fence_grows_with_every_acquisition(world: World) -> None:
 def test_a_person_who_settles_a_token_moves_its_fence(world: World) -> None:
     """The next acquisition is above that, too."""
     first = world.won()
-    assert world.finish(GIVEN_BACK, resolver(world.row())) == Written()
+    assert world.finish(GIVEN_BACK, resolver(world.row())) == Written.WRITTEN
     assert world.row().fence == first.fence + 1
     assert world.won("a2").fence > first.fence + 1
 

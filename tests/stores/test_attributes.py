@@ -59,7 +59,7 @@ FINISHED = {
     "a text": (PAID, {"result": {"S": '{"paid": true}'}}),
     "bytes": (Complete(Inline(b"\x01")), {"result": {"B": b"\x01"}}),
     "none": (Complete(None), {}),
-    "unavailable": (Complete(Unavailable()), {"resultUnavailable": {"BOOL": True}}),
+    "unavailable": (Complete(Unavailable.UNAVAILABLE), {"resultUnavailable": {"BOOL": True}}),
     "parts": (Complete(Chunks((b"1", b"2"))), {"parts": {"N": "2"}}),
     "stored error": (FAILED, {"error": ERROR}),
 }

@@ -39,7 +39,7 @@ def test_a_statement_that_may_pass_is_sent_again_by_itself(line: Line, code: str
     assert line.sizes() == [5, 2, 1]
     line.wire.bodies.clear()
     line.wire.fates = [failing(code, None, code)]
-    assert line.finish(*(line.write(n) for n in range(5))) == [Written()] * 5
+    assert line.finish(*(line.write(n) for n in range(5))) == [Written.WRITTEN] * 5
     assert line.sizes() == [5, 2]
     assert line.wire.sent == [BATCH] * 5
     assert len(line.world.clock.slept) == 3
@@ -62,7 +62,7 @@ def test_an_ending_that_stays_throttled_is_unanswered(line: Line) -> None:
     line.won(3)
     line.wire.fates = [failing(None, "ThrottlingError")] + [failing("ThrottlingError")] * 2 * TRIES
     answers = line.finish(*(line.write(n) for n in range(3)))
-    assert answers == [Written(), Unanswered("ThrottlingError"), Written()]
+    assert answers == [Written.WRITTEN, Unanswered("ThrottlingError"), Written.WRITTEN]
     assert line.states(3) == [State.COMPLETE, State.IN_PROGRESS, State.COMPLETE]
 
 
@@ -94,7 +94,7 @@ def test_a_lasting_conflict_over_a_row_of_our_own_is_no_answer(line: Line) -> No
     line.wire.fates = [failing("TransactionConflict")] * TRIES
     first, second = line.finish(line.write(0), line.write(1))
     assert isinstance(first, Unanswered)
-    assert second == Written()
+    assert second == Written.WRITTEN
     assert line.states(2) == [State.IN_PROGRESS, State.COMPLETE]
 
 
@@ -109,7 +109,7 @@ def test_a_call_that_did_not_arrive_is_sent_again(line: Line, fate: Fate) -> Non
     line.wire.fates = [fate, fate]
     assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     line.wire.fates = [fate]
-    assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
+    assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
     assert line.wire.sent == [BATCH] * 5
 
 
@@ -131,7 +131,7 @@ def test_a_lost_answer_of_an_ending_is_written(line: Line, lost: int, change: Ch
     """Sent again it is refused by the state that it makes; one read settles all of them."""
     line.won(3)
     line.wire.fates = [answer_lost] * lost
-    assert line.finish(*(line.write(n, change) for n in range(3))) == [Written()] * 3
+    assert line.finish(*(line.write(n, change) for n in range(3))) == [Written.WRITTEN] * 3
     assert line.wire.sent == [BATCH] * (lost + 1) + [READ]
     assert State.IN_PROGRESS not in line.states(3)
 
@@ -150,7 +150,7 @@ def test_a_statement_that_was_done_and_said_to_have_failed(line: Line, code: str
     answers = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert answers == [Won.before(line.row(n)) for n in range(3)]
     line.wire.fates = [muddled(code)]
-    assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
+    assert line.finish(*(line.write(n) for n in range(3))) == [Written.WRITTEN] * 3
     assert line.wire.sent == [BATCH, BATCH, READ] * 2
     assert line.states(3) == [State.COMPLETE] * 3
 

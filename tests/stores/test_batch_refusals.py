@@ -78,7 +78,7 @@ def test_an_ending_whose_row_is_gone_is_refused(line: Line) -> None:
     """There is nothing to complete, and no row comes of it."""
     line.won(2)
     line.world.rows.forget(line.token(0))
-    assert line.finish(line.write(0), line.write(1)) == [Refused(None), Written()]
+    assert line.finish(line.write(0), line.write(1)) == [Refused(None), Written.WRITTEN]
     assert line.row(0) is None
 
 
@@ -109,7 +109,7 @@ def test_without_the_permission_single_writes_do_the_same(line: Line, denial: Fa
     """It is told once what is missing, and batches are not tried again."""
     line.wire.fates = [denial]
     assert [type(a) for a in line.acquire(*(line.acquisition(n) for n in range(3)))] == [Won] * 3
-    assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
+    assert line.finish(*(line.write(n) for n in range(3))) == [Written.WRITTEN] * 3
     assert line.states(3) == [State.COMPLETE] * 3
     assert line.wire.sent.count(BATCH) == 1
     (told,) = line.told
@@ -121,7 +121,7 @@ def test_endings_without_the_permission(line: Line, denial: Fate) -> None:
     """A role that may insert and not update completes by single writes."""
     line.won(3)
     line.wire.fates = [denial]
-    assert line.finish(*(line.write(n) for n in range(3))) == [Written()] * 3
+    assert line.finish(*(line.write(n) for n in range(3))) == [Written.WRITTEN] * 3
     assert [type(a) for a in line.acquire(*(line.acquisition(n, "a2") for n in range(3)))] == [Refused] * 3
     assert line.wire.sent.count(BATCH) == 1
     assert READ not in line.wire.sent
@@ -156,7 +156,7 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
     assert "does not exist in this region" in str(second.error)
     line.acquire(line.acquisition(2))
     line.wire.fates = [failing(None, code)]
-    assert line.finish(line.write(0), line.write(2)) == [Written(), Written()]
+    assert line.finish(line.write(0), line.write(2)) == [Written.WRITTEN, Written.WRITTEN]
     assert line.told == []
 
 
@@ -164,7 +164,7 @@ def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
     """What single writes can do is done by them, and batches are not tried again."""
     line.wire.fates = [refused("UnknownOperationException")]
     assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
-    assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
+    assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
     assert line.wire.sent.count(BATCH) == 1
     assert len(line.told) == 1
 
@@ -174,5 +174,5 @@ def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
     line.wire.fates = [refused("ValidationException")]
     assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     line.wire.fates = [refused("ValidationException")]
-    assert line.finish(line.write(0), line.write(1)) == [Written()] * 2
+    assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
     assert line.told == []

@@ -28,7 +28,7 @@ def test_ten_new_cost_one_call_each_way(line: Line) -> None:
     """Ten tokens are acquired by one call, and completed by one."""
     answers = line.acquire(*(line.acquisition(n) for n in range(10)))
     assert answers == [Won(line.row(n).fence, took_over=False) for n in range(10)]
-    assert line.finish(*(line.write(n) for n in range(10))) == [Written()] * 10
+    assert line.finish(*(line.write(n) for n in range(10))) == [Written.WRITTEN] * 10
     assert line.wire.sent == [BATCH, BATCH]
     assert line.states(10) == [State.COMPLETE] * 10
 
@@ -59,7 +59,7 @@ def test_more_than_a_call_takes_are_several_calls(line: Line) -> None:
     assert sorted(line.sizes()) == [10, 25, 25]
     line.wire.bodies.clear()
     written = line.finish(*(line.write(n) for n in range(60)))
-    assert {n for n, answer in enumerate(written) if answer != Written()} == {3, 41}
+    assert {n for n, answer in enumerate(written) if answer != Written.WRITTEN} == {3, 41}
     assert sorted(line.sizes()) == [10, 25, 25]
 
 
@@ -112,7 +112,7 @@ def test_what_an_update_statement_cannot_say_is_a_single_write(line: Line) -> No
         line.write(2),
         line.write(3),
     )
-    assert answers == [Written()] * 4
+    assert answers == [Written.WRITTEN] * 4
     assert line.wire.sent == [BATCH, SINGLE, SINGLE]
     assert line.row(0).expected_completion == later
     assert line.row(1).attempt == "operator"
@@ -150,7 +150,7 @@ def _taken_over(line: Line) -> None:
     )
     before = [line.row(n) for n in range(2)]
     answers = line.finish(*(line.write(n) for n in range(3)))
-    assert answers == [Refused(before[0]), Refused(before[1]), Written()]
+    assert answers == [Refused(before[0]), Refused(before[1]), Written.WRITTEN]
     assert [line.row(n) for n in range(2)] == before
 
 
@@ -194,7 +194,7 @@ LARGE = Complete(Chunks((b"one", b"two")))
 def test_parts_are_written_before_the_rows_are_flipped(line: Line) -> None:
     """Whoever finds a row complete finds its parts."""
     line.won(3)
-    assert line.finish(line.write(0, LARGE), line.write(1), line.write(2, LARGE)) == [Written()] * 3
+    assert line.finish(line.write(0, LARGE), line.write(1), line.write(2, LARGE)) == [Written.WRITTEN] * 3
     assert line.wire.sent == [PARTS, PARTS, BATCH]
     for n in (0, 2):
         assert line.world.store.chunks(line.row(n), line.world.deadline) == (b"one", b"two")
@@ -205,6 +205,6 @@ def test_an_ending_whose_parts_are_not_taken_is_not_written(line: Line) -> None:
     line.won(3)
     line.wire.fates = [refused("ThrottlingException")] * TRIES
     answers = line.finish(line.write(0, LARGE), line.write(1), line.write(2))
-    assert answers == [Unanswered("ThrottlingException"), Written(), Written()]
+    assert answers == [Unanswered("ThrottlingException"), Written.WRITTEN, Written.WRITTEN]
     assert line.wire.sent == [PARTS] * TRIES + [BATCH]
     assert line.states(3) == [State.IN_PROGRESS, State.COMPLETE, State.COMPLETE]

@@ -80,9 +80,9 @@ changes = st.sampled_from(
         HELD,
         GIVEN_BACK,
         UNSTARTED,
-        Pin(),
+        Pin.PIN,
         Complete(Inline(b"\x00")),
-        Complete(Unavailable()),
+        Complete(Unavailable.UNAVAILABLE),
         Complete(Chunks((b"one", b"two"))),
         None,
     ]

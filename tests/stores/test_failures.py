@@ -77,7 +77,7 @@ def test_a_lost_answer_of_an_ending_is_written(wired: World, wire: Wire, lost: i
     """Tried again, it finds the state that it makes."""
     wired.won()
     wire.fates = [answer_lost] * lost
-    assert wired.finish(change) == Written()
+    assert wired.finish(change) == Written.WRITTEN
     assert wired.row().attempt == "a1"
     assert wired.row().state is not State.IN_PROGRESS
 
@@ -87,7 +87,7 @@ def test_a_lost_answer_of_a_transaction_is_written(wired: World, wire: Wire) -> 
     wired.won()
     wire.fates = [answer_lost]
     put = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "order"}}}}
-    assert wired.store.transact(wired.write(PAID), [put], wired.deadline) == Written()
+    assert wired.store.transact(wired.write(PAID), [put], wired.deadline) == Written.WRITTEN
     assert wired.row().state is State.COMPLETE
 
 
@@ -97,7 +97,7 @@ def test_what_may_pass_is_tried_again(wired: World, wire: Wire, fate: Fate) -> N
     wire.fates = [fate, fate]
     assert isinstance(wired.acquire(wired.acquisition()), Won)
     wire.fates = [fate]
-    assert wired.finish(PAID) == Written()
+    assert wired.finish(PAID) == Written.WRITTEN
     assert wire.sent == ["UpdateItem"] * 5
     assert len(wired.clock.slept) == 3
 
@@ -238,7 +238,7 @@ def test_unprocessed_parts_are_written_and_read_in_the_end(wired: World, wire: W
     wired.won()
     wire.sent.clear()
     wire.fates = [altered(_puts_but_two)]
-    assert wired.finish(Complete(Chunks(parts))) == Written()
+    assert wired.finish(Complete(Chunks(parts))) == Written.WRITTEN
     assert wire.sent == ["BatchWriteItem", "BatchWriteItem", "UpdateItem"]
     row = wired.row()
     wire.fates = [altered(_keys_but_two), arrives]
@@ -290,7 +290,7 @@ def test_a_transaction_is_sent_again_as_it_was(wired: World, wire: Wire) -> None
     wired.won()
     wire.bodies.clear()
     wire.fates = [request_lost, THROTTLED]
-    assert wired.store.transact(wired.write(PAID), [PUT], wired.deadline) == Written()
+    assert wired.store.transact(wired.write(PAID), [PUT], wired.deadline) == Written.WRITTEN
     first, second, third = wire.bodies
     assert first == second == third
     wired.store.transact(None, [PUT], wired.deadline)

@@ -35,7 +35,7 @@ def test_the_holder_ends_its_attempt(world: World, change: Change, state: State)
     world.won(fingerprint="f", delivery="m-1")
     before = world.row()
     world.clock.advance(1)
-    assert world.finish(change, write="w1") == Written()
+    assert world.finish(change, write="w1") == Written.WRITTEN
     settled = state in (State.COMPLETE, State.HELD)
     assert world.row() == before._replace(
         state=state,
@@ -51,7 +51,7 @@ def test_the_holder_ends_its_attempt(world: World, change: Change, state: State)
 def test_an_onlooker_ends_an_attempt_as_it_was_seen(world: World, change: Change, state: State) -> None:
     """With an attempt id of its own and a fence above, so that the attempt cannot take it for its own."""
     first = world.won()
-    assert world.finish(change, resolver(world.row())) == Written()
+    assert world.finish(change, resolver(world.row())) == Written.WRITTEN
     row = world.row()
     assert (row.state, row.attempt, row.fence) == (state, "operator", first.fence + 1)
 
@@ -64,7 +64,7 @@ def test_an_ending_sent_again_is_written(world: World, change: Change, state: St
     world.send(write)
     before = world.row()
     world.clock.advance(1)
-    assert world.send(write) == Written()
+    assert world.send(write) == Written.WRITTEN
     assert world.row() == before
     assert before.state is state
     assert before.write == write.write
@@ -86,7 +86,7 @@ def test_an_onlookers_ending_sent_again_is_written(world: World, change: Change,
     write = world.write(change, resolver(world.row()))
     world.send(write)
     before = world.row()
-    assert world.send(write) == Written()
+    assert world.send(write) == Written.WRITTEN
     assert world.row() == before
     assert before.state is state
 
@@ -108,7 +108,7 @@ def test_what_is_settled_stands(world: World, change: Change, state: State, late
     """A late write of the very attempt does not change how it ended."""
     world.won()
     world.finish(change)
-    then: dict[str, Change] = {"extend": Extend(world.ends(timedelta(hours=1))), "pin": Pin()}
+    then: dict[str, Change] = {"extend": Extend(world.ends(timedelta(hours=1))), "pin": Pin.PIN}
     _refused(world, then[late] if isinstance(late, str) else late, "a1")
     assert world.row().state is state
 
@@ -138,7 +138,7 @@ def test_extend_lengthens_the_lease_and_moves_the_ttl(world: World) -> None:
     world.won()
     before = world.row()
     later = world.ends(timedelta(hours=1))
-    assert world.finish(Extend(later)) == Written()
+    assert world.finish(Extend(later)) == Written.WRITTEN
     assert world.row() == before._replace(expected_completion=later, ttl=int((later + KEEP).timestamp()))
 
 
@@ -147,7 +147,7 @@ def test_a_delayed_extend_does_not_shorten_a_later_one(world: World) -> None:
     world.won()
     world.finish(Extend(world.ends(timedelta(hours=1))))
     before = world.row()
-    assert world.finish(Extend(world.ends(timedelta(minutes=1)))) == Written()
+    assert world.finish(Extend(world.ends(timedelta(minutes=1)))) == Written.WRITTEN
     assert world.row() == before
 
 
@@ -163,16 +163,16 @@ def test_pin_takes_the_ttl_away(world: World) -> None:
     """What waits for a person now does not expire; it stays as it is otherwise."""
     world.won()
     before = world.row()
-    assert world.finish(Pin()) == Written()
+    assert world.finish(Pin.PIN) == Written.WRITTEN
     assert world.row() == before._replace(ttl=None)
-    assert world.finish(Pin()) == Written()
-    _refused(world, Pin(), "a2")
+    assert world.finish(Pin.PIN) == Written.WRITTEN
+    _refused(world, Pin.PIN, "a2")
 
 
 def test_a_token_acquired_again_has_nothing_of_before(world: World) -> None:
     """Result, error, completion, delivery, fingerprint, fields, ttl and write of before are gone."""
     world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
-    world.finish(Complete(Unavailable(), BROKEN))
+    world.finish(Complete(Unavailable.UNAVAILABLE, BROKEN))
     world.clock.advance(KEEP.total_seconds() + 1)
     world.won("a2", rule=OnLapse.HOLD)
     row = world.row()
@@ -187,7 +187,7 @@ def test_many_endings_are_answered_each_by_itself(world: World) -> None:
     writes = [world.write(PAID, "a1" if n != 3 else "a2", token) for n, token in enumerate(tokens)]
     answers = world.store.finish(writes, world.deadline)
     assert answers[3] == Refused(world.read(tokens[3]))
-    assert all(answer == Written() for n, answer in enumerate(answers) if n != 3)
+    assert all(answer == Written.WRITTEN for n, answer in enumerate(answers) if n != 3)
     states = [record.state for record in map(world.read, tokens) if record is not None]
     assert states == [State.COMPLETE if n != 3 else State.IN_PROGRESS for n in range(12)]
 

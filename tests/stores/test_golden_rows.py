@@ -107,7 +107,7 @@ RECORDS = (
     _complete("complete with compressed bytes", Inline(COMPRESSED)),
     _complete("complete with parts", Parts(2)),
     _complete("complete with None"),
-    _complete("complete and unavailable", Unavailable()),
+    _complete("complete and unavailable", Unavailable.UNAVAILABLE),
     _complete("complete with delivery and payload", Inline('"done"'), **PAYLOAD),
     _complete("stored error", error=BROKEN),
     _complete(

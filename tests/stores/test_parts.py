@@ -20,7 +20,7 @@ def _chunks(world: World, record: Record) -> tuple[bytes, ...] | None:
 def test_five_megabytes_come_back(world: World) -> None:
     """In parts beside the row, which stays small."""
     world.won()
-    assert world.finish(Complete(Chunks(PARTS_OF_5_MB))) == Written()
+    assert world.finish(Complete(Chunks(PARTS_OF_5_MB))) == Written.WRITTEN
     row = world.row()
     assert row.stored == Parts(15)
     assert _chunks(world, row) == PARTS_OF_5_MB
@@ -42,7 +42,7 @@ def test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_firs
     """It is refused, and what it had written lies beside: an earlier transaction's answer may be lost."""
     world.won()
     first = world.write(Complete(Chunks((b"one", b"1"))))
-    assert world.store.transact(first, [], world.deadline) == Written()
+    assert world.store.transact(first, [], world.deadline) == Written.WRITTEN
     before = world.row()
     assert world.finish(Complete(Chunks((b"two", b"2")))) == Refused(before)
     assert world.row() == before

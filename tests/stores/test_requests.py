@@ -219,7 +219,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, str, dict[str, Any], tuple[st
         },
         ("expectedCompletion", "status", "ttl"),
     ),
-    "pin": (Pin(), None, "REMOVE #ttl", OURS, {}, ("status", "ttl")),
+    "pin": (Pin.PIN, None, "REMOVE #ttl", OURS, {}, ("status", "ttl")),
 }
 
 

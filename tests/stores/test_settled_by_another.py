@@ -35,7 +35,7 @@ def _made(world: World, row: str) -> Record:
     world.won(fingerprint="f", delivery="m-1")
     change = ROWS[row]
     if change is not None:
-        assert world.finish(change) == Written()
+        assert world.finish(change) == Written.WRITTEN
     world.clock.advance(LEASE.total_seconds() + 1)
     return world.row()
 
@@ -56,7 +56,7 @@ def test_a_verdict_is_written_to_the_row_as_it_was_seen(world: World, row: str, 
     """With a fresh attempt id, a fence above, and who said so and why; nothing else is left of before."""
     before = _made(world, row)
     write = _verdict(world, before, verdict, "5" if verdict is Resolve.DONE else None)
-    assert _send(world, write) == Written()
+    assert _send(world, write) == Written.WRITTEN
     after = world.row()
     assert after == after_finish(before, write)
     assert (after.attempt, after.fence) == (write.attempt, before.fence + 1)
@@ -81,7 +81,7 @@ LEFT = {
 def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, verdict: Resolve) -> None:
     """Neither its result nor its error, but the error of work that was not done."""
     before = _made(dynamodb, row)
-    assert _send(dynamodb, _verdict(dynamodb, before, verdict)) == Written()
+    assert _send(dynamodb, _verdict(dynamodb, before, verdict)) == Written.WRITTEN
     item = dynamodb.item()
     assert item is not None
     everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion", "write"}
@@ -98,7 +98,7 @@ def test_a_verdict_sent_again_is_written(world: World, row: str, verdict: Resolv
     write = _verdict(world, _made(world, row), verdict)
     _send(world, write)
     before = world.row()
-    assert _send(world, write) == Written()
+    assert _send(world, write) == Written.WRITTEN
     assert world.row() == before
 
 
@@ -131,7 +131,7 @@ def test_another_state_than_was_seen_refuses(world: World, row: str, seen: State
     write = _verdict(world, before, Resolve.NOT_DONE)
     assert isinstance(write.by, Resolver)
     answer = _send(world, replace(write, by=write.by._replace(state=seen)))
-    assert answer == (Written() if seen is before.state else Refused(before))
+    assert answer == (Written.WRITTEN if seen is before.state else Refused(before))
 
 
 def test_there_is_no_verdict_without_a_row(world: World) -> None:
@@ -176,7 +176,7 @@ def test_verdicts_of_one_writer_are_counted(world: World) -> None:
 def test_a_large_result_of_a_verdict_is_read_back(world: World) -> None:
     """Its parts bear the ids of the verdict."""
     write = _verdict(world, _made(world, "held"), Resolve.DONE, LARGE)
-    assert _send(world, write) == Written()
+    assert _send(world, write) == Written.WRITTEN
     row = world.row()
     assert isinstance(row.stored, Parts)
     chunks = world.store.chunks(row, world.deadline)
@@ -189,7 +189,7 @@ def test_of_two_verdicts_on_one_row_the_first_stands(world: World) -> None:
     before = _made(world, "held")
     first = _verdict(world, before, Resolve.NOT_DONE)
     second = _verdict(world, before, Resolve.DONE, "5")
-    assert _send(world, first) == Written()
+    assert _send(world, first) == Written.WRITTEN
     assert _send(world, second) == Refused(after_finish(before, first))
 
 
@@ -245,4 +245,4 @@ def test_twins_of_every_part_of_a_verdicts_condition(
     by = write.by._replace(state=twin.seen)
     by = by if twin.other is None else OTHERS[twin.other](by)
     answer = _send(strict, replace(write, by=by))
-    assert answer == (Written() if dropped else Refused(before))
+    assert answer == (Written.WRITTEN if dropped else Refused(before))

@@ -118,7 +118,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
         [{"S": AT}, {"N": "2"}, WRITE, {"N": "9"}],
     ),
     "complete without its result": (
-        Complete(Unavailable()),
+        Complete(Unavailable.UNAVAILABLE),
         9,
         (
             'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "write" = ? SET "ttl" = ? '
@@ -150,7 +150,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
         'SET "write" = ? SET "ttl" = ? REMOVE "status" REMOVE "error"',
         [WRITE, {"N": "9"}],
     ),
-    "pin": (Pin(), None, 'REMOVE "ttl"', []),
+    "pin": (Pin.PIN, None, 'REMOVE "ttl"', []),
 }
 
 

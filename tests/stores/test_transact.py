@@ -29,7 +29,7 @@ def _written(world: World, name: str = "order") -> bool:
 def test_items_and_completion_are_written_together(world: World) -> None:
     """The order is there, and the token is complete with its result."""
     world.won()
-    assert world.store.transact(world.write(PAID), [_order(world)], world.deadline) == Written()
+    assert world.store.transact(world.write(PAID), [_order(world)], world.deadline) == Written.WRITTEN
     assert _written(world)
     row = world.row()
     assert (row.state, row.stored) == (State.COMPLETE, Inline('{"paid": true}'))
@@ -37,7 +37,7 @@ def test_items_and_completion_are_written_together(world: World) -> None:
 
 def test_items_alone(world: World) -> None:
     """Without a token (the package is switched off) they are written all the same."""
-    assert world.store.transact(None, [_order(world)], world.deadline) == Written()
+    assert world.store.transact(None, [_order(world)], world.deadline) == Written.WRITTEN
     assert _written(world)
 
 
@@ -58,7 +58,7 @@ def test_a_transaction_sent_again_is_written_once(world: World) -> None:
     write = world.write(PAID)
     world.store.transact(write, [_order(world)], world.deadline)
     before = world.row()
-    assert world.store.transact(write, [_order(world, "again")], world.deadline) == Written()
+    assert world.store.transact(write, [_order(world, "again")], world.deadline) == Written.WRITTEN
     assert world.row() == before
     assert not _written(world, "again")
 
@@ -91,5 +91,5 @@ def test_a_large_result_is_completed_by_a_transaction(dynamodb: World) -> None:
     """Its parts are written before."""
     dynamodb.won()
     write = dynamodb.write(Complete(Chunks((b"one", b"two"))))
-    assert dynamodb.store.transact(write, [_order(dynamodb)], dynamodb.deadline) == Written()
+    assert dynamodb.store.transact(write, [_order(dynamodb)], dynamodb.deadline) == Written.WRITTEN
     assert dynamodb.store.chunks(dynamodb.row(), dynamodb.deadline) == (b"one", b"two")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 INLINE_LIMIT = 4 * 1024
@@ -47,9 +48,10 @@ class Parts:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(Enum):
     """The work is done, but its result could not be stored."""
+
+    UNAVAILABLE = "unavailable"
 
 
 Stored = Inline | Parts | Unavailable | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
@@ -109,9 +110,10 @@ class Extend(NamedTuple):
     lease: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Enum):
     """Remove the ttl of an unfinished row, so that it does not expire before its manual review."""
+
+    PIN = "pin"
 
 
 End = Complete | Hold | Release

@@ -64,7 +64,7 @@ def stored_result(codec: Codec, value: Any) -> FinishedWork:
         text = codec.dump(value)
         return FinishedWork(pack(text), codec.load(text))
     except (NotSerialisable, Corrupt) as error:
-        return FinishedWork(Unavailable(), value, str(error))
+        return FinishedWork(Unavailable.UNAVAILABLE, value, str(error))
 
 
 class Finisher:
@@ -226,7 +226,7 @@ class Finisher:
                     return value
                 seconds = (self.clock.now() - attempt.created).total_seconds()
                 attempt.report(Event.DONE, seconds=seconds)
-                return self.after(PreparedFinish(attempt, write, value), Written())
+                return self.after(PreparedFinish(attempt, write, value), Written.WRITTEN)
             case Refused(record):
                 raise self._lost(attempt, record)
             case Unanswered(reason):
@@ -264,7 +264,9 @@ class Finisher:
         The next duplicate does it where the table did not answer this one.
         """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
-            write = Finish(call.token, Holder(record.attempt), Pin(), self.clock.now(), ttl=None, write=None)
+            write = Finish(
+                call.token, Holder(record.attempt), Pin.PIN, self.clock.now(), ttl=None, write=None
+            )
             self.store.finish([write], call.invocation.deadline)
 
     # ---------------------------------------------------------------- parts of these

@@ -109,7 +109,7 @@ class Actions:
             return _decided(record, Resolve.DONE, PROBED_DONE, now, self._codec.dump(result))
         except NotSerialisable:
             decided = _decided(record, Resolve.DONE, PROBED_DONE, now)
-            change = Complete(Unavailable())
+            change = Complete(Unavailable.UNAVAILABLE)
             write = replace(decided.write, change=change, write=new_write_id(change))
             return decided._replace(write=write, because=f"{PROBED_DONE}, but its result is not serialisable")
 

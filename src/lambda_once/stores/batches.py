@@ -209,7 +209,7 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAn
 
 def _finished(write: Finish, outcome: Outcome, found: Found) -> FinishAnswer | None:
     if outcome is None:
-        return Written()
+        return Written.WRITTEN
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
     if outcome not in (REFUSED, CONFLICT):
@@ -217,5 +217,5 @@ def _finished(write: Finish, outcome: Outcome, found: Found) -> FinishAnswer | N
     if isinstance(found, Unanswered | Rejected):
         return found
     if made_by(found, write):
-        return Written()
+        return Written.WRITTEN
     return Unanswered(CONFLICT) if outcome == CONFLICT else Refused(found)

@@ -8,7 +8,7 @@ try succeeded and its response was lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ class Won(NamedTuple):
         return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Enum):
     """The row is as the write makes it."""
+
+    WRITTEN = "written"
 
 
 class Refused(NamedTuple):

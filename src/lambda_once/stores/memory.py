@@ -59,7 +59,7 @@ class MemoryStore:
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> FinishAnswer:
         del deadline
-        answer, changed = (Written(), True) if finish is None else self._finish(finish)
+        answer, changed = (Written.WRITTEN, True) if finish is None else self._finish(finish)
         if changed:
             self.items.extend(items)
         return answer
@@ -94,11 +94,11 @@ class MemoryStore:
             before = self.records.get(write.token)
             row = after_finish(before, write)
             if row is None:
-                return (Written() if made_by(before, write) else Refused(before)), False
+                return (Written.WRITTEN if made_by(before, write) else Refused(before)), False
             self.records[write.token] = row
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
                 self._chunks[write.token, write.write] = write.change.result.parts
-        return Written(), True
+        return Written.WRITTEN, True
 
 
 class ForgetfulStore:
@@ -117,7 +117,7 @@ class ForgetfulStore:
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
         del deadline
-        return [Written() for _ in writes]
+        return [Written.WRITTEN for _ in writes]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         del token, deadline

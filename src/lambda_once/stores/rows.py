@@ -201,7 +201,7 @@ def _stored(item: Attributes) -> Stored:
         except MalformedRow:
             return Inline(_bytes(item, "result"))
     if "parts" not in item:
-        return Unavailable() if "resultUnavailable" in item else None
+        return Unavailable.UNAVAILABLE if "resultUnavailable" in item else None
     count = _whole(item, "parts")
     if not 0 < count <= PARTS_LIMIT:
         raise MalformedRow("parts")

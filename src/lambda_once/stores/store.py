@@ -112,7 +112,7 @@ class DynamoDBStore:
             return _canceled(error, finish, len(items))
         except Caught as error:
             return self.transport.failed(error, "TransactWriteItems", finish.token if finish else None)
-        return Written()
+        return Written.WRITTEN
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
@@ -176,8 +176,8 @@ class DynamoDBStore:
             record = self._refusing(error, write.token, deadline)
             if isinstance(record, Unanswered | Rejected):
                 return record
-            return Written() if made_by(record, write) else Refused(record)
-        return Written()
+            return Written.WRITTEN if made_by(record, write) else Refused(record)
+        return Written.WRITTEN
 
     def _refusing(
         self, error: Exception, token: str, deadline: Deadline
@@ -226,4 +226,4 @@ def _canceled(error: ClientError, finish: Finish | None, own: int) -> FinishAnsw
     if finish is None or ours.get("Code") != "ConditionalCheckFailed":
         raise error
     record = record_of(ours["Item"]) if ours.get("Item") else None
-    return Written() if made_by(record, finish) else Refused(record)
+    return Written.WRITTEN if made_by(record, finish) else Refused(record)
