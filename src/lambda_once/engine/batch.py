@@ -75,7 +75,8 @@ class Batch:
                 for job in lane:
                     if not skipped(job, jobs):
                         self._run(job, may_wait=job.waits)
-                        self._give_up(job)
+                        if job.error is not None:
+                            self._give_up(job)
             for job in waiting(jobs):
                 self._run(job, may_wait=True)
         finally:
