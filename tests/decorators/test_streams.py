@@ -22,6 +22,7 @@ from lambda_once.engine import batch as batching
 from lambda_once.engine.batch import Batch
 from lambda_once.observability.events import Event
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
+from tests.decorators.counted import Counted
 from tests.decorators.rig import Rig, elsewhere, in_memory
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -211,6 +212,16 @@ def test_a_batch_of_several_windows(rig: Rig) -> None:
     assert handler(event, rig.context()) == failed(event, 60)
     assert seen == [str(n) for n in range(61)]
     assert len(rig.rows()) == 75
+
+
+def test_a_window_costs_two_round_trips(counted: Counted) -> None:
+    """One for the tokens of 25 records and one for their completions, or for what completed them before."""
+    handler = counted.rig.once.kinesis(lambda _record: None)
+    event = kinesis_event(*map(str, range(50)))
+    handler(event, counted.rig.context())
+    assert counted.calls() == ["BatchExecuteStatement"] * 4
+    handler(event, counted.rig.context("request-2"))
+    assert counted.calls() == ["BatchExecuteStatement", "BatchGetItem"] * 2
 
 
 # ---------------------------------------------------------------- in progress

@@ -1,7 +1,7 @@
-"""A fixture of the decorators' tests that the engine's need, too."""
+"""Fixtures of the decorators' tests that the engine's need, too."""
 
 from __future__ import annotations
 
-from tests.decorators.conftest import counted
+from tests.decorators.conftest import counted, engines_table, on_engine
 
-__all__ = ["counted"]
+__all__ = ["counted", "engines_table", "on_engine"]
