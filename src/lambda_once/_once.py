@@ -20,8 +20,10 @@ from lambda_once.observability.reporter import Reporter
 if TYPE_CHECKING:
     from aws_durable_execution_sdk_python.types import DurableContext
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
     from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
     from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+    from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
     from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -35,16 +37,16 @@ if TYPE_CHECKING:
         Event,
         ExecutionOptions,
         Handler,
+        KafkaDecorator,
         M,
+        MessageDecorator,
         OfEvents,
         OfFunctions,
-        OfNotifications,
         OfRecords,
         P,
         Policies,
         QueueOptions,
         R,
-        RecordOptions,
         ResultOptions,
         StreamDecorator,
     )
@@ -150,34 +152,12 @@ class Once:
 
         return self._decorator("once.sqs", sqs_handler, options_of.QUEUE, f, options)
 
-    @overload
-    def sns(self, f: Callable[[SNSEventRecord, C], object], /) -> Handler[Event, C, None]: ...
-    @overload
-    def sns(self, f: Callable[[SNSEventRecord], object], /) -> Handler[Event, LambdaContext, None]: ...
-    @overload
-    def sns(
-        self,
-        f: None = None,
-        /,
-        *,
-        model: type[M],
-        key: str | Callable[[M], object] = ...,
-        **options: Unpack[RecordOptions],
-    ) -> OfNotifications[M]: ...
-    @overload
-    def sns(
-        self,
-        f: None = None,
-        /,
-        *,
-        key: str | Callable[[SNSEventRecord], object] = ...,
-        **options: Unpack[RecordOptions],
-    ) -> OfNotifications[SNSEventRecord]: ...
-    def sns(self, f: Any = None, /, **options: Any) -> Any:
+    @property
+    def sns(self) -> MessageDecorator[SNSEventRecord]:
         """Turn a function of one notification into a handler of SNS events, which raises if one failed."""
         from lambda_once.decorators.batches import sns_handler
 
-        return self._decorator("once.sns", sns_handler, options_of.RECORDS, f, options)
+        return self._of_messages("once.sns", sns_handler)
 
     @property
     def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
@@ -198,6 +178,28 @@ class Once:
         from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 
         return self._stream(DYNAMODB_STREAM)
+
+    @property
+    def kafka(self) -> KafkaDecorator:
+        """
+        Turn a function of one record into a handler of Kafka batches, as `kinesis` does for each partition.
+
+        A failure stops its partition alone. ``schema``: Powertools' ``SchemaConfig``, for values in Avro,
+        Protobuf or by JSON schema; the function gets Powertools' ``ConsumerRecordRecords`` then.
+        """
+        from lambda_once.sources.kafka import kafka_source
+
+        def decorator(f: Any = None, /, *, schema: Any = None, **options: Any) -> Any:
+            return self._stream(kafka_source(schema))(f, **options)
+
+        return decorator
+
+    @property
+    def mq(self) -> MessageDecorator[ActiveMQMessage | RabbitMessage]:
+        """Turn a function of one message into a handler of Amazon MQ batches, which raises if one failed."""
+        from lambda_once.decorators.batches import mq_handler
+
+        return self._of_messages("once.mq", mq_handler)
 
     @overload
     def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -360,14 +362,15 @@ class Once:
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
         return self._runtime.using(store, clock)
 
+    def _of_messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
+        return lambda f=None, /, **options: self._decorator(name, make, options_of.RECORDS, f, options)
+
     def _stream(self, source: RecordSource) -> StreamDecorator[Any]:
         from lambda_once.decorators.streams import stream_handler
 
-        def decorator(f: Any = None, /, **options: Any) -> Any:
-            make = partial(stream_handler, source)
-            return self._decorator(source.decorator, make, options_of.STREAM, f, options)
-
-        return decorator
+        make = partial(stream_handler, source)
+        allowed = options_of.STREAM
+        return lambda f=None, /, **options: self._decorator(source.decorator, make, allowed, f, options)
 
     def _decorator(
         self,

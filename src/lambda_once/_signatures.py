@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import GiveUp
@@ -13,6 +23,9 @@ from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+    from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+    from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
+    from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 P = ParamSpec("P")
@@ -24,7 +37,8 @@ E_contra = TypeVar("E_contra", contravariant=True)
 C_contra = TypeVar("C_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 M_co = TypeVar("M_co", covariant=True)
-Event = Mapping[str, Any]
+Event = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""As Lambda sends it, or as EventBridge Pipes does."""
 StreamResponse = Mapping[str, Any] | None
 """None, or ``batchItemFailures`` under ``report_failures``."""
 Coro = Coroutine[Any, Any, R]
@@ -54,13 +68,41 @@ class OfRecords(Protocol[M_co]):
     ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
 
 
-class OfNotifications(Protocol[M_co]):
-    """`Once.sns` with options."""
+class OfMessages(Protocol[M_co]):
+    """`Once.sns` and `Once.mq` with options."""
 
     @overload
     def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
     @overload
     def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, None]: ...
+
+
+class MessageDecorator(Protocol[M_co]):
+    """`Once.sns` and `Once.mq`, whose messages are *M_co*: bare or with options."""
+
+    @overload
+    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
+    @overload
+    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, None]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        key: str | Callable[[M], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfMessages[M]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[M_co], object] = ...,
+        **options: Unpack[RecordOptions],
+    ) -> OfMessages[M_co]: ...
 
 
 class OfStream(Protocol[M_co]):
@@ -100,6 +142,52 @@ class StreamDecorator(Protocol[M_co]):
         on_give_up: Callable[[M_co, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
     ) -> OfStream[M_co]: ...
+
+
+class KafkaDecorator(Protocol):
+    """`Once.kafka`: a `StreamDecorator` which, with ``schema``, passes records with decoded values."""
+
+    @overload
+    def __call__(
+        self, f: Callable[[KafkaEventRecord, C], object], /
+    ) -> Handler[Event, C, StreamResponse]: ...
+    @overload
+    def __call__(
+        self, f: Callable[[KafkaEventRecord], object], /
+    ) -> Handler[Event, LambdaContext, StreamResponse]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        model: type[M],
+        schema: SchemaConfig = ...,
+        key: str | Callable[[M], object] = ...,
+        on_give_up: Callable[[Any, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfStream[M]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        schema: SchemaConfig,
+        key: str | Callable[[ConsumerRecordRecords], object] = ...,
+        on_give_up: Callable[[ConsumerRecordRecords, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfStream[ConsumerRecordRecords]: ...
+    @overload
+    def __call__(
+        self,
+        f: None = None,
+        /,
+        *,
+        key: str | Callable[[KafkaEventRecord], object] = ...,
+        on_give_up: Callable[[KafkaEventRecord, GiveUp], object] = ...,
+        **options: Unpack[StreamOptions],
+    ) -> OfStream[KafkaEventRecord]: ...
 
 
 class OfEvents(Protocol):
@@ -143,7 +231,7 @@ class Options(Policies, total=False):
 
 
 class RecordOptions(Options, total=False):
-    """For `Once.sns` and, with more, for `Once.sqs`."""
+    """For `Once.sns`, `Once.mq` and, with more, for `Once.sqs` and the streams."""
 
     scope: str | Callable[..., object]
 

@@ -112,13 +112,13 @@ def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
 @in_memory
 @pytest.mark.parametrize(
     "event",
-    [batch(sqs_record("x")), sns_event("x"), rest(), *FOREIGN.values()],
+    [batch(sqs_record("x")), sns_event("x"), rest(), *(event for event, _ in FOREIGN.values())],
     ids=["sqs", "sns", "http", *FOREIGN],
 )
 def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
     """Nothing runs for a source that has its own decorator, or none yet; the error says which."""
     handler, seen = counting(rig)
-    with pytest.raises(Misconfigured, match=r"once\.(sqs|sns|api_gateway|function)"):
+    with pytest.raises(Misconfigured, match=r"once\.(sqs|sns|api_gateway|kinesis|kafka|mq)"):
         handler(event, rig.context())
     assert seen == []
 

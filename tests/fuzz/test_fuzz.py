@@ -28,10 +28,20 @@ from lambda_once.sources import api_gateway, event
 from lambda_once.sources.api_gateway import header_key
 from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
+from lambda_once.sources.kafka import kafka_source
 from lambda_once.sources.kinesis import KINESIS
 from lambda_once.sources.messages import sns_messages, sqs_messages
+from lambda_once.sources.mq import MQ
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
-from lambda_once.testing import lambda_context
+from lambda_once.testing import (
+    activemq_event,
+    dynamodb_stream_event,
+    kafka_event,
+    kinesis_event,
+    lambda_context,
+    pipes_event,
+    rabbitmq_event,
+)
 from tests.sources import samples, services
 from tests.stores.test_malformed import ROW
 
@@ -88,7 +98,14 @@ EVENTS: list[Any] = [
     samples.http(),
     samples.alb(),
     samples.alb(multi=True),
-    *samples.FOREIGN.values(),
+    *(event for event, _ in samples.FOREIGN.values()),
+    kinesis_event({"orderId": 5}),
+    dynamodb_stream_event(({"id": "5"}, {"id": "5", "total": 10})),
+    kafka_event({"orderId": 5}),
+    activemq_event({"orderId": 5}),
+    rabbitmq_event({"orderId": 5}, message_ids=["5"]),
+    pipes_event(kinesis_event({"orderId": 5})),
+    pipes_event(kafka_event({"orderId": 5})),
     *services.KEYED.values(),
     *services.ASKING.values(),
     *services.REFUSED.values(),
@@ -171,6 +188,8 @@ def test_events(given_event: Any) -> None:
         sns_messages,
         KINESIS.records,
         DYNAMODB_STREAM.records,
+        kafka_source().records,
+        MQ.records,
         lambda one: event.units(one, "r-1"),
     )
     for read in readers:

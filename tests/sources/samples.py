@@ -277,25 +277,26 @@ def base64_of(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-FOREIGN: dict[str, object] = {
-    "kafka": {"eventSource": "aws:kafka", "records": {"orders-0": [{"offset": 1, "value": "e30="}]}},
-    "self-managed kafka": {"eventSource": "SelfManagedKafka", "records": {"orders-0": []}},
-    "self-managed kafka, as samples have it": {"eventSource": "aws:SelfManagedKafka", "records": {"o-0": []}},
-    "rabbitmq": {"eventSource": "aws:rmq", "rmqMessagesByQueue": {}},
-    "activemq": {"eventSource": "aws:amq", "messages": [{"messageID": "ID:1", "redelivered": False}]},
-    "activemq, as it was": {"eventSource": "aws:mq", "messages": []},
-    "pipes": [sqs_record({"orderId": 5})],
-    "pipes of kafka": [{"eventSource": "aws:kafka", "eventSourceKey": "o-0", "offset": 1, "value": "e30="}],
-    "pipes of self-managed kafka": [
-        {"eventSource": "SelfManagedKafka", "eventSourceKey": "o-0", "offset": 1}
-    ],
-    "pipes of activemq": [
-        {"eventSource": "aws:amq", "eventSourceArn": "a", "messageId": "ID:1", "data": "e30="}
-    ],
-    "pipes of rabbitmq": [{"eventSource": "aws:rmq", "eventSourceArn": "a", "eventSourceKey": "q::/"}],
-    "pipes of kinesis": [{"eventSource": "aws:kinesis", "sequenceNumber": "1", "data": "e30="}],
+FOREIGN: dict[str, tuple[object, str]] = {
+    "kafka": (
+        {"eventSource": "aws:kafka", "records": {"o-0": [{"offset": 1, "value": "e30="}]}},
+        "once.kafka",
+    ),
+    "self-managed kafka": ({"eventSource": "SelfManagedKafka", "records": {"orders-0": []}}, "once.kafka"),
+    "self-managed kafka, as samples have it": (
+        {"eventSource": "aws:SelfManagedKafka", "records": {"o-0": []}},
+        "once.kafka",
+    ),
+    "rabbitmq": ({"eventSource": "aws:rmq", "rmqMessagesByQueue": {}}, "once.mq"),
+    "activemq": ({"eventSource": "aws:amq", "messages": [{"messageID": "ID:1"}]}, "once.mq"),
+    "activemq, as it was": ({"eventSource": "aws:mq", "messages": []}, "once.mq"),
+    "pipes of kafka": ([{"eventSource": "aws:kafka", "eventSourceKey": "o-0", "offset": 1}], "once.kafka"),
+    "pipes of self-managed kafka": ([{"eventSource": "SelfManagedKafka", "offset": 1}], "once.kafka"),
+    "pipes of activemq": ([{"eventSource": "aws:amq", "eventSourceArn": "a", "data": "e30="}], "once.mq"),
+    "pipes of rabbitmq": ([{"eventSource": "aws:rmq", "eventSourceKey": "q::/"}], "once.mq"),
+    "pipes of kinesis": ([{"eventSource": "aws:kinesis", "sequenceNumber": "1"}], "once.kinesis"),
 }
-"""Events that no decorator is made for, yet."""
+"""Events of records, each with its decorator."""
 
 _API = "arn:aws:execute-api:eu-central-1:123456789012:abc123/prod/POST/orders"
 AUTHORIZERS: dict[str, Json] = {

@@ -163,11 +163,15 @@ def test_an_event_with_a_decorator_of_its_own_is_refused(event: object, advice: 
         units(event, "r-1")
 
 
-@pytest.mark.parametrize("name", samples.FOREIGN)
-def test_a_source_without_a_decorator_is_refused(name: str) -> None:
-    """A source that has no decorator yet is refused, and that is said."""
-    with pytest.raises(Misconfigured, match=r"There is no decorator for .* yet: .*once\.function"):
-        units(samples.FOREIGN[name], "r-1")
+@pytest.mark.parametrize(
+    ("event", "decorator"),
+    [*samples.FOREIGN.values(), ([samples.sqs_record({"orderId": 5})], "once.sqs")],
+    ids=[*samples.FOREIGN, "pipes of sqs"],
+)
+def test_records_are_refused(event: object, decorator: str) -> None:
+    """A batch of records is no event; the decorator of its source is named."""
+    with pytest.raises(Misconfigured, match=f"once.event received .* Nothing ran. Use {decorator} for it"):
+        units(event, "r-1")
 
 
 @pytest.mark.parametrize(

@@ -247,11 +247,11 @@ def test_an_event_of_another_source_is_refused(event: object, advice: str) -> No
         sqs_messages(event)
 
 
-@pytest.mark.parametrize("name", samples.FOREIGN)
-def test_an_event_without_a_decorator_is_refused(name: str) -> None:
-    """A source that has no decorator yet is refused, and that is said."""
-    with pytest.raises(Misconfigured, match="There is no decorator for"):
-        sqs_messages(samples.FOREIGN[name])
+@pytest.mark.parametrize(("event", "decorator"), samples.FOREIGN.values(), ids=samples.FOREIGN)
+def test_records_of_another_source_are_refused(event: object, decorator: str) -> None:
+    """Its decorator is named, whether an event source mapping or EventBridge Pipes sends it."""
+    with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {decorator} for it"):
+        sqs_messages(event)
 
 
 def test_failures_are_named_once() -> None:

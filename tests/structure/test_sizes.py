@@ -20,7 +20,6 @@ SMALL = {
     "operations/cursors.py": "two kinds of runs keep their place by it",
     "operations/names.py": "the parts of a token, for seven modules of two packages",
     "operations/spans.py": "durations as text, for five modules of two packages",
-    "sources/kinesis.py": "each source is a module of its own",
     "testing/context.py": "a subject of its own: the second argument of a handler",
     "testing/plugin.py": "pytest loads it by its name, and nothing else should be loaded by that",
     "testing/staging.py": "the plugin and the crash both override every Once",

@@ -1,4 +1,4 @@
-"""`once.sqs`, `once.sns` and `once.event`: handlers of the records and the units of an event."""
+"""`once.sqs`, `once.sns`, `once.mq` and `once.event`: handlers of the records and the units of an event."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.errors import GiveUp
     from lambda_once.sources.records import EventRecord, RecordSource
+    from lambda_once.sources.records import Identifier as RecordId
     from lambda_once.sources.unit import Unit
 
 
@@ -169,7 +170,11 @@ def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     records = Records(SQS, runtime, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
-        return _response(records.run(event, context), raises=settings.raise_on_entire_batch_failure)
+        worked = records.run(event, context)
+        if isinstance(event, list):
+            failed = [(record.id, job.error) for record, job in worked if job.error is not None]
+            return pipe_response(failed)
+        return _response(worked, raises=settings.raise_on_entire_batch_failure)
 
     return handler_like(function, handle, records)
 
@@ -188,13 +193,33 @@ def _response(worked: list[tuple[EventRecord, Job]], *, raises: bool) -> object:
     return failures([record.id for record in failed])
 
 
-def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+def pipe_response(
+    unfinished: Sequence[tuple[RecordId, BaseException | None]],
+) -> dict[str, list[dict[str, RecordId]]]:
     """
-    Return the Lambda handler that runs *function* for each record.
+    Return what makes EventBridge Pipes retry *unfinished*: ids of records, each with its error if it has one.
 
-    If one failed it raises after all were tried, so that Lambda retries the event.
+    Raises the first error, for all to be retried, if one has no id.
     """
-    records = Records(SNS, runtime, function, settings, Redelivery.SAME_REQUEST)
+    if all(id_ is not None for id_, _ in unfinished):
+        return failures(id_ for id_, _ in unfinished)
+    raise next(error for _, error in unfinished if error is not None)
+
+
+def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* for each notification, and raises if one failed."""
+    return _raising(Records(SNS, runtime, function, settings, Redelivery.SAME_REQUEST), function)
+
+
+def mq_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
+    """Return the Lambda handler that runs *function* for each message, and raises if one failed."""
+    from lambda_once.sources.mq import MQ
+
+    return _raising(Records(MQ, runtime, function, settings), function)
+
+
+def _raising(records: Records, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a handler that raises the first error after all records were tried: all are delivered again."""
 
     def handle(event: Any, context: Any) -> None:
         for _, job in records.run(event, context):

@@ -125,7 +125,7 @@ class Identifier(NamedTuple):
             own = self.settings.scope
             scope = unit.scope or None if own is None else self._scope(own, unit, given)
             found = token(service, name, scope, key)
-            hashed = None if key_from is KeyFrom.HASH else self._counted(unit, payload)
+            hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
                 fields, fingerprint = fields_of(hashed, found), hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
@@ -144,7 +144,7 @@ class Identifier(NamedTuple):
         if selector is not None:
             return select_from(selector, given.args, given.kwargs)
         if key_from is KeyFrom.SOURCE:
-            return unit.key
+            return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
         content = payload if unit.content is itself else unit.content(payload)
@@ -154,7 +154,7 @@ class Identifier(NamedTuple):
                 "pass key=, or send a payload that identifies the work"
             )
         # Tagged, so that it is hashed even if the whole payload is a readable text.
-        return {"payload": content}
+        return {"payload": content, **({} if unit.within is NOTHING else {"within": unit.within})}
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, given: Arguments) -> object:
         if isinstance(selector, str):
@@ -163,7 +163,7 @@ class Identifier(NamedTuple):
             scope = select_from(selector, given.args, given.kwargs, "scope")
         return (scope, *unit.scope) if unit.scope else scope
 
-    def _counted(self, unit: Unit, payload: object) -> Printed | None:
+    def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:
         """Return the text that the fingerprint of *unit* is the hash of; None if it has none."""
         narrowed = self.settings.fingerprint
         if narrowed is False:
@@ -172,6 +172,8 @@ class Identifier(NamedTuple):
             if narrowed is not None:
                 chosen = select(narrowed, seen(unit, payload), "fingerprint", may_have_nulls=True)
                 return selected(chosen, labels_of(narrowed))
+            if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
+                return printed(unit.stamp)
             return self.content(unit, payload)
         except NotCanonical:
             return None  # an argument with no canonical form leaves no fingerprint; its key is explicit

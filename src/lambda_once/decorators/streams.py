@@ -1,5 +1,5 @@
 """
-`once.kinesis` and `once.dynamodb_stream`: handlers of records whose order counts.
+`once.kinesis`, `once.dynamodb_stream` and `once.kafka`: handlers of records whose order counts.
 
 A few records are acquired ahead, for a failure releases them all, and the whole batch is delivered again.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.decorators.batches import Records
+from lambda_once.decorators.batches import Records, pipe_response
 from lambda_once.decorators.runtime import handler_like
 from lambda_once.engine.invocation import Redelivery
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.records import failures
+from lambda_once.sources.records import failures, text_at
 from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
@@ -31,11 +31,14 @@ MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""
 
 
-class FirstFailure(NamedTuple):
-    """The first failure of an order; nothing behind it was started."""
+class Remaining(NamedTuple):
+    """A record that failed, or that was not started because one before it in its order had."""
 
+    order: int
     id: Identifier
-    error: BaseException
+    piped_id: str | None
+    error: BaseException | None
+    """None: it was not even read."""
 
 
 def stream_handler(
@@ -45,15 +48,20 @@ def stream_handler(
     Return the Lambda handler that runs *function* for each record of *source*, in order.
 
     It raises the first error or, under ``report_failures``, returns the first failure of each order.
+    EventBridge Pipes gets all that is remaining.
     """
     stream = Stream(source, runtime, function, settings)
 
     def handle(event: Any, context: Any) -> Any:
-        failed = stream.run(event, context)
+        remaining = stream.run(event, context)
+        if isinstance(event, list):
+            return pipe_response([(each.piped_id, each.error) for each in remaining])
+        first = {each.order: each for each in reversed(remaining)}
         if settings.report_failures:
-            return failures(failure.id for failure in failed)
-        for failure in failed:
-            raise failure.error
+            return failures(first[order].id for order in sorted(first))
+        for order in sorted(first):
+            if (error := first[order].error) is not None:
+                raise error
         return None
 
     return handler_like(function, handle, stream.records)
@@ -69,29 +77,37 @@ class Stream:
         self._is_concurrent = self.records.is_async and settings.concurrency > 1
         self._on_give_up = settings.on_give_up
 
-    def run(self, event: Any, context: Any) -> list[FirstFailure]:
-        """Run the function for the records of *event* up to the first failure of each order; return these."""
-        waiting = {str(n): deque(raw) for n, raw in enumerate(self.records.source.orders(event))}
-        failed: dict[str, FirstFailure] = {}
+    def run(self, event: Any, context: Any) -> list[Remaining]:
+        """Run the function up to the first failure of each order of *event*; return that and what follows."""
+        waiting = dict(enumerate(map(deque, self.records.source.orders(event))))
+        remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:
             while window := _next(waiting):
-                failed |= self._window(window, invocation, context)
-                waiting = {order: raw for order, raw in waiting.items() if order not in failed}
-        return [failed[order] for order in sorted(failed, key=int)]
+                found = self._window(window, invocation, context)
+                for order in {each.order for each in found}:
+                    found += [self._remaining(order, None, raw) for raw in waiting.pop(order)]
+                remaining += found
+        return remaining
 
     def _window(
-        self, window: list[tuple[str, object]], invocation: Invocation, context: Any
-    ) -> dict[str, FirstFailure]:
-        """Run the function for *window*, pairs of an order and a raw record; return the first failures."""
-        orders = [order for order, _ in window]
-        records = [self._placed(order, self.records.source.read(raw)) for order, raw in window]
+        self, window: list[tuple[int, object]], invocation: Invocation, context: Any
+    ) -> list[Remaining]:
+        """Run the function for *window*, pairs of an order and a raw record; return what is remaining."""
+        orders = [str(order) for order, _ in window]
+        records = [self._placed(str(order), self.records.source.read(raw)) for order, raw in window]
         jobs = self.records.jobs(records, invocation, orders)
         self.records.work(jobs, context, self._parking(records, jobs, invocation))
-        failed: dict[str, FirstFailure] = {}
-        for order, record, job in zip(orders, records, jobs, strict=True):
-            if job.error is not None:
-                failed.setdefault(order, FirstFailure(record.id, job.error))
-        return failed
+        return [
+            self._remaining(order, record.id, raw, job.error)
+            for (order, raw), record, job in zip(window, records, jobs, strict=True)
+            if job.error is not None
+        ]
+
+    def _remaining(
+        self, order: int, id_: Identifier, raw: object, error: BaseException | None = None
+    ) -> Remaining:
+        field = self.records.source.piped_id
+        return Remaining(order, id_, None if field is None else text_at(raw, field), error)
 
     def _placed(self, order: str, record: EventRecord) -> EventRecord:
         """Return *record* in the group that runs one after the other: its own if work is concurrent."""
@@ -128,9 +144,9 @@ class Stream:
         return given_up
 
 
-def _next(waiting: dict[str, deque[object]]) -> list[tuple[str, object]]:
+def _next(waiting: dict[int, deque[object]]) -> list[tuple[int, object]]:
     """Take the next records, `MOST_AHEAD` at most, from the orders in turn."""
-    window: list[tuple[str, object]] = []
+    window: list[tuple[int, object]] = []
     while len(window) < MOST_AHEAD:
         live = [(order, raw) for order, raw in waiting.items() if raw]
         if not live:

@@ -119,4 +119,5 @@ DYNAMODB_STREAM: Final = RecordSource(
     _read,
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the stream's ARN",
+    piped_id="eventID",
 )

@@ -15,14 +15,31 @@ _KPL_MAGIC: Final = b"\xf3\x89\x9a\xc2"
 _KPL_DIGEST: Final = 16
 """Kinesis Producer Library, "KPL Aggregated Record Format": magic number, Protobuf message, its MD5."""
 
+_INNER: Final = (
+    "kinesisSchemaVersion",
+    "partitionKey",
+    "sequenceNumber",
+    "data",
+    "approximateArrivalTimestamp",
+)
+
 
 def _read(raw: object) -> EventRecord:
     from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
+    raw = _nested(raw)
     id_ = text_at(raw, "kinesis", "sequenceNumber")
     group = text_at(raw, "kinesis", "partitionKey")
     record = KinesisStreamRecord(raw) if isinstance(raw, dict) else raw
     return EventRecord(id_, group, _unit(raw, id_, record), record)
+
+
+def _nested(raw: object) -> object:
+    """Return *raw* as Lambda sends it: EventBridge Pipes has the fields of ``kinesis`` beside the others."""
+    if not isinstance(raw, dict) or "kinesis" in raw:
+        return raw
+    inner = {name: raw[name] for name in _INNER if name in raw}
+    return {**{name: value for name, value in raw.items() if name not in inner}, "kinesis": inner}
 
 
 def _unit(raw: object, id_: str | None, record: object) -> Unit | Malformed:
@@ -54,4 +71,6 @@ def _is_aggregated(data: bytes) -> bool:
     return hashlib.md5(message, usedforsecurity=False).digest() == found
 
 
-KINESIS: Final = RecordSource(Source.KINESIS, _read, "the data", "the eventID, within the stream's ARN")
+KINESIS: Final = RecordSource(
+    Source.KINESIS, _read, "the data", "the eventID, within the stream's ARN", piped_id="eventID"
+)

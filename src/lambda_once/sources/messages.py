@@ -113,5 +113,11 @@ def _text(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-SQS: Final = RecordSource(Source.SQS, _sqs_message, "the body", "MessageGroupId and MessageDeduplicationId")
+SQS: Final = RecordSource(
+    Source.SQS,
+    _sqs_message,
+    "the body",
+    "MessageGroupId and MessageDeduplicationId",
+    piped_id="messageId",
+)
 SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message")

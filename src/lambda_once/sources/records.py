@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from lambda_once.sources.envelopes import at
 from lambda_once.sources.services import is_tumbling_window
-from lambda_once.sources.source import Source, misplaced, source_of, source_of_record
+from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
 from lambda_once.sources.unit import Malformed, Unit
 
 Identifier = str | Mapping[str, object] | None
@@ -52,6 +52,12 @@ class RecordSource(NamedTuple):
 
     Raises `Misconfigured` for an event of another source.
     """
+    piped_id: str | None = None
+    """
+    The field of a record by which EventBridge Pipes is told that it failed; None: only the whole batch can.
+
+    EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
+    """
 
     @property
     def decorator(self) -> str:
@@ -73,11 +79,13 @@ class RecordSource(NamedTuple):
 
 def _records(event: object, source: Source) -> list[object]:
     """
-    Return ``Records`` of *event*, unread.
+    Return ``Records`` of *event*, or what EventBridge Pipes sends of *source*: the records alone. Unread.
 
     Raises `Misconfigured` if one names another source than *source*, and for a tumbling window, whose
     response is its state.
     """
+    if isinstance(event, list) and source in PIPED:
+        return piped(event, source)
     decorator = str(source.decorator)
     given = event if isinstance(event, Mapping) else {}
     found = given.get("Records")
@@ -86,8 +94,49 @@ def _records(event: object, source: Source) -> list[object]:
     for record in found:
         named = record.get("eventSource", record.get("EventSource")) if isinstance(record, dict) else None
         if named is not None and named not in source.of_record:
-            raise misplaced(decorator, source_of_record(record), event)
+            raise misplaced(decorator, named_source(record), event)
     return found
+
+
+def piped(event: list[object], source: Source) -> list[object]:
+    """
+    Return *event*, the records that EventBridge Pipes sends of *source*.
+
+    Raises `Misconfigured` if one is of another source, or does not name its source: an input transformer or
+    an enrichment made it.
+    """
+    for record in event:
+        if at(record, "eventSource") not in source.names:
+            raise misplaced(str(source.decorator), named_source(record), event)
+    return event
+
+
+def grouped(event: object, source: Source, field: str) -> list[list[object]]:
+    """
+    Return the records of *event*, which Lambda sends under *field* as a list, or as lists by a name.
+
+    Each is as EventBridge Pipes sends it: with what the event says of all, and the name of its list as
+    eventSourceKey. Raises `Misconfigured` for an event of another source.
+    """
+    if isinstance(event, list):
+        groups: dict[object, list[object]] = {}
+        for record in piped(event, source):
+            groups.setdefault(text_at(record, "eventSourceKey"), []).append(record)
+        return [*groups.values()]
+    found = at(event, field) if at(event, "eventSource") in source.of_event else None
+    lists = {None: found} if isinstance(found, list) else found
+    if not isinstance(event, Mapping) or not isinstance(lists, Mapping):
+        raise misplaced(str(source.decorator), source_of(event), event)
+    if not all(isinstance(each, list) for each in lists.values()):
+        raise misplaced(str(source.decorator), source, event)
+    shared = {name: value for name, value in event.items() if name != field}
+    return [[_with(shared, name, record) for record in records] for name, records in lists.items()]
+
+
+def _with(shared: Mapping[str, object], name: str | None, record: object) -> object:
+    if not isinstance(record, dict):
+        return record
+    return {**shared, **({} if name is None else {"eventSourceKey": name}), **record}
 
 
 def malformed(id_: str | None, lacks: str) -> Malformed:

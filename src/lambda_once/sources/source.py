@@ -15,7 +15,7 @@ class Source(Enum):
     """
     A source of events. Its row: a title, its decorator, and the names that its records or events give it.
 
-    Without a decorator, ``once.function`` protects the work on each record.
+    Records of some also come through EventBridge Pipes, as a list.
     """
 
     SQS = "Amazon SQS", "once.sqs", ("aws:sqs",)
@@ -27,9 +27,8 @@ class Source(Enum):
     WEBSOCKET = "a WebSocket API", None
     KINESIS = "Kinesis Data Streams", "once.kinesis", ("aws:kinesis",)
     DYNAMODB = "DynamoDB Streams", "once.dynamodb_stream", ("aws:dynamodb",)
-    KAFKA = "Kafka", None, (), ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
-    MQ = "Amazon MQ", None, (), ("aws:amq", "aws:mq", "aws:rmq")
-    PIPES = "EventBridge Pipes", None
+    KAFKA = "Kafka", "once.kafka", (), ("aws:kafka", "aws:SelfManagedKafka", "SelfManagedKafka")
+    MQ = "Amazon MQ", "once.mq", (), ("aws:amq", "aws:mq", "aws:rmq")
     DIRECT = "a direct invocation", "once.event"
 
     def __init__(
@@ -45,10 +44,14 @@ class Source(Enum):
         """``eventSource`` of each record."""
         self.of_event = of_event
         """``eventSource`` of the event as a whole."""
+        self.names = of_record + of_event
+        """``eventSource`` of each record where EventBridge Pipes sends it."""
 
 
 _OF_RECORD: Final = {name: source for source in Source for name in source.of_record}
 _OF_EVENT: Final = {name: source for source in Source for name in source.of_event}
+PIPED: Final = frozenset({Source.SQS, Source.KINESIS, Source.DYNAMODB, Source.KAFKA, Source.MQ})
+"""The sources of EventBridge Pipes (EventBridge user guide, "Amazon EventBridge Pipes sources")."""
 _OF_SERVICES: Final = frozenset({Source.DIRECT, Source.WEBSOCKET})
 """Sources that a row of the table of services may name more precisely."""
 
@@ -57,7 +60,7 @@ def source_of(event: object) -> Source:
     """Return the source of *event*; a direct invocation if no other matches."""
     match event:
         case {"Records": [first, *_]}:
-            return source_of_record(first)
+            return _named_by(first, _OF_RECORD)
         case {"eventSource": str(name)} if name in _OF_EVENT:
             return _OF_EVENT[name]
         case {"type": "REQUEST" | "TOKEN", "methodArn": str()} | {"type": "REQUEST", "routeArn": str()}:
@@ -71,14 +74,14 @@ def source_of(event: object) -> Source:
             "method": str(),
         }:
             return Source.HTTP  # VPC Lattice, event structure versions 1 and 2
-        case [first, *_] if _named_by(first, _OF_RECORD | _OF_EVENT) is not Source.DIRECT:
-            return Source.PIPES
+        case [first, *_] if (source := named_source(first)) in PIPED:
+            return source
     return Source.EVENTBRIDGE if is_eventbridge(event) else Source.DIRECT
 
 
-def source_of_record(record: object) -> Source:
+def named_source(record: object) -> Source:
     """Return the source of *record*; a direct invocation if it names none."""
-    return _named_by(record, _OF_RECORD)
+    return _named_by(record, _OF_RECORD | _OF_EVENT)
 
 
 def _named_by(record: object, known: Mapping[str, Source]) -> Source:
@@ -91,17 +94,13 @@ def misplaced(decorator: str, source: Source, event: object) -> Misconfigured:
     service = service_of(event)
     if service is not None and (source in _OF_SERVICES or service.refused is not None):
         return service.misplaced(decorator)
-    advice = f"Use {source.decorator} for it." if source.decorator else _no_decorator(source)
-    message = f"{decorator} received an event of {source.title}. Nothing ran. {advice}"
-    return Misconfigured(message)
-
-
-def _no_decorator(source: Source) -> str:
-    if source is Source.AUTHORIZER:
-        return (
+    if source.decorator == decorator:
+        advice = "Its records are not as that source sends them."
+    elif source.decorator is not None:
+        advice = f"Use {source.decorator} for it."
+    else:
+        advice = (
             "An authorizer's response must not be replayed, with any key: it would let other callers in. "
             "Protect the effect inside with once.run."
         )
-    return (
-        f"There is no decorator for {source.title} yet: protect the work on each record with once.function."
-    )
+    return Misconfigured(f"{decorator} received an event of {source.title}. Nothing ran. {advice}")

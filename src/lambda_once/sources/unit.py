@@ -42,6 +42,10 @@ class Unit(NamedTuple):
     """From a payload without ignored fields to what is hashed if there is no key."""
     key: object = NOTHING
     """The default key of the source; `NOTHING`: hash the content."""
+    within: object = NOTHING
+    """What the default key is unique within, such as a queue; `NOTHING`: no more than its name and scope."""
+    stamp: object = NOTHING
+    """What the fingerprint is made of under the default key of the source; `NOTHING`: the content."""
     parsed: bool = True
     """Whether payload and envelope are parsed JSON; if not, expressions see their plain form."""
     needs_key: str | None = None

@@ -40,7 +40,14 @@ from lambda_once.testing.events import (
 )
 from lambda_once.testing.recording import RecordingStore
 from lambda_once.testing.stores import create_table, using
-from lambda_once.testing.stream_events import dynamodb_stream_event, kinesis_event
+from lambda_once.testing.stream_events import (
+    activemq_event,
+    dynamodb_stream_event,
+    kafka_event,
+    kinesis_event,
+    pipes_event,
+    rabbitmq_event,
+)
 
 __all__ = [
     "Crash",
@@ -51,6 +58,7 @@ __all__ = [
     "RecordingStore",
     "State",
     "Step",
+    "activemq_event",
     "alb_event",
     "api_event",
     "assert_completed",
@@ -66,9 +74,12 @@ __all__ = [
     "dynamodb_stream_event",
     "eventbridge_event",
     "function_url_event",
+    "kafka_event",
     "kinesis_event",
     "lambda_context",
     "lattice_event",
+    "pipes_event",
+    "rabbitmq_event",
     "s3_event",
     "sns_event",
     "sqs_event",

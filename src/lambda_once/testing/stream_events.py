@@ -13,6 +13,7 @@ from lambda_once.testing.events import ACCOUNT, AT_MS, REGION, Event, text_of
 
 _kinesis = count(49590338271490256608559692538361571095921575989136588898)
 _dynamodb = count(4421584500000000017450439091)
+_messages = count(1)
 
 Image = Mapping[str, object]
 
@@ -36,15 +37,186 @@ def kinesis_event(
     }
 
 
+def kafka_event(
+    *values: object,
+    partitions: int | Sequence[int] = 0,
+    topic: str = "orders",
+    first_offset: int = 0,
+    headers: Mapping[str, str] | None = None,
+    bootstrap_servers: str | None = None,
+) -> Event:
+    """
+    Return a batch with a record for each of *values*.
+
+    Bytes and text are sent as they are, None as a tombstone, anything else as JSON. *partitions*: one for
+    all, or for each; offsets count from *first_offset* in each. *bootstrap_servers*: the cluster is
+    self-managed, and these are its addresses.
+
+        kafka_event({"orderId": 5}, {"orderId": 6}, partitions=[0, 1])
+    """
+    of_each = [partitions] * len(values) if isinstance(partitions, int) else partitions
+    records: dict[str, list[Event]] = {}
+    for value, partition in zip(values, of_each, strict=True):
+        before = records.setdefault(f"{topic}-{partition}", [])
+        before.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": first_offset + len(before),
+                "timestamp": int(AT_MS),
+                "timestampType": "CREATE_TIME",
+                "key": _base64("order-5"),
+                "value": None if value is None else _base64(value),
+                "headers": [{name: [*sent.encode()]} for name, sent in (headers or {}).items()],
+            }
+        )
+    if bootstrap_servers is not None:
+        return {
+            "eventSource": "SelfManagedKafka",
+            "bootstrapServers": bootstrap_servers,
+            "records": records,
+        }
+    return {
+        "eventSource": "aws:kafka",
+        "eventSourceArn": f"arn:aws:kafka:{REGION}:{ACCOUNT}:cluster/shop/751d2973-a626-431c-9d4e-2",
+        "bootstrapServers": f"b-1.shop.a1bcde.c1.kafka.{REGION}.amazonaws.com:9092",
+        "records": records,
+    }
+
+
+def activemq_event(*data: object, queue: str = "orders", redelivered: bool = False) -> Event:
+    """
+    Return a batch with a message for each of *data*; bytes and text are sent as they are, the rest as JSON.
+
+        activemq_event({"orderId": 5})
+    """
+    host = f"b-9bcfa592-423a-4942-879d-eb284b418fc8-1.mq.{REGION}.amazonaws.com"
+    return {
+        "eventSource": "aws:mq",
+        "eventSourceArn": _broker("activemq"),
+        "messages": [
+            {
+                "messageID": f"ID:{host}-37557-1234520418293-4:1:1:1:{next(_messages)}",
+                "messageType": "jms/bytes-message" if isinstance(sent, bytes) else "jms/text-message",
+                "deliveryMode": 1,
+                "replyTo": None,
+                "type": None,
+                "expiration": "60000",
+                "priority": 1,
+                "correlationId": "myJMSCoID",
+                "redelivered": redelivered,
+                "destination": {"physicalName": queue},
+                "data": _base64(sent),
+                "timestamp": int(AT_MS),
+                "brokerInTime": int(AT_MS),
+                "brokerOutTime": int(AT_MS) + 1,
+                "properties": {"tenant": "acme"},
+            }
+            for sent in data
+        ],
+    }
+
+
+def rabbitmq_event(
+    *data: object,
+    message_ids: Sequence[str | None] | None = None,
+    queue: str = "orders",
+    vhost: str = "/",
+    redelivered: bool = False,
+) -> Event:
+    """
+    Return a batch of one queue with a message for each of *data*, sent as `activemq_event` does.
+
+    *message_ids*: what their senders set as messageId, by default nothing.
+
+        rabbitmq_event({"orderId": 5}, message_ids=["order-5"])
+    """
+    ids = [None] * len(data) if message_ids is None else message_ids
+    return {
+        "eventSource": "aws:rmq",
+        "eventSourceArn": _broker("rabbitmq"),
+        "rmqMessagesByQueue": {
+            f"{queue}::{vhost}": [
+                {
+                    "basicProperties": {
+                        "contentType": "application/json",
+                        "contentEncoding": None,
+                        "headers": {"tenant": {"bytes": [97, 99, 109, 101]}},
+                        "deliveryMode": 2,
+                        "priority": None,
+                        "correlationId": None,
+                        "replyTo": None,
+                        "expiration": "60000",
+                        "messageId": id_,
+                        "timestamp": "Nov 20, 2026, 10:12:00 AM",
+                        "type": None,
+                        "userId": None,
+                        "appId": None,
+                        "clusterId": None,
+                        "bodySize": len(_bytes(sent)),
+                    },
+                    "redelivered": redelivered,
+                    "data": _base64(sent),
+                }
+                for sent, id_ in zip(data, ids, strict=True)
+            ]
+        },
+    }
+
+
+def pipes_event(event: Mapping[str, Any]) -> list[Event]:
+    """
+    Return what EventBridge Pipes sends of the records of *event*, which another builder made.
+
+        pipes_event(sqs_event({"orderId": 5}, {"orderId": 6}))
+    """
+    if "Records" in event:
+        return [_piped_record(record) for record in event["Records"]]
+    shared = {name: event[name] for name in ("eventSource", "eventSourceArn") if name in event}
+    if shared["eventSource"] == "SelfManagedKafka":
+        shared["bootstrapServers"] = event["bootstrapServers"]
+    if "messages" in event:
+        return [{**shared, "eventSource": "aws:amq", **message} for message in event["messages"]]
+    lists = event["records"] if "records" in event else event["rmqMessagesByQueue"]
+    return [
+        {**shared, "eventSourceKey": name, **record, **_as_text(record, "partition")}
+        for name, records in lists.items()
+        for record in records
+    ]
+
+
+def _piped_record(record: Event) -> Event:
+    """Return *record* flat: EventBridge Pipes has what is under ``kinesis`` beside the rest."""
+    return {
+        **{name: value for name, value in record.items() if name != "kinesis"},
+        **record.get("kinesis", {}),
+    }
+
+
+def _as_text(record: Event, name: str) -> Event:
+    return {name: str(record[name])} if name in record else {}
+
+
+def _broker(name: str) -> str:
+    return f"arn:aws:mq:{REGION}:{ACCOUNT}:broker:{name}:b-9bcfa592-423a-4942-879d-eb284b418fc8"
+
+
+def _bytes(sent: object) -> bytes:
+    return sent if isinstance(sent, bytes) else text_of(sent).encode()
+
+
+def _base64(sent: object) -> str:
+    return base64.b64encode(_bytes(sent)).decode()
+
+
 def _kinesis_record(sent: object, partition_key: str, stream: str, shard: str) -> Event:
     number = str(next(_kinesis))
-    raw = sent if isinstance(sent, bytes) else text_of(sent).encode()
     return {
         "kinesis": {
             "kinesisSchemaVersion": "1.0",
             "partitionKey": partition_key,
             "sequenceNumber": number,
-            "data": base64.b64encode(raw).decode(),
+            "data": _base64(sent),
             "approximateArrivalTimestamp": int(AT_MS) / 1000,
         },
         "eventSource": "aws:kinesis",

@@ -1,0 +1,302 @@
+"""`once.kafka`: each record once, in the order of its partition; a failure stops that partition alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+from pydantic import BaseModel
+
+from lambda_once import GiveUp, KeyMissing, KeyReused, Misconfigured
+from lambda_once.core.lifecycle import State
+from lambda_once.testing import kafka_event
+from tests.decorators.rig import Rig, in_memory
+
+Seen = list[str]
+
+
+class Order(BaseModel):
+    orderId: int  # noqa: N815  (the field of the payload)
+
+
+def failures(*places: tuple[str, int]) -> dict[str, Any]:
+    """The answer that names *places*, pairs of a partition and an offset."""
+    return {
+        "batchItemFailures": [
+            {"itemIdentifier": {"partition": partition, "offset": offset}} for partition, offset in places
+        ]
+    }
+
+
+def worker(seen: Seen, broken: set[str]) -> Any:
+    """A function that collects the text of each record, and fails for *broken* ones."""
+
+    def work(record: KafkaEventRecord) -> None:
+        text = record.decoded_value.decode()
+        seen.append(text)
+        if text in broken:
+            raise ValueError(text)
+
+    return work
+
+
+def test_records_run_once(rig: Rig) -> None:
+    """A redelivery replays all of them; the answer is None."""
+    seen: Seen = []
+    handler = rig.once.kafka(worker(seen, set()))
+    event = kafka_event("a", "b", "c", partitions=[0, 0, 1])
+    assert handler(event, rig.context()) is None
+    assert handler(event, rig.context("request-2")) is None
+    assert sorted(seen) == ["a", "b", "c"]
+    assert rig.states() == [State.COMPLETE] * 3
+
+
+def test_a_failure_stops_its_partition_alone(rig: Rig) -> None:
+    """The other partition goes on. What stood behind the failure is free, and runs in its order next time."""
+    seen: Seen = []
+    broken = {"a2"}
+    handler = rig.once.kafka(worker(seen, broken))
+    event = kafka_event("a1", "b1", "a2", "b2", "a3", "b3", partitions=[0, 1] * 3)
+    with pytest.raises(ValueError, match="a2"):
+        handler(event, rig.context())
+    assert [text for text in seen if text[0] == "a"] == ["a1", "a2"]
+    assert [text for text in seen if text[0] == "b"] == ["b1", "b2", "b3"]
+    broken.clear()
+    assert handler(event, rig.context("request-2")) is None
+    assert [text for text in seen if text[0] == "a"] == ["a1", "a2", "a2", "a3"]
+    assert len(seen) == 7
+
+
+@in_memory
+def test_a_failure_stops_its_partition_beyond_the_window(rig: Rig) -> None:
+    """Of 60 records in two partitions, 30 of the other one run though the first fails at its second."""
+    seen: Seen = []
+    texts = [f"{partition}{n}" for n in range(30) for partition in "ab"]
+    handler = rig.once.kafka(report_failures=True)(worker(seen, {"a1"}))
+    event = kafka_event(*texts, partitions=[0, 1] * 30)
+    assert handler(event, rig.context()) == failures(("orders-0", 1))
+    assert seen.count("a0") == seen.count("a1") == 1
+    assert [text for text in seen if text[0] == "b"] == [f"b{n}" for n in range(30)]
+    assert len(seen) == 32
+
+
+def test_the_first_failure_of_each_partition_is_reported(rig: Rig) -> None:
+    """For a mapping with ReportBatchItemFailures: topic, partition and offset."""
+    handler = rig.once.kafka(report_failures=True)(worker([], {"a2", "a3", "c1"}))
+    event = kafka_event("a1", "b1", "a2", "b2", "a3", "c1", partitions=[0, 1, 0, 1, 0, 2], first_offset=10)
+    assert handler(event, rig.context()) == failures(("orders-0", 11), ("orders-2", 10))
+    assert handler(kafka_event("d", first_offset=99), rig.context("request-2")) == failures()
+
+
+@in_memory
+def test_a_poisonous_first_record_costs_one_window(rig: Rig) -> None:
+    """Of 10,000 records behind it 24 are acquired, and released."""
+    handler = rig.once.kafka(worker([], {"0"}))
+    with pytest.raises(ValueError, match="0"):
+        handler(kafka_event(*map(str, range(10_000))), rig.context(seconds=900))
+    assert rig.store.acquisitions <= 25
+
+
+@in_memory
+def test_partitions_run_concurrently(rig: Rig) -> None:
+    """Each of two partitions waits in its first record for the other; each keeps its order."""
+    seen: Seen = []
+    met = asyncio.Barrier(2)
+
+    @rig.once.kafka
+    async def handler(record: KafkaEventRecord) -> None:
+        text = record.decoded_value.decode()
+        if text.endswith("1"):
+            await asyncio.wait_for(met.wait(), 30)
+        seen.append(text)
+
+    handler(kafka_event("a1", "a2", "b1", "b2", partitions=[0, 0, 1, 1]), rig.context())
+    assert [text for text in seen if text[0] == "a"] == ["a1", "a2"]
+    assert [text for text in seen if text[0] == "b"] == ["b1", "b2"]
+
+
+# -- identity
+
+
+@in_memory
+@pytest.mark.parametrize(
+    "other",
+    [
+        kafka_event("x", topic="returns"),
+        kafka_event("x", partitions=1),
+        kafka_event("x", first_offset=1),
+        kafka_event("x", bootstrap_servers="a:9092"),
+    ],
+    ids=["topic", "partition", "offset", "cluster"],
+)
+def test_a_record_is_its_place(rig: Rig, other: Any) -> None:
+    """Another cluster, topic, partition or offset is other work, whatever the value."""
+    seen: Seen = []
+    handler = rig.once.kafka(worker(seen, set()))
+    handler(kafka_event("x"), rig.context())
+    handler(other, rig.context())
+    assert seen == ["x", "x"]
+
+
+@in_memory
+@pytest.mark.parametrize("servers", ["b:9092,a:9092", "a:9092,b:9092"])
+def test_bootstrap_servers_have_no_order(rig: Rig, servers: str) -> None:
+    """A self-managed cluster is known by its bootstrap servers, in any order."""
+    seen: Seen = []
+    handler = rig.once.kafka(worker(seen, set()))
+    handler(kafka_event("x", bootstrap_servers="a:9092,b:9092"), rig.context())
+    handler(kafka_event("x", bootstrap_servers=servers), rig.context())
+    assert seen == ["x"]
+
+
+@pytest.mark.parametrize("field", ["timestamp", "value"])
+def test_a_topic_that_is_made_again_loses_nothing(rig: Rig, field: str) -> None:
+    """Its offsets begin at 0 again: another time or value there is no duplicate, and refused by name."""
+    handler = rig.once.kafka(worker([], set()))
+    event = kafka_event("x")
+    handler(event, rig.context())
+    event["records"]["orders-0"][0][field] = {"timestamp": 1, "value": "eQ=="}[field]
+    with pytest.raises(KeyReused, match=f"different: {field}"):
+        handler(event, rig.context())
+
+
+@in_memory
+def test_a_key_of_the_value_is_found_at_any_offset(rig: Rig) -> None:
+    """With key=, what a producer sends twice is one piece of work, though offset and timestamp differ."""
+    seen: Seen = []
+    handler = rig.once.kafka(key="orderId")(worker(seen, set()))
+    handler(kafka_event({"orderId": 5}), rig.context())
+    again = kafka_event({"orderId": 5}, partitions=1, first_offset=7)
+    again["records"]["orders-1"][0]["timestamp"] += 1
+    handler(again, rig.context())
+    assert len(seen) == 1
+    with pytest.raises(KeyReused, match="new: total"):
+        handler(kafka_event({"orderId": 5, "total": 1}), rig.context())
+
+
+@in_memory
+def test_headers_may_be_a_scope(rig: Rig) -> None:
+    """The record, with key and headers, is what scope sees."""
+    seen: Seen = []
+
+    def tenant(record: KafkaEventRecord) -> str:
+        return record.decoded_headers["tenant"].decode()
+
+    handler = rig.once.kafka(key="orderId", scope=tenant)(worker(seen, set()))
+    for name in ("acme", "ajax", "acme"):
+        handler(kafka_event({"orderId": 5}, headers={"tenant": name}), rig.context())
+    assert len(seen) == 2
+    by_topic = rig.once.kafka(key="orderId", scope="topic")(worker(seen, set()))
+    by_topic(kafka_event({"orderId": 5}), rig.context())
+    assert rig.rows()[-1].token.endswith("/orders/5")
+
+
+# -- values
+
+
+@in_memory
+def test_a_tombstone_is_a_record_like_others(rig: Rig) -> None:
+    """Its payload is None: it runs once, a key= finds nothing in it, and it fits no model."""
+    seen: list[object] = []
+    handler = rig.once.kafka(lambda record: seen.append(record.value))
+    event = kafka_event(None)
+    handler(event, rig.context())
+    handler(event, rig.context())
+    assert seen == [None]
+    with pytest.raises(KeyMissing):
+        rig.once.kafka(key="orderId")(lambda _record: None)(event, rig.context())
+    with pytest.raises(KeyMissing, match="not a valid Order"):
+        rig.once.kafka(model=Order)(lambda _order: None)(event, rig.context())
+
+
+@in_memory
+def test_a_model_is_made_of_the_value(rig: Rig) -> None:
+    """With model= the function gets the value as that type."""
+    seen: list[Order] = []
+
+    @rig.once.kafka(model=Order, key=lambda order: order.orderId)
+    def handler(order: Order) -> None:
+        seen.append(order)
+
+    handler(kafka_event({"orderId": 5}), rig.context())
+    assert seen == [Order(orderId=5)]
+
+
+# -- bad input
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("value", "%", "Record orders-0/1 has a value that is not base64"),
+        ("value", 5, "Record orders-0/1 has a value that is not base64"),
+        ("offset", None, "has no topic, partition or offset"),
+        ("offset", True, "has no topic, partition or offset"),
+        ("partition", "x", "has no topic, partition or offset"),
+        ("topic", "", "has no topic, partition or offset"),
+    ],
+)
+def test_a_malformed_record_stops_its_partition(rig: Rig, field: str, value: object, says: str) -> None:
+    """It can never succeed; what stands before it is done, the other partition too."""
+    seen: Seen = []
+    handler = rig.once.kafka(worker(seen, set()))
+    event = kafka_event("a", "b", "c", "d", partitions=[0, 0, 0, 1])
+    event["records"]["orders-0"][1][field] = value
+    with pytest.raises(KeyMissing, match=says):
+        handler(event, rig.context())
+    assert sorted(seen) == ["a", "d"]
+
+
+@in_memory
+@pytest.mark.parametrize("raw", [None, 5, "x", []])
+def test_what_is_no_record_fails_the_batch(rig: Rig, raw: object) -> None:
+    """It cannot be named, so that an empty identifier returns the whole batch."""
+    handler = rig.once.kafka(report_failures=True)(worker([], set()))
+    event = kafka_event("a")
+    event["records"]["orders-0"].append(raw)
+    assert handler(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": ""}]}
+
+
+@in_memory
+def test_a_record_may_be_given_up(rig: Rig) -> None:
+    """What can never succeed is parked in its turn, and the partition goes on."""
+    seen: Seen = []
+    parked: list[int] = []
+
+    def park(record: KafkaEventRecord, _error: GiveUp) -> None:
+        parked.append(record.offset)
+
+    handler = rig.once.kafka(on_give_up=park)(worker(seen, set()))
+    event = kafka_event("a", "b", "c")
+    event["records"]["orders-0"][1]["value"] = "%"
+    assert handler(event, rig.context()) is None
+    assert (seen, parked) == (["a", "c"], [1])
+
+
+@in_memory
+def test_a_cluster_must_be_named(rig: Rig) -> None:
+    """Without it two clusters would share their records' tokens."""
+    event = kafka_event("a")
+    del event["eventSourceArn"], event["bootstrapServers"]
+    with pytest.raises(KeyMissing, match="orders-0/0 has no eventSourceArn and no bootstrapServers"):
+        rig.once.kafka(worker([], set()))(event, rig.context())
+
+
+@in_memory
+@pytest.mark.parametrize("records", [None, [5], 5, {"orders-0": None}, {"orders-0": {}}])
+def test_records_in_another_shape_are_refused(rig: Rig, records: object) -> None:
+    """Nothing runs, and nothing counts as success."""
+    event = {**kafka_event("a"), "records": records}
+    with pytest.raises((Misconfigured, KeyMissing)):
+        rig.once.kafka(worker([], set()))(event, rig.context())
+    assert rig.rows() == []
+
+
+@in_memory
+def test_an_empty_batch_is_success(rig: Rig) -> None:
+    """Lambda sends none; one is nothing to do."""
+    assert rig.once.kafka(worker([], set()))(kafka_event(), rig.context()) is None
+    assert rig.once.kafka(report_failures=True)(worker([], set()))(kafka_event(), rig.context()) == failures()

@@ -1,0 +1,186 @@
+"""`once.mq`: each message of ActiveMQ or RabbitMQ once; if one failed, all are delivered again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
+
+from lambda_once import KeyMissing, KeyReused, Misconfigured
+from lambda_once.core.lifecycle import State
+from lambda_once.testing import activemq_event, rabbitmq_event
+from tests.decorators.rig import Rig, in_memory
+
+Message = ActiveMQMessage | RabbitMessage
+BUILDERS = pytest.mark.parametrize("build", [activemq_event, rabbitmq_event])
+
+
+def worker(seen: list[str], broken: set[str]) -> Any:
+    """A function that collects the data of each message, and fails for *broken* ones."""
+
+    def work(message: Message) -> None:
+        seen.append(message.decoded_data)
+        if message.decoded_data in broken:
+            raise ValueError(message.decoded_data)
+
+    return work
+
+
+def messages_of(event: dict[str, Any]) -> list[dict[str, Any]]:
+    """All messages of a batch."""
+    found: list[dict[str, Any]] = event.get("messages") or event["rmqMessagesByQueue"]["orders::/"]
+    return found
+
+
+@BUILDERS
+def test_messages_run_once(rig: Rig, build: Any) -> None:
+    """A redelivery, which says so and has another time, replays them; the answer is None."""
+    seen: list[str] = []
+    handler = rig.once.mq(worker(seen, set()))
+    event = build("a", "b")
+    assert handler(event, rig.context()) is None
+    for message in messages_of(event):
+        message |= {"redelivered": True, "brokerOutTime": 5, "connectionId": "other"}
+    assert handler(event, rig.context("request-2")) is None
+    assert seen == ["a", "b"]
+    assert rig.states() == [State.COMPLETE] * 2
+
+
+@BUILDERS
+def test_a_failure_is_raised_after_all_were_tried(rig: Rig, build: Any) -> None:
+    """Brokers take no partial response: the whole batch comes again, and only what failed runs again."""
+    seen: list[str] = []
+    broken = {"a"}
+    handler = rig.once.mq(worker(seen, broken))
+    event = build("a", "b")
+    with pytest.raises(ValueError, match="a"):
+        handler(event, rig.context())
+    assert seen == ["a", "b"]
+    broken.clear()
+    assert handler(event, rig.context("request-2")) is None
+    assert seen == ["a", "b", "a"]
+
+
+# -- identity
+
+
+@in_memory
+def test_an_activemq_message_is_its_id(rig: Rig) -> None:
+    """Equal data in two messages is two pieces of work; other data under one id is refused."""
+    seen: list[str] = []
+    handler = rig.once.mq(worker(seen, set()))
+    event = activemq_event("x", "x")
+    handler(event, rig.context())
+    assert seen == ["x", "x"]
+    event["messages"][0]["data"] = "eQ=="
+    with pytest.raises(KeyReused):
+        handler(event, rig.context())
+
+
+@in_memory
+def test_a_rabbitmq_message_is_its_id_in_its_queue(rig: Rig) -> None:
+    """The sender sets messageId: the same one in another queue or virtual host is another message."""
+    seen: list[str] = []
+    handler = rig.once.mq(worker(seen, set()))
+    for queue, vhost in (("orders", "/"), ("returns", "/"), ("orders", "test"), ("orders", "/")):
+        handler(rabbitmq_event("x", message_ids=["5"], queue=queue, vhost=vhost), rig.context())
+    handler(rabbitmq_event("x", message_ids=["6"]), rig.context())
+    assert len(seen) == 4
+
+
+@in_memory
+def test_a_rabbitmq_message_without_id_is_its_data_in_its_queue(rig: Rig) -> None:
+    """Equal data is one piece of work there, as in a standard queue of SQS; ignore= counts as there."""
+    seen: list[str] = []
+    handler = rig.once.mq(ignore=("sent",))(worker(seen, set()))
+    for sent, queue in ((1, "orders"), (2, "orders"), (3, "returns")):
+        handler(rabbitmq_event({"orderId": 5, "sent": sent}, queue=queue), rig.context())
+    assert len(seen) == 2
+
+
+@in_memory
+def test_a_key_counts_in_every_queue(rig: Rig) -> None:
+    """With key= the data identifies the work, wherever it was sent; scope= sees the message."""
+    seen: list[str] = []
+    handler = rig.once.mq(key="orderId")(worker(seen, set()))
+    handler(rabbitmq_event({"orderId": 5}, message_ids=["1"]), rig.context())
+    handler(rabbitmq_event({"orderId": 5}, message_ids=["2"], queue="returns"), rig.context())
+    handler(activemq_event({"orderId": 5}), rig.context())
+    assert len(seen) == 1
+    scoped = rig.once.mq(key="orderId", scope="eventSourceKey")(worker(seen, set()))
+    scoped(rabbitmq_event({"orderId": 5}), rig.context())
+    scoped(rabbitmq_event({"orderId": 5}, queue="returns"), rig.context())
+    assert len(seen) == 3
+
+
+@in_memory
+@pytest.mark.parametrize("build", [activemq_event, rabbitmq_event])
+def test_a_redelivered_message_is_likely_known(rig: Rig, build: Any) -> None:
+    """The broker's flag says that a row is likely, so that the row comes with the refusal."""
+    from lambda_once.sources.mq import MQ
+
+    for redelivered in (False, True):
+        (record,) = MQ.records(build("x", redelivered=redelivered))
+        assert not hasattr(record.unit, "message")
+        assert getattr(record.unit, "redelivered") is redelivered  # noqa: B009  (a Unit, as seen above)
+
+
+# -- bad input
+
+
+@BUILDERS
+@in_memory
+@pytest.mark.parametrize("data", ["%", None, 5])
+def test_bad_data_fails_alone(rig: Rig, build: Any, data: object) -> None:
+    """It can never succeed; the others are done, and the error names its id, never its content."""
+    seen: list[str] = []
+    event = build("a", "b")
+    messages_of(event)[0]["data"] = data
+    with pytest.raises(KeyMissing, match="has data that is not base64"):
+        rig.once.mq(worker(seen, set()))(event, rig.context())
+    assert seen == ["b"]
+
+
+@in_memory
+def test_an_activemq_message_needs_its_id(rig: Rig) -> None:
+    """One without cannot be told from another."""
+    event = activemq_event("a", "b")
+    del event["messages"][0]["messageID"]
+    event["messages"].append(5)
+    seen: list[str] = []
+    with pytest.raises(KeyMissing, match="has no messageID"):
+        rig.once.mq(worker(seen, set()))(event, rig.context())
+    assert seen == ["b"]
+
+
+@in_memory
+def test_an_empty_rabbitmq_message_is_no_key(rig: Rig) -> None:
+    """Every empty message would be a duplicate of the first; with a messageId it is none."""
+    with pytest.raises(KeyMissing, match="an empty payload is not a key"):
+        rig.once.mq(worker([], set()))(rabbitmq_event(""), rig.context())
+    assert rig.once.mq(worker([], set()))(rabbitmq_event("", message_ids=["5"]), rig.context()) is None
+
+
+@in_memory
+@pytest.mark.parametrize(
+    "event",
+    [
+        {**activemq_event("a"), "messages": None},
+        {**activemq_event("a"), "messages": {"orders::/": 5}},
+        {**rabbitmq_event("a"), "rmqMessagesByQueue": None},
+        {**rabbitmq_event("a"), "rmqMessagesByQueue": {"orders::/": None}},
+    ],
+)
+def test_messages_in_another_shape_are_refused(rig: Rig, event: Any) -> None:
+    """Nothing runs, and nothing counts as success."""
+    with pytest.raises(Misconfigured, match="Its records are not as that source sends them"):
+        rig.once.mq(worker([], set()))(event, rig.context())
+
+
+@in_memory
+@pytest.mark.parametrize("event", [activemq_event(), rabbitmq_event()])
+def test_an_empty_batch_is_success(rig: Rig, event: Any) -> None:
+    """Lambda sends none; one is nothing to do."""
+    assert rig.once.mq(worker([], set()))(event, rig.context()) is None
