@@ -31,8 +31,8 @@ class OnceError(Exception):
     The base of all errors of this package.
 
     Each has the lock token, and what is known of its row: ``state`` (str), ``locked_by`` (str,
-    ``function/request id``), ``created`` and ``expected_completion`` (aware datetimes) and ``retry_after``
-    (seconds from now, float).
+    ``function/request id``, or ``function/ARN`` of a durable execution), ``created`` and
+    ``expected_completion`` (aware datetimes) and ``retry_after`` (seconds from now, float).
     """
 
     def __init__(

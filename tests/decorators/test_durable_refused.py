@@ -17,7 +17,7 @@ from tests.decorators.rig import Rig, in_memory
 from tests.kit.executions import executions
 from tests.sources.samples import batch, sqs_record
 
-HANDLERS = ("sqs", "sns", "event", "api_gateway")
+HANDLERS = ("sqs", "sns", "kinesis", "dynamodb_stream", "event", "api_gateway")
 WAYS = ("DurableExecutionName=attempt.downstream_key()", "once.function", "once.execution")
 
 pytestmark = in_memory

@@ -19,6 +19,7 @@ from aws_durable_execution_sdk_python.retries import RetryPresets
 from lambda_once import HOLD, RELEASE, STORE, InProgress, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish
+from tests.decorators.counted import Counted
 from tests.decorators.durable_shop import HOUR, ORDER, Killed, Shop
 from tests.decorators.rig import in_memory
 from tests.kit.executions import executions
@@ -290,3 +291,28 @@ def test_a_wait_between_acquisition_and_completion(shop: Shop) -> None:
     with executions(handle) as of:
         assert of.run("first").value == "waited"
     assert shop.rig.row().state is State.COMPLETE
+
+
+# -- what it costs
+
+
+def test_costs(counted: Counted) -> None:
+    """What docs/durable.md says: requests to the table and to Lambda, and durable operations."""
+    rig = counted.rig
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        with rig.once.execution(context, key=5, name="pay", lease=HOUR) as attempt:
+            of.suspend(context)
+            return attempt.result if attempt.replayed else attempt.complete(1)
+
+    def cost(name: str) -> tuple[list[str], int, list[str | None]]:
+        before = of.checkpoints
+        arn = of.start(name)
+        of.resume(of.suspended())
+        steps = [step for step in of.outcome(arn).steps if step != "approve"]
+        return counted.calls(), of.checkpoints - before - 1, steps  # less that of the callback
+
+    with executions(handle) as of:
+        whole = ["once.attempt", "once.acquire", "once.complete"]
+        assert cost("new") == (["UpdateItem", "UpdateItem"], 4, whole)
+        assert cost("duplicate") == (["UpdateItem"], 2, whole[:2])

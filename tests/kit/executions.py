@@ -41,7 +41,20 @@ class Executions:
         """The ids of the callbacks that handlers wait for (`suspend`)."""
         self.returns: dict[str, threading.Event] = {}
         """By ARN: whether Lambda gets what the latest invocation returns."""
+        self.checkpoints = 0
+        """How many requests were sent to Lambda's checkpoint API."""
+        self._count_checkpoints()
         self.zombies: list[threading.Event] = []
+
+    def _count_checkpoints(self) -> None:
+        client: Any = self._runner._service_client
+        checkpoint = client.checkpoint
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.checkpoints += 1
+            return checkpoint(*args, **kwargs)
+
+        client.checkpoint = counted
 
     def suspend(self, context: DurableContext, name: str = "approve") -> Any:
         """Suspend the execution of *context* until `resume`; return at once when it runs again."""
