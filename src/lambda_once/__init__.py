@@ -1,5 +1,7 @@
 """Idempotency for AWS Lambda: a handler takes effect once, and every duplicate gets the same answer."""
 
+from typing import TYPE_CHECKING, Any
+
 from lambda_once._once import Once
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.replay import Replayed
@@ -20,6 +22,9 @@ from lambda_once.errors import (
 )
 from lambda_once.policies import HOLD, NOT_DONE, RELEASE, STORE, UNKNOWN, Answer, Done, ErrorResponse, Lapsed
 from lambda_once.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from lambda_once.integrations.powertools_history import PowertoolsHistory
 
 __all__ = [
     "HOLD",
@@ -43,9 +48,18 @@ __all__ = [
     "Once",
     "OnceError",
     "OtherCaller",
+    "PowertoolsHistory",
     "Replayed",
     "ResultUnavailable",
     "RetryLater",
     "StoreUnavailable",
     "StoredError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PowertoolsHistory":  # it imports boto3
+        from lambda_once.integrations.powertools_history import PowertoolsHistory
+
+        return PowertoolsHistory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from lambda_once.engine.history import HistorySource
+
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E")
@@ -220,6 +222,7 @@ class Policies(TypedDict, total=False):
     wait_for: timedelta
     on_store_outage: Literal["fail", "run"]
     cache: int
+    history: HistorySource | None
 
 
 class Options(Policies, total=False):

@@ -86,7 +86,7 @@ def test_an_unknown_option_is_answered_with_all_there_are() -> None:
     """The options of `Once` are its parts and its policies."""
     wrong: dict[str, Any] = {"tabel": "tokens"}
     refused(
-        "cache, client, hooks, keep, lease, logger, metrics, on_error, on_in_progress, on_lapse, "
+        "cache, client, history, hooks, keep, lease, logger, metrics, on_error, on_in_progress, on_lapse, "
         "on_store_outage, service, store, table, tracer",
         lambda: Once(**wrong),
     )

@@ -150,6 +150,7 @@ class Records:
                 unit,
                 invocation,
                 arguments=(unit.argument,),
+                seen=unit.envelope,
                 redelivery=self._redelivery,
             )
         except Exception as error:
@@ -243,6 +244,10 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
             is_asynchronous = source.is_asynchronous(event)
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous else Redelivery.ANY
             units = source.units(event, invocation.request_id)
+            if settings.history is not None and len(units) > 1:
+                raise Misconfigured(
+                    f"history= expects one record an event, as Powertools has keyed it; this has {len(units)}"
+                )
 
             def run(n: int, *, may_wait: bool) -> None:
                 unit, part = units[n]

@@ -14,7 +14,13 @@ from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.identify import Arguments, Identifier, codec_of, name_of
 from lambda_once.decorators.runtime import apply_on_replay, marked
-from lambda_once.decorators.validation import check_named, check_not_generator, check_of_call, is_self
+from lambda_once.decorators.validation import (
+    check_named,
+    check_no_history,
+    check_not_generator,
+    check_of_call,
+    is_self,
+)
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
@@ -50,7 +56,7 @@ class FunctionIdentifier(NamedTuple):
         if self.is_method:
             named.pop(next(iter(named)))
         payload = {name: payload_of(value) for name, value in named.items()}
-        return Unit(payload, payload, payload, None, itself, parsed=False), bound.args
+        return Unit(payload, payload, named, None, itself, parsed=False), bound.args
 
 
 def protected_function(
@@ -94,6 +100,8 @@ def _check(function: Callable[..., Any], settings: Settings) -> None:
     check_function(title(function), function)
     check_not_generator(function)
     check_of_call(settings, function)
+    if settings.history is not None:
+        settings.history.check([name for name in signature_of(function).parameters if not is_self(name)])
     if is_method(function) and settings.key is None and settings.scope is None:
         raise Misconfigured(
             f"{title(function)} is a method, and self is not part of the key: "
@@ -183,6 +191,7 @@ def begun(
 
 def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:
     """Return what identifies a block of the frame *caller*."""
+    check_no_history(settings, "a block")
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
     returns: object = Any
     if settings.returns is not None:

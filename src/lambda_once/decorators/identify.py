@@ -12,8 +12,8 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.engine.acquire import refusal
 from lambda_once.engine.invocation import Call, Redelivery
+from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
 from lambda_once.sources.unit import NOTHING, itself
@@ -61,9 +61,12 @@ class Identifier(NamedTuple):
         *,
         arguments: tuple[object, ...] = (),
         redelivery: Redelivery = Redelivery.ANY,
+        seen: object = NOTHING,
     ) -> Call:
         """
         Return the call of *unit*. *given* is passed to callables, by default the unit's argument.
+
+        *seen* is what a history is asked about, by default that argument.
 
         Raises `KeyMissing` if key or scope selects nothing, and `Misconfigured`; has reported both.
         """
@@ -79,6 +82,10 @@ class Identifier(NamedTuple):
             if isinstance(found.error, OnceError):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
+        source, history = self.settings.history, None
+        if source is not None and not environment.disabled:
+            seen = unit.argument if seen is NOTHING else seen
+            history = source.of(seen, self.default_name, is_call=given is not None)
         return Call(
             name=name,
             token=found.token,
@@ -89,6 +96,7 @@ class Identifier(NamedTuple):
             arguments=arguments,
             redelivered=unit.redelivered,
             redelivery=redelivery,
+            history=history,
         )
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:

@@ -16,6 +16,7 @@ from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_
 if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.core.keys import Selector
+    from lambda_once.engine.history import HistorySource
 
 FOR_QUEUES = timedelta(days=14)
 """How long an outcome is kept by default: the longest retention of SQS (SQS developer guide, quotas)."""
@@ -25,7 +26,10 @@ FOR_HASHED_API = timedelta(minutes=5)
 """How long the response to a request without a key is kept: the same request later may be intended."""
 
 POLICIES = frozenset(
-    {"keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage", "cache"}
+    {
+        *("keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage"),
+        *("cache", "history"),
+    }
 )
 """The options that `Once` takes for all its decorators."""
 PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"})
@@ -55,6 +59,7 @@ class Settings(NamedTuple):
     wait_for: timedelta = timedelta(seconds=30)
     on_store_outage: Literal["fail", "run"] = "fail"
     cache: int = 0
+    history: HistorySource | None = None
     returns: Any = None
     codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = None
     on_replay: Callable[[Any, Any], Any] | None = None
@@ -175,12 +180,14 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
     for name in ("raise_on_entire_batch_failure", "report_failures"):
         if not isinstance(getattr(settings, name), bool):
             yield name, "give True or False"
-    yield from _codec_problems(settings)
+    yield from _storing_problems(settings)
     yield from _keying_problems(settings)
     yield from _answering_problems(settings)
 
 
-def _codec_problems(settings: Settings) -> Iterable[tuple[str, str]]:
+def _storing_problems(settings: Settings) -> Iterable[tuple[str, str]]:
+    if settings.history is not None and not _is_history(settings.history):
+        yield "history", "give an instance, PowertoolsHistory(persistence)"
     pair: object = settings.codec
     if pair is None:
         return
@@ -217,6 +224,11 @@ def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:
         yield "on_error", "give RELEASE, STORE, HOLD, {ExceptionType: one of them}, or a plain callable"
     elif callable(settings.on_error) and not accepts(settings.on_error, object()):
         yield "on_error", "it must accept one argument, the exception"
+
+
+def _is_history(value: object) -> bool:
+    is_instance = not isinstance(value, type)
+    return is_instance and all(callable(getattr(value, name, None)) for name in ("of", "check"))
 
 
 def _is_several(value: object) -> bool:

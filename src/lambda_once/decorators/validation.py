@@ -173,8 +173,19 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
 # -- callables among the options
 
 
+def check_no_history(settings: Settings, what: str) -> None:
+    """Check that *what* has no history, for Powertools has nothing like it. Raises `Misconfigured`."""
+    if settings.history is not None:
+        raise Misconfigured(
+            f"{what} cannot have a history, for Powertools has no counterpart: use a Once without history=, "
+            "or pass history= to the decorators that replace Powertools'"
+        )
+
+
 def check_of_one(settings: Settings, what: str) -> None:
     """Check key, scope, caller and probe of a decorator that passes *what*, such as "the event", alone."""
+    if settings.history is not None:
+        settings.history.check(None)
     for name in ("key", "scope", "caller"):
         _check_callable(name, getattr(settings, name), [((object(),), {})], what)
     _check_probe(settings, (object(),), what)

@@ -14,13 +14,13 @@ from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
+from lambda_once.engine.consult import consulted
 from lambda_once.engine.invocation import Redelivery, trace_answers
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe
-from lambda_once.engine.replay import Replayed
+from lambda_once.engine.replay import Replayed, refusal
 from lambda_once.errors import (
     InProgress,
-    KeyMissing,
     KeyReused,
     Misconfigured,
     OnceError,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Waits
     from lambda_once.engine.finish import Finisher
+    from lambda_once.engine.history import History
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.replay import Replayer
 
@@ -113,7 +114,7 @@ class Acquirer:
         """
         call = attempt.call
         if self.may_start(attempt):
-            return attempt
+            return attempt if call.history is None else (yield from self._consult(attempt, call.history))
         if call.invocation.deadline.remaining() > RESERVE:
             try:
                 self._finisher.extend(attempt, self._lease(call, self._clock.now()))
@@ -128,10 +129,17 @@ class Acquirer:
                 # The response to this acquisition, too, may have been slow.
                 return (yield from self.make_ready(acquisition, may_wait=may_wait))
             if self.may_start(attempt):  # the response may have been slow
-                return attempt
+                return attempt if call.history is None else (yield from self._consult(attempt, call.history))
         self._finisher.release([(call, attempt.id)], counted=True)
         message = f"token {call.token} was not started: too little time remains; retry later"
         raise RetryLater(message, token=call.token)
+
+    def _consult(self, attempt: Ownership, history: History) -> Waits[Ownership | Replayed]:
+        try:
+            return (yield from consulted(attempt, history, self._finisher))
+        except OnceError as error:
+            self._refused(attempt.call, error)
+            raise
 
     def may_start(self, attempt: Ownership) -> bool:
         """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
@@ -276,6 +284,7 @@ class Acquirer:
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         lease = write.lease if won.lease is None else won.lease
         attempt = Ownership(call, write.attempt, won.fence, write.now, lease)
+        attempt.took_over = won.took_over
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)
@@ -380,20 +389,3 @@ def is_retry_of_own(call: Call, record: Record) -> bool:
             return not (is_ours and record.created >= invocation.began)
         case _ as unreachable:
             assert_never(unreachable)
-
-
-def refusal(error: OnceError) -> Event:
-    """Return the event of a call that does not run because of *error*."""
-    match error:
-        case Misconfigured():
-            return Event.MISCONFIGURED
-        case KeyMissing():
-            return Event.KEY_MISSING
-        case StoreUnavailable():
-            return Event.STORE_UNAVAILABLE
-        case RetryLater():
-            return Event.IN_PROGRESS
-        case KeyReused():
-            return Event.KEY_REUSED
-        case _:
-            return Event.REFUSED

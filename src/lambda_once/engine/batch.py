@@ -170,7 +170,8 @@ class Batch:
 
     async def _finish_async(self, attempt: Ownership, finishing: Waits[None]) -> None:
         """Finish here where the pipeline writes, and off the loop where it may wait."""
-        if self._pipeline is not None and attempt.close() is None and not attempt.unprotected:
+        blocks = attempt.unprotected or attempt.call.history is not None
+        if self._pipeline is not None and attempt.close() is None and not blocks:
             through(finishing, self._clock)
         else:
             await uncancelled(self._finisher.off_loop(attempt, finishing))
@@ -180,6 +181,7 @@ class Batch:
         if (
             isinstance(attempt, Ownership)
             and attempt.call.invocation.tally.interrupted is None
+            and attempt.call.history is None
             and self._engine.acquirer.may_start(attempt)
         ):
             return attempt

@@ -15,7 +15,7 @@ from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
 from lambda_once.engine.invocation import trace_answers
-from lambda_once.engine.ownership import RESERVE, PreparedFinish, written_by
+from lambda_once.engine.ownership import RESERVE, PreparedFinish, forget, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -110,6 +110,9 @@ class Finisher:
         result, value = self._serialised(attempt, value)
         now = self.clock.now()
         attempt.report(Event.DONE, seconds=(now - attempt.created).total_seconds())
+        if attempt.call.history is not None:  # before the token: what it has there can be copied
+            attempt.succeeded(value)
+            now = self.clock.now()
         return PreparedFinish(attempt, attempt.write(Complete(result), now), value)
 
     def prepare_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
@@ -118,6 +121,8 @@ class Finisher:
         now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
             attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
+        if attempt.call.history is not None:  # before the token: nobody else can have begun
+            attempt.undone(now)
         change = _by_policy(policy, Failure.of(error))
         return PreparedFinish(attempt, attempt.write(change, now), value, error)
 
@@ -222,6 +227,7 @@ class Finisher:
         match self.store.transact(write, items, attempt.call.invocation.deadline):
             case Written():
                 attempt.completed = (value,)
+                attempt.succeeded(value)
                 if attempt.finished is not None:  # a finish that had waited long enough has reported it
                     return value
                 seconds = (self.clock.now() - attempt.created).total_seconds()
@@ -252,6 +258,8 @@ class Finisher:
         unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt is None]
         now = self.clock.now()
         writes = [written_by(call, attempt, Release(), now) for call, attempt in unstarted]
+        for call, _ in unstarted:
+            forget(call, now)
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
         for (call, _), answer in zip(unstarted, answers, strict=True):
             if counted and isinstance(answer, Written):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock
     from lambda_once.core.codec import Codec
     from lambda_once.core.lifecycle import OnLapse, Record
+    from lambda_once.engine.history import History
     from lambda_once.observability.events import Event
     from lambda_once.observability.reporter import Reporter
     from lambda_once.observability.traces import Segment
@@ -196,6 +197,8 @@ class Call(NamedTuple):
 
     The call is made again under it, and a release would refuse that: there is none before it starts.
     """
+    history: History | None = None
+    """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""

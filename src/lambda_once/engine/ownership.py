@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record, State
+from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, new_write_id
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured
@@ -107,6 +108,8 @@ class Ownership:
         """The acquisition that was not answered, where it runs all the same; else None."""
         self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
+        self.took_over = False
+        """Whether it took the token over from an attempt that had lapsed."""
         self.finished: Event | None = None
         """How it finished; None before, and where its finish could not be written."""
         self._sending: Sending | None = None
@@ -199,9 +202,41 @@ class Ownership:
         details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.id, error=kind)
         self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
 
+    def succeeded(self, value: Any) -> None:
+        """Record *value*, the result of the work, in the history. Never raises: the work is done."""
+        history, codec = self.call.history, self.call.plan.codec
+        if history is None:
+            return
+        try:
+            text = codec.dump(value)
+        except NotSerialisable:
+            text = "null"  # done all the same; the row has no result, either
+        try:
+            history.succeed(text)
+        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
+            reason = "the history did not take the result: it shows the work in progress until that lapses"
+            self.report(Event.COMPLETION_FAILED, error=type(error).__name__, reason=reason)
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            self.call.invocation.tally.interrupt(interruption)
+
+    def undone(self, now: datetime) -> None:
+        """Remove the attempt from the history, if it is there."""
+        forget(self.call, now)
+
     def write(self, change: Change, now: datetime) -> Finish:
         """Return *change* as a write of this attempt at *now*."""
         return written_by(self.call, self.id, change, now)
+
+
+def forget(call: Call, now: datetime) -> None:
+    """Remove the attempt of *call* from its history, best effort: where that fails it lapses there."""
+    if call.history is None:
+        return
+    try:
+        call.history.undo(now)
+    except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
+        reason = "the history shows the attempt in progress until that lapses"
+        call.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
 
 
 def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Finish:

@@ -27,7 +27,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     True: it did, and the row is complete now, or has changed meanwhile. False: it did not, and may run.
     Raises `Held`, the row unchanged, where the probe does not know, or raised itself.
     """
-    answer = _answer(call, record)
+    answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
         _complete(call, record, answer.result, finisher)
         return True
@@ -56,11 +56,10 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
         call.report(Event.COMPLETED, record, reason="the probe found it done")
 
 
-def _answer(call: Call, record: Record) -> object:
-    if call.plan.probe is None:
-        return None
+def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
+    """Return what the probe answers about *lapsed*; None where it raised, which is reported with *record*."""
     try:
-        return ask(call.plan.probe, Lapsed.of(record), *call.arguments)
+        return None if call.plan.probe is None else ask(call.plan.probe, lapsed, *call.arguments)
     except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
         call.report(Event.PROBE_FAILED, record, error=type(broken).__name__)
         return None

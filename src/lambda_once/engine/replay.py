@@ -15,11 +15,14 @@ from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chun
 from lambda_once.errors import (
     Held,
     InProgress,
+    KeyMissing,
     KeyReused,
     Misconfigured,
     OnceError,
     OtherCaller,
     ResultUnavailable,
+    RetryLater,
+    StoreUnavailable,
     stored_error,
 )
 from lambda_once.observability.events import Event
@@ -208,6 +211,23 @@ class Replayer:
             return self._text(call, newer)
         parts = self._store.chunks(newer, call.invocation.deadline)
         return None if parts is None else unpack_chunks(parts)
+
+
+def refusal(error: OnceError) -> Event:
+    """Return the event of a call that does not run because of *error*."""
+    match error:
+        case Misconfigured():
+            return Event.MISCONFIGURED
+        case KeyMissing():
+            return Event.KEY_MISSING
+        case StoreUnavailable():
+            return Event.STORE_UNAVAILABLE
+        case RetryLater():
+            return Event.IN_PROGRESS
+        case KeyReused():
+            return Event.KEY_REUSED
+        case _:
+            return Event.REFUSED
 
 
 def retry_after(record: Record, now: datetime) -> float:

@@ -13,7 +13,7 @@ from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
 from lambda_once.decorators.runtime import apply_on_replay
-from lambda_once.decorators.validation import check_of_one
+from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
 from lambda_once.integrations.event_handler_chain import Watch, is_synchronous, watched, watched_async
@@ -260,7 +260,8 @@ class AsyncMiddleware:
 
 
 def _check(settings: Settings) -> None:
-    """Raise `Misconfigured` if ``on_error`` names a class that never reaches it."""
+    """Raise `Misconfigured` for a history, and if ``on_error`` names a class that never reaches it."""
+    check_no_history(settings, "once.route")
     exceptions = sys.modules.get(_EXCEPTIONS)
     if exceptions is None or not isinstance(settings.on_error, Mapping):
         return

@@ -1,0 +1,140 @@
+"""What an attempt that has its token does about the history of its call, before the work starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, assert_never
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.lifecycle import Failure, OnLapse
+from lambda_once.core.results import Corrupt, pack
+from lambda_once.core.writes import Complete, Hold, after_finish
+from lambda_once.engine.finish import FinishedWork, stored_result
+from lambda_once.engine.history import Busy, Earlier, Vacant
+from lambda_once.engine.ownership import PreparedFinish
+from lambda_once.engine.probe import answer_of_probe
+from lambda_once.engine.replay import SOON, Replayed
+from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
+from lambda_once.observability.events import Event
+from lambda_once.policies import NOT_DONE, Done, Lapsed
+from lambda_once.stores.contract import Unanswered
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.core.clock import Waits
+    from lambda_once.engine.finish import Finisher
+    from lambda_once.engine.history import History
+    from lambda_once.engine.ownership import Ownership
+
+
+class LapsedElsewhere(Lapsed):
+    """The lapsed attempt of the other layer, of which only the end of its time is known."""
+
+    def downstream_key(self, label: str = "") -> NoReturn:
+        """Raise `Misconfigured`: that attempt passed no such key on, and would seem never to have worked."""
+        del label
+        message = (
+            f"the lapsed attempt of token {self.token} belongs to the other idempotency layer and used no "
+            "downstream_key: look for its work by the arguments"
+        )
+        raise Misconfigured(message, token=self.token)
+
+
+def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits[Ownership | Replayed]:
+    """
+    Return *attempt* where its work may start now, or the outcome that *history* has, copied to the token.
+
+    Raises `OnceError` where it may not start: the token is released then, or held where a lapsed attempt of
+    the other layer is to be reviewed.
+    """
+    try:
+        found = _found(attempt, history, finisher)
+    except BaseException:
+        finisher.release([(attempt.call, attempt.id)], counted=True)
+        raise
+    if found is None:
+        return attempt
+    if isinstance(found, FinishedWork):
+        return (yield from _replayed(attempt, finisher, found))
+    return (yield from _judged(attempt, finisher, found))
+
+
+def _found(attempt: Ownership, history: History, finisher: Finisher) -> FinishedWork | datetime | None:
+    """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
+    call = attempt.call
+    takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER or attempt.took_over
+    found = history.begin(attempt.lease, finisher.clock.now(), takes_over=takes_over)
+    match found:
+        case Vacant(lapsed):
+            return None if lapsed is None or takes_over or _is_decided(attempt, finisher, lapsed) else lapsed
+        case Earlier(text):
+            return FinishedWork(pack(text), _loaded(attempt, text))
+        case Busy(until):
+            raise _in_progress(attempt, finisher, until)
+        case Unanswered(reason):
+            if not call.plan.runs_in_outage:
+                message = f"the history did not respond ({reason}); token {call.token} was not run"
+                raise StoreUnavailable(message, token=call.token)
+            because = f"running without the history ({reason}), per on_store_outage"
+            call.report(Event.STORE_UNAVAILABLE, reason=because)
+            return None
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _is_decided(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> bool:
+    """Whether an operator has resolved the token since *lapsed*: that decision stands."""
+    row = finisher.store.read(attempt.token, attempt.call.invocation.deadline)
+    return row is not None and row.resolution is not None and row.resolution.at >= lapsed
+
+
+def _in_progress(attempt: Ownership, finisher: Finisher, until: datetime | None) -> InProgress:
+    left = SOON if until is None else (until - finisher.clock.now()).total_seconds()
+    has = "" if until is None else f", which has until {stamp(until)}"
+    return InProgress(
+        f"token {attempt.token} is in progress in the history{has}; retry later",
+        token=attempt.token,
+        expected_completion=until,
+        retry_after=min(max(left, 1.0), SOON),
+    )
+
+
+def _loaded(attempt: Ownership, text: str) -> Any:
+    try:
+        return attempt.call.plan.codec.load(text)
+    except Corrupt as error:
+        message = (
+            f"token {attempt.token} is complete in the history, but its result cannot be read ({error}): "
+            "give codec= the functions of the old serialiser; the work is not repeated"
+        )
+        raise ResultUnavailable(message, token=attempt.token) from error
+
+
+def _replayed(attempt: Ownership, finisher: Finisher, work: FinishedWork) -> Waits[Replayed]:
+    """Complete the token with *work*, and return it as a duplicate gets it."""
+    write = attempt.write(Complete(work.stored), finisher.clock.now())
+    value = yield from finisher.finish(PreparedFinish(attempt, write, work.value))
+    row = after_finish(attempt.record(), write) or attempt.record()
+    attempt.call.report(Event.REPLAYED, row, reason="copied from the history")
+    return Replayed(value, row)
+
+
+def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[Ownership | Replayed]:
+    """Ask the probe about the attempt that lapsed at *lapsed*, or hold the token."""
+    call = attempt.call
+    theirs = LapsedElsewhere(call.token, "", 0, "", attempt.created, lapsed)
+    answer = answer_of_probe(call, theirs, attempt.record())
+    if answer is NOT_DONE:
+        return attempt
+    if isinstance(answer, Done):
+        attempt.succeeded(answer.result)
+        return (yield from _replayed(attempt, finisher, stored_result(call.plan.codec, answer.result)))
+    until, now = stamp(lapsed), finisher.clock.now()
+    failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
+    yield from finisher.finish(PreparedFinish(attempt, attempt.write(Hold(failure), now)))
+    attempt.undone(now)
+    message = (
+        f"token {call.token} is held for manual review: an attempt in the history had until {until} and did "
+        f"not finish; check whether it completed, then run `lambda-once resolve {call.token}`"
+    )
+    raise Held(message, token=call.token, state="error", expected_completion=lapsed)

@@ -1,0 +1,268 @@
+"""
+What Powertools for AWS Lambda remembers of a call, asked by the public methods of its persistence layer.
+
+Powertools' idempotency is in `utilities/idempotency/base.py`: ``save_inprogress`` before the work, which an
+existing record refuses, then ``save_success`` or, after an exception, ``delete_record``. The layer derives
+the key: ``<prefix>#<hash of what event_key_jmespath selects>``, where the prefix is ``key_prefix`` or
+``<Lambda function>.<module>.<qualname>``.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import jmespath
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyInvalidStatusError,
+    IdempotencyItemAlreadyExistsError,
+    IdempotencyItemNotFoundError,
+    IdempotencyKeyError,
+    IdempotencyValidationError,
+)
+
+from lambda_once.core.signatures import accepts, is_async
+from lambda_once.dynamodb.errors import Caught, code_of, is_transient, only_dynamodb
+from lambda_once.engine.history import Busy, Earlier, Recollection, Vacant
+from lambda_once.errors import KeyMissing, KeyReused, Misconfigured
+from lambda_once.stores.contract import Unanswered
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.idempotency import BasePersistenceLayer
+    from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
+
+SOONER = timedelta(seconds=1)
+"""
+A record's time in progress ends this much before our lease: who takes the lapsed token over must not find the
+record still in progress. The invocation has ended another second before that (`engine.acquire.MARGIN`).
+"""
+TRIES = 3
+"""How often a record that is there for the write and gone for the read is asked for, as in Powertools."""
+
+
+class PowertoolsHistory:
+    """
+    The records that a function's version with Powertools writes, for ``history=``.
+
+    Both versions may be deployed at once: each refuses, or replays, what the other one has begun or done.
+
+    * *persistence*: a persistence layer as the old version has it, such as
+      ``DynamoDBPersistenceLayer(table_name=…)``, of its own: no decorator of Powertools has used it.
+    * *config*: the old version's IdempotencyConfig, or *key*, its ``event_key_jmespath``.
+    * *function_name*: the old function, ``module.qualname``. Default: that of the decorated one.
+    * *key_prefix*: as for the old decorator.
+    * *data*: what the old decorator hashed: for `Once.function` the name of its ``data_keyword_argument``, or
+      a callable of the record, the event, or the dict of a function's arguments. Default: that itself.
+    * *writes*: False only reads. Once no old version can run, that saves two writes for each unit of work.
+
+    Raises `Misconfigured` for invalid arguments.
+    """
+
+    def __init__(
+        self,
+        persistence: BasePersistenceLayer,
+        *,
+        key: str | None = None,
+        function_name: str | None = None,
+        writes: bool = True,
+        config: IdempotencyConfig | None = None,
+        key_prefix: str | None = None,
+        data: str | Callable[[Any], object] | None = None,
+    ) -> None:
+        _check(persistence, key, config, data)
+        self._persistence = copy.copy(persistence)
+        self._config = copy.copy(config) or IdempotencyConfig(event_key_jmespath=key or "")
+        self._config.use_local_cache = False
+        self._function_name = function_name
+        self._key_prefix = key_prefix
+        self._data = data
+        self._writes = writes
+        self._layers: dict[str, BasePersistenceLayer] = {}
+        self._lock = threading.Lock()
+        only_dynamodb(getattr(persistence, "client", None))
+
+    def check(self, parameters: list[str] | None) -> None:
+        """Check ``data=`` against the *parameters* of a function; None: a handler. Raises `Misconfigured`."""
+        if parameters is None:
+            if isinstance(self._data, str):
+                raise Misconfigured(
+                    f"PowertoolsHistory(data={self._data!r}) names an argument, and a handler has none: "
+                    "pass a callable of the event or record"
+                )
+        elif self._data is None and len(parameters) == 1:
+            return
+        elif self._data is None or (isinstance(self._data, str) and self._data not in parameters):
+            raise Misconfigured(
+                f"PowertoolsHistory needs data=, the name of the old data_keyword_argument: "
+                f"one of {', '.join(parameters)}"
+            )
+
+    def of(self, seen: Any, name: str, *, is_call: bool) -> PowertoolsRecord:
+        """Return the record of one call of the function *name*; *seen* as in `HistorySource.of`."""
+        if callable(self._data):
+            seen = self._data(seen)
+        elif is_call:
+            seen = seen[self._data or next(iter(seen))]
+        return PowertoolsRecord(self._layer(self._function_name or name), seen, writes=self._writes)
+
+    def _layer(self, name: str) -> BasePersistenceLayer:
+        """Return the layer of the function *name*. Each has its own, as `configure` changes the layer."""
+        with self._lock:
+            if name not in self._layers:
+                layer = copy.copy(self._persistence)
+                layer.configure(self._config, name, self._key_prefix)
+                self._layers[name] = layer
+            return self._layers[name]
+
+
+def _check(persistence: Any, key: Any, config: Any, data: Any) -> None:
+    lacking = [
+        name
+        for name in ("configure", "save_inprogress", "save_success", "delete_record", "get_record")
+        if not callable(getattr(persistence, name, None))
+    ]
+    if lacking or isinstance(persistence, type):
+        raise Misconfigured(
+            "PowertoolsHistory takes a persistence layer, such as DynamoDBPersistenceLayer(table_name=…), "
+            f"not {persistence!r}"
+        )
+    if getattr(persistence, "configured", False):
+        raise Misconfigured(
+            "PowertoolsHistory needs a persistence layer of its own: a decorator of Powertools has "
+            "configured this one, and a layer keeps the key of its first function"
+        )
+    if not (config is None or isinstance(config, IdempotencyConfig)):
+        raise Misconfigured(f"config= must be an IdempotencyConfig, not a {type(config).__name__}")
+    if key is not None and config is not None:
+        raise Misconfigured("give key= or config=, which has an event_key_jmespath, not both")
+    for expression in (
+        key,
+        *([config.event_key_jmespath, config.payload_validation_jmespath] if config else []),
+    ):
+        _compiled(expression or "@")
+    if not (data is None or isinstance(data, str) or callable(data)):
+        raise Misconfigured("data= must be the name of an argument or a callable")
+    if callable(data) and (is_async(data) or not accepts(data, object())):
+        raise Misconfigured("data= must be a plain def of one argument")
+
+
+def _compiled(expression: str) -> None:
+    try:
+        jmespath.compile(expression)
+    except jmespath.exceptions.JMESPathError as error:
+        raise Misconfigured(f"PowertoolsHistory: {expression!r} is not JMESPath: {error}") from None
+
+
+class PowertoolsRecord:
+    """The record of one call."""
+
+    def __init__(self, layer: BasePersistenceLayer, seen: object, *, writes: bool) -> None:
+        self._layer = layer
+        self._seen = seen
+        self._writes = writes
+        self._data: Any = None
+        """What the key is made of, as it was before the work could change it."""
+        self._until: datetime | None = None
+        """Until when the record is ours; None: it is not."""
+
+    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> Recollection | Unanswered:
+        """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
+        self._until = None
+        try:
+            self._data = copy.deepcopy(_hashed(self._seen))
+            return self._begin(lease - SOONER, now, takes_over=takes_over)
+        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
+            return _unanswered(error)
+
+    def succeed(self, text: str) -> None:
+        """Complete the record, whoever has it by now: the work is done."""
+        if self._writes:
+            self._layer.save_success(data=self._data, result=json.loads(text))
+
+    def undo(self, now: datetime) -> None:
+        """Delete the record while it is certain to be ours: after its time another attempt may have it."""
+        until, self._until = self._until, None
+        if until is not None and now < until:
+            self._layer.delete_record(data=self._data, exception=Exception())
+
+    def _begin(self, until: datetime, now: datetime, *, takes_over: bool) -> Recollection:
+        lapsed = None
+        if not (takes_over and self._writes):
+            found = _recalled(self._read(), now)
+            if not self._writes or not isinstance(found, Vacant):
+                return found
+            lapsed = found.lapsed
+        left = max(int((until - now) / timedelta(milliseconds=1)), 0)
+        for _ in range(TRIES):
+            try:
+                self._layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
+            except IdempotencyItemAlreadyExistsError as exists:
+                found = _recalled(exists.old_data_record or self._read(), now)
+                if not isinstance(found, Vacant):
+                    return found
+            else:
+                self._until = until
+                return Vacant(lapsed)
+        return Busy(None)
+
+    def _read(self) -> DataRecord | None:
+        try:
+            return self._layer.get_record(data=self._data)
+        except IdempotencyItemNotFoundError:
+            return None
+
+
+def _hashed(seen: Any) -> Any:
+    """Return what Powertools makes of *seen* before it derives a key: a dict of a model or data class."""
+    if dataclasses.is_dataclass(seen) and not isinstance(seen, type):
+        return dataclasses.asdict(seen)
+    if callable(getattr(seen, "model_dump", None)):
+        return seen.model_dump(mode="json")
+    if callable(getattr(seen, "dict", None)):
+        return seen.dict()
+    return getattr(seen, "raw_event", seen)
+
+
+def _recalled(record: DataRecord | None, now: datetime) -> Recollection:
+    if record is None or record.status == "EXPIRED":
+        return Vacant()
+    if record.status == "COMPLETED":
+        return Earlier(record.response_data or "null")
+    if record.in_progress_expiry_timestamp is None:
+        return Busy(None)
+    until = datetime.fromtimestamp(int(record.in_progress_expiry_timestamp) / 1000, UTC)
+    return Vacant(until) if until < now else Busy(until)
+
+
+def _unanswered(error: Exception) -> Unanswered:
+    """Return the answer that *error* of a layer means. Raises `OnceError` where a retry does not help."""
+    match error:
+        case IdempotencyValidationError():
+            raise KeyReused(
+                "Powertools' record of this key has another payload (payload_validation_jmespath): "
+                "use a new key"
+            ) from None
+        case IdempotencyKeyError() | jmespath.exceptions.JMESPathError() | TypeError():
+            # Not chained, and not quoted: these messages repeat the payload.
+            raise KeyMissing(
+                f"Powertools derives no key from this payload ({type(error).__name__}): correct the payload, "
+                "or key= or data= of PowertoolsHistory"
+            ) from None
+        case IdempotencyInvalidStatusError() | LookupError() | AttributeError() | ValueError():
+            raise Misconfigured(
+                f"a record in Powertools' table cannot be read ({type(error).__name__}): check the attribute "
+                "names of the persistence layer"
+            ) from error
+        case error if isinstance(error, Caught) and not is_transient(error):
+            raise Misconfigured(
+                f"Powertools' table refused a request with {code_of(error)}: check the table's name, region "
+                "and endpoint, and the permissions GetItem, PutItem, UpdateItem and DeleteItem"
+            ) from error
+        case _:
+            return Unanswered(code_of(error))

@@ -1,0 +1,294 @@
+"""Both versions of a function at once: what one has begun or done, the other one does not do again."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
+
+from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
+from lambda_once.core.clock import Deadline, SystemClock, epoch_seconds
+from lambda_once.core.lifecycle import Resolution, State, new_attempt_id
+from lambda_once.core.writes import Finish, Release, Resolver, new_write_id
+from lambda_once.engine.history import Busy, Vacant
+from lambda_once.integrations.powertools_history import SOONER, PowertoolsRecord
+from lambda_once.stores.contract import Written
+from lambda_once.stores.rows import record_of
+from lambda_once.stores.store import DynamoDBStore
+from tests.kit.powertools import Shop
+
+DAY = timedelta(days=1)
+EVENT = {"id": "o-1", "total": 4990}
+
+
+class Till:
+    """Counts what is charged."""
+
+    def __init__(self) -> None:
+        self.charged: list[Any] = []
+
+    def charge(self, event: Any) -> dict[str, Any]:
+        self.charged.append(event["id"])
+        return {"charge": len(self.charged), "of": event["id"]}
+
+    def fail(self, event: Any) -> None:
+        self.charged.append(event["id"])
+        raise ValueError("declined")
+
+
+# ---------------------------------------------------------------------------------------- what is done
+
+
+def test_new_after_old_replays(shop: Shop) -> None:
+    """The old result is replayed, and copied: the history is not asked a second time."""
+    till = Till()
+    answer = shop.old(till.charge)(EVENT)
+    new = shop.new(till.charge)
+    assert new(EVENT) == answer == {"charge": 1, "of": "o-1"}
+    shop.client.delete_item(TableName=shop.records, Key={"id": shop.record()["id"]})  # type: ignore[index]
+    assert new(EVENT) == answer
+    assert till.charged == ["o-1"]
+    assert shop.events()[:3] == ["once.acquired", "once.completed", "once.replayed"]
+
+
+def test_old_after_new_replays(shop: Shop) -> None:
+    """The old version finds the record that it would have written itself."""
+    till = Till()
+    answer = shop.new(till.charge)(EVENT)
+    assert shop.old(till.charge)(EVENT) == answer
+    assert till.charged == ["o-1"]
+    record = shop.record()
+    assert record is not None
+    assert record["status"] == {"S": "COMPLETED"}
+    assert json.loads(record["data"]["S"]) == answer
+
+
+def test_twin_without_history_both_charge(shop: Shop) -> None:
+    """Negative twin: without it nobody knows of the other."""
+    till = Till()
+    shop.old(till.charge)(EVENT)
+    shop.new(till.charge, history=None)({**EVENT})
+    assert till.charged == ["o-1"] * 2
+
+
+@pytest.mark.parametrize("result", [None, {}, [], 0, False, ""])
+def test_falsy_results_are_results(shop: Shop, result: Any) -> None:
+    """Powertools stores them all; none of them means that nothing was done."""
+    runs: list[Any] = []
+
+    def work(event: Any) -> Any:
+        runs.append(event)
+        return result
+
+    shop.old(work)(EVENT)
+    assert shop.new(work)(EVENT) == result
+    assert len(runs) == 1
+
+
+# -------------------------------------------------------------------------------- what is in progress
+
+
+def test_old_refuses_what_new_has_begun(shop: Shop) -> None:
+    """While the new version works, the old one is in progress, and the other way round."""
+    till = Till()
+
+    def meanwhile(event: Any) -> Any:
+        with pytest.raises(IdempotencyAlreadyInProgressError):
+            shop.old(till.charge)(event)
+        return till.charge(event)
+
+    shop.new(meanwhile)(EVENT)
+    assert till.charged == ["o-1"]
+
+
+def test_new_refuses_what_old_has_begun(shop: Shop) -> None:
+    """`InProgress`, and the token is released: the next delivery tries again."""
+    till = Till()
+
+    def meanwhile(event: Any) -> Any:
+        with pytest.raises(InProgress) as refused:
+            shop.new(till.charge)(event)
+        assert 1 <= (refused.value.retry_after or 0) <= 5
+        assert refused.value.expected_completion is not None
+        return till.charge(event)
+
+    answer = shop.old(meanwhile)(EVENT)
+    assert shop.events() == ["once.acquired", "once.released", "once.in_progress"]
+    assert shop.new(till.charge)(EVENT) == answer
+    assert till.charged == ["o-1"]
+
+
+def test_what_has_no_time_is_in_progress(shop: Shop) -> None:
+    """A record without in-progress time, of a function that registered no context, does not lapse."""
+    till = Till()
+    shop.begun(EVENT)
+    record = shop.record()
+    assert record is not None
+    del record["in_progress_expiration"]
+    shop.client.put_item(TableName=shop.records, Item=record)
+    with pytest.raises(InProgress):
+        shop.new(till.charge)(EVENT)
+    assert till.charged == []
+
+
+# -------------------------------------------------------------------------------------- what has lapsed
+
+
+def test_lapsed_work_is_taken_over(shop: Shop) -> None:
+    """Under take_over it runs, as it would in the old version."""
+    till = Till()
+    shop.begun(EVENT)
+    shop.lapse()
+    assert shop.new(till.charge)(EVENT) == {"charge": 1, "of": "o-1"}
+
+
+def test_lapsed_work_is_held(shop: Shop) -> None:
+    """Under hold it waits for an operator, whose decision stands; nothing runs before it."""
+    till = Till()
+    shop.begun(EVENT)
+    shop.lapse()
+    new = shop.new(till.charge, on_error=HOLD)
+    for _ in range(2):
+        with pytest.raises(Held, match="held for manual review"):
+            new(EVENT)
+    assert till.charged == []
+    assert shop.record() is None  # the token holds it from now on
+
+
+def test_twin_that_does_not_look_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: Powertools' own write takes over what has lapsed, and the work runs without review."""
+    begin = PowertoolsRecord.begin
+    monkeypatch.setattr(PowertoolsRecord, "begin", lambda *args, **_: begin(*args, takes_over=True))
+    till = Till()
+    shop.begun(EVENT)
+    shop.lapse()
+    assert shop.new(till.charge, on_error=HOLD)(EVENT) == {"charge": 1, "of": "o-1"}
+
+
+@pytest.mark.parametrize(("answer", "charged"), [(NOT_DONE, 1), (Done({"charge": 7}), 0)])
+def test_the_probe_is_asked(shop: Shop, answer: Any, charged: int) -> None:
+    """It gets what is known of the old attempt, and decides; both versions go by its answer."""
+    till = Till()
+    asked: list[Lapsed] = []
+
+    def probe(lapsed: Lapsed, event: Any) -> Any:
+        asked.append(lapsed)
+        assert event == EVENT
+        return answer
+
+    shop.begun(EVENT)
+    shop.lapse()
+    first = shop.new(till.charge, on_lapse=probe)(EVENT)
+    assert len(till.charged) == charged
+    assert (
+        shop.old(till.charge)(EVENT)
+        == first
+        == ({"charge": 7} if not charged else {"charge": 1, "of": "o-1"})
+    )
+    assert len(asked) == 1
+    assert asked[0].expected_completion.timestamp() == 1
+
+
+def test_a_probe_that_asks_for_a_key_of_ours_holds(shop: Shop) -> None:
+    """The old attempt passed no downstream key on: looking for it would find nothing, and charge again."""
+    till = Till()
+
+    def probe(lapsed: Lapsed, _: Any) -> Any:
+        return Done({}) if lapsed.downstream_key() == "known" else NOT_DONE
+
+    shop.begun(EVENT)
+    shop.lapse()
+    with pytest.raises(Held):
+        shop.new(till.charge, on_lapse=probe)(EVENT)
+    assert till.charged == []
+
+
+# ------------------------------------------------------------------------------------- the other states
+
+
+def test_an_expired_record_is_absent(shop: Shop) -> None:
+    """After ``expires_after_seconds`` the work is new, in either version."""
+    till = Till()
+    shop.old(till.charge)(EVENT)
+    shop.change(expiration={"N": "1000"})
+    assert shop.new(till.charge)(EVENT) == {"charge": 2, "of": "o-1"}
+
+
+def test_a_released_attempt_leaves_no_record(shop: Shop) -> None:
+    """After an exception both versions may run."""
+    till = Till()
+    with pytest.raises(ValueError, match="declined"):
+        shop.new(till.fail)(EVENT)
+    assert shop.record() is None
+    assert shop.old(till.charge)(EVENT) == {"charge": 2, "of": "o-1"}
+
+
+def _begun(shop: Shop, seconds: float) -> tuple[PowertoolsRecord, datetime]:
+    """Begin an attempt whose lease lasts *seconds*; return its record and the time."""
+    record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
+    assert record.begin(now + timedelta(seconds=seconds), now, takes_over=True) == Vacant()
+    return record, now
+
+
+def test_only_our_own_record_is_deleted(shop: Shop) -> None:
+    """Once its time is over the record may be another attempt's, which is at work."""
+    record, now = _begun(shop, 30)
+    record.undo(now + timedelta(seconds=30) - SOONER)
+    assert shop.record() is not None
+    again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
+    assert isinstance(again.begin(now + timedelta(seconds=30), now, takes_over=True), Busy)
+    again.undo(now)
+    assert shop.record() is not None  # it is not the other one's, either
+
+
+def test_twin_in_time(shop: Shop) -> None:
+    """Negative twin: a moment earlier it is deleted."""
+    record, now = _begun(shop, 30)
+    record.undo(now + timedelta(seconds=29) - SOONER)
+    assert shop.record() is None
+
+
+def test_another_payload_is_refused(shop: Shop) -> None:
+    """``payload_validation_jmespath`` of the old version, and the new one's fingerprint."""
+    till = Till()
+    config = {"event_key_jmespath": "id", "payload_validation_jmespath": "total"}
+    shop.old(till.charge, **config)(EVENT)
+    history = shop.history(key=None, config=IdempotencyConfig(**config))  # type: ignore[arg-type]
+    with pytest.raises(KeyReused, match="payload_validation_jmespath"):
+        shop.new(till.charge, history=history)({**EVENT, "total": 1})
+    assert till.charged == ["o-1"]
+
+
+def test_reading_only(shop: Shop) -> None:
+    """``writes=False`` replays what the old version did, and writes nothing."""
+    till = Till()
+    shop.old(till.charge)(EVENT)
+    new = shop.new(till.charge, history=shop.history(writes=False))
+    assert new(EVENT) == {"charge": 1, "of": "o-1"}
+    before = shop.record()
+    assert new({"id": "o-2"}) == {"charge": 2, "of": "o-2"}
+    assert shop.record() == before
+
+
+def test_reading_only_holds_until_it_is_decided(shop: Shop) -> None:
+    """What has lapsed stays in the history then; an operator's later decision stands."""
+    till = Till()
+    shop.begun(EVENT)
+    shop.lapse()
+    new = shop.new(till.charge, history=shop.history(writes=False), on_error=HOLD)
+    for _ in range(2):
+        with pytest.raises(Held):
+            new(EVENT)
+    (row,) = shop.client.scan(TableName=shop.tokens)["Items"]
+    held = record_of(row)
+    now, release = SystemClock().now(), Release()
+    by = Resolver(held.attempt, held.expected_completion, new_attempt_id(), State.HELD)
+    note = Resolution("operator", "the payment provider has no charge", now)
+    write = Finish(held.token, by, release, now, epoch_seconds(now + DAY), new_write_id(release), note)
+    store = DynamoDBStore(shop.tokens, shop.client)
+    assert store.finish([write], Deadline(SystemClock(), now + DAY)) == [Written()]
+    assert new(EVENT) == {"charge": 1, "of": "o-1"}

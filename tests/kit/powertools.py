@@ -1,0 +1,137 @@
+"""A shop on two tables: its old version is protected by Powertools, its new one by this package."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent,
+    idempotent_function,
+)
+
+from lambda_once import Once, PowertoolsHistory
+from lambda_once.observability.reporter import Details
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import lambda_context
+from tests.kit import tables
+
+PREFIX = "shop#charge"
+"""The ``key_prefix`` of the old version: the functions of a test have names of their own."""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Both versions reach the same two tables."""
+
+    client: Any
+    tokens: str
+    records: str
+    told: list[Details] = field(default_factory=list)
+
+    def through(self, client: Any) -> Shop:
+        """Return the same shop, all of whose requests go through *client*."""
+        return replace(self, client=client)
+
+    def layer(self) -> DynamoDBPersistenceLayer:
+        """Return a layer that nobody has configured."""
+        return DynamoDBPersistenceLayer(table_name=self.records, boto3_client=self.client)
+
+    def history(self, **options: Any) -> PowertoolsHistory:
+        """Return the history of the old version."""
+        return PowertoolsHistory(self.layer(), **{"key": "id", "key_prefix": PREFIX} | options)
+
+    def once(self, **options: Any) -> Once:
+        """Return the `Once` of the new version, with the old one's history unless ``history=None``."""
+        given = {"history": self.history()} | options
+        store = DynamoDBStore(self.tokens, self.client)
+        return Once(store=store, service="shop", hooks=[self.told.append], **given)
+
+    def old(self, work: Callable[[Any], Any], **config: Any) -> Callable[[Any], Any]:
+        """Return the old version of a handler that does *work*."""
+
+        @idempotent(persistence_store=self.layer(), config=_config(config), key_prefix=PREFIX)
+        def handler(event: Any, context: Any) -> Any:
+            return work(event)
+
+        return lambda event: handler(event, lambda_context("shop"))
+
+    def old_records(self, work: Callable[[Any], Any], **config: Any) -> Callable[[Any], Any]:
+        """Return the old version of a function of one SQS record."""
+        settings = _config(config)
+        settings.register_lambda_context(lambda_context("shop"))
+
+        @idempotent_function(  # type: ignore[untyped-decorator]
+            data_keyword_argument="record",
+            persistence_store=self.layer(),
+            config=settings,
+            key_prefix=PREFIX,
+        )
+        def handle(record: Any) -> Any:
+            return work(record)
+
+        return lambda record: handle(record=record)
+
+    def new(self, work: Callable[[Any], Any], **options: Any) -> Callable[[Any], Any]:
+        """Return the new version of the handler."""
+
+        @self.once(**options).event(key="id", name="charge")
+        def handler(event: Any) -> Any:
+            return work(event)
+
+        return lambda event: handler(event, lambda_context("shop"))
+
+    def record(self) -> dict[str, Any] | None:
+        """Return the only record of Powertools; None where there is none."""
+        items = self.client.scan(TableName=self.records)["Items"]
+        assert len(items) <= 1
+        return items[0] if items else None
+
+    def change(self, **attributes: dict[str, str]) -> None:
+        """Set *attributes* of the only record, as another machine or the passing of time would."""
+        record = self.record()
+        assert record is not None
+        self.client.put_item(TableName=self.records, Item=record | attributes)
+
+    def lapse(self) -> None:
+        """End the time of the attempt that the record shows in progress."""
+        self.change(in_progress_expiration={"N": "1000"})
+
+    def begun(self, event: dict[str, Any], **config: Any) -> None:
+        """Leave the record of an old version that was killed at work."""
+
+        def killed(_: Any) -> None:
+            raise SystemExit
+
+        try:
+            self.old(killed, **config)(event)
+        except SystemExit:
+            return
+
+    def events(self) -> list[str]:
+        """Return what the new version has reported."""
+        return [details.event.value for details in self.told]
+
+
+def _config(options: dict[str, Any]) -> IdempotencyConfig:
+    return IdempotencyConfig(**{"event_key_jmespath": "id"} | options)
+
+
+@contextmanager
+def shop(client: Any) -> Iterator[Shop]:
+    """Give a shop with two new tables."""
+    records = f"powertools-{uuid.uuid4()}"
+    with tables.fresh(client) as tokens:
+        client.create_table(
+            TableName=records,
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield Shop(client, tokens, records)
+        client.delete_table(TableName=records)
