@@ -19,9 +19,9 @@ class Effect:
     """One thing that happened outside and cannot be taken back."""
 
     kind: str
-    """``created``, ``cancelled``, ``charged``, ``shipped``, ``mailed`` or ``invoiced``."""
+    """``created``, ``cancelled``, ``charged``, ``shipped``, ``mailed``, ``invoiced`` or ``announced``."""
     subject: str
-    """The order or payment it happened to."""
+    """The order, payment or contract it happened to."""
 
 
 class Effects:

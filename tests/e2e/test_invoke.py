@@ -12,6 +12,7 @@ SOURCES = [
     ("FulfilmentFunction", "sqs-order", "sqs-order-redelivery", "shipped"),
     ("NotificationsFunction", "sns-notice", "sns-notice-retry", "mailed"),
     ("InvoicesFunction", "eventbridge-order-paid", "eventbridge-order-paid-retry", "invoiced"),
+    ("ContractsAnnouncer", "stream-contracts", "stream-contracts", "announced"),
     ("OrdersApiFunction", "http-api-order", "http-api-order-retry", "created"),
 ]
 

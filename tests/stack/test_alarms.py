@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 import pytest
 
-from examples.orders import api, fulfilment, invoices, notifications, payments, prices
+from examples.orders import announcements, api, fulfilment, invoices, notifications, payments, prices
 from examples.orders.effects import EFFECTS
 from lambda_once.observability.events import Event
 from lambda_once.operations.watchdog import watchdog
@@ -32,6 +32,7 @@ PROTECTED: dict[str, Run] = {
     "FulfilmentFunction": lambda _: send(fulfilment.ship, "sqs-order", lambda_context()),
     "NotificationsFunction": lambda _: send(notifications.notify, "sns-notice", lambda_context()),
     "InvoicesFunction": lambda _: send(invoices.issue, "eventbridge-order-paid", lambda_context()),
+    "ContractsAnnouncer": lambda _: send(announcements.announce, "stream-contracts", lambda_context()),
     "PricesFunction": lambda _: send(prices.publish, "scheduler-prices", lambda_context()),
 }
 SPACE = "MetricsNamespace"
@@ -72,7 +73,7 @@ def _shop(token_table: DynamoDBStore, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setenv("PRICES_TOPIC", "arn:aws:sns:eu-central-1:123456789012:orders-prices.fifo")
     with ExitStack() as handlers:
         handlers.callback(prices.prices.cache_clear)
-        for module in (api, fulfilment, invoices, notifications, payments, prices):
+        for module in (announcements, api, fulfilment, invoices, notifications, payments, prices):
             handlers.enter_context(module.once._using(token_table, None))
         yield
 

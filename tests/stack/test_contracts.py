@@ -9,11 +9,12 @@ from typing import Any
 import boto3
 import pytest
 
-from examples.orders import contracts
+from examples.orders import announcements, contracts
+from examples.orders.effects import EFFECTS
 from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents import stream as document_stream
 from lambda_once.patterns.results import Conflict
-from lambda_once.testing import FakeClock, lambda_context
+from lambda_once.testing import FakeClock, lambda_context, using
 
 from .conftest import ROOT, Deployed, Template, deploy
 from .named import of_type
@@ -57,10 +58,11 @@ def office(aws: boto3.Session, translated: Template, monkeypatch: pytest.MonkeyP
     """
     The sample's function on the deployed table.
 
-    Without the stream's mapping: moto 5.2.5 would run the cleaner in Docker at every change.
+    Without the stream's mappings: moto 5.2.5 would run their functions in Docker at every change.
     """
     unmapped = copy.deepcopy(translated)
-    del unmapped["Resources"]["ContractsCleanerWritten"]
+    for function in ("ContractsCleaner", "ContractsAnnouncer"):
+        del unmapped["Resources"][f"{function}Written"]
     return Office(deploy(aws, unmapped, {}), monkeypatch)
 
 
@@ -134,3 +136,28 @@ def test_the_template_sets_the_cleaner_up(translated: Template) -> None:
     grace = int(cleaner["Environment"]["Variables"]["LAMBDA_ONCE_DOCUMENTS_GRACE"])
     assert cleaner["Timeout"] > grace + document_stream.RESERVE
     assert mapping["MaximumBatchingWindowInSeconds"] > grace
+
+
+def test_a_change_is_announced_once(office: Office) -> None:
+    """However often its record is delivered, alone or with a later one."""
+    EFFECTS.clear()
+    event = load("stream-contracts")
+    (record,) = event["Records"]
+    later = copy.deepcopy(record) | {"eventID": "0" * 32}
+    later["dynamodb"]["SequenceNumber"] += "1"
+    with using(announcements.once):
+        for delivery in (event, event, {"Records": [record, later]}, {"Records": [record, later]}):
+            assert announcements.announce(delivery, lambda_context()) == {"batchItemFailures": []}
+    assert EFFECTS.count("announced", "contract_7") == 2
+
+
+def test_the_template_sets_the_announcer_up(translated: Template) -> None:
+    """A failed record is split off, is tried ten times, and then kept in the queue of failed events."""
+    mappings = of_type(translated, "AWS::Lambda::EventSourceMapping").values()
+    (mapping,) = [each for each in mappings if each["FunctionName"] == {"Ref": "ContractsAnnouncer"}]
+    assert announcements.announce.__once__.source.decorator == "once.dynamodb_stream"  # type: ignore[attr-defined]
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert mapping["MaximumRetryAttempts"] == 10
+    assert mapping["DestinationConfig"]["OnFailure"]["Destination"] == {"Fn::GetAtt": ["FailedEvents", "Arn"]}
+    assert "sqs:SendMessage" in allowed(translated, "ContractsAnnouncerRole")
