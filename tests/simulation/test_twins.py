@@ -299,9 +299,10 @@ TWINS = {
 
 
 FOUND_BY = {
-    "a ghost re-opens what it released": 232,
+    "a ghost re-opens what it released": 41,
     "a released row is taken though it was not seen": 4110,
-    "a released row is taken, whatever it is by now": 295,
+    "a released row is taken, whatever it is by now": 128,
+    "a probe's answer is used for settled work": 2169,
     "a probe's answer is used for a renewed lease": 195,
     "a late write counts": 41,
     "a lease is shortened": 321,
@@ -311,10 +312,10 @@ FOUND_BY = {
     "the id alone is recognised": 3542,
     "the id alone is recognised beside a transaction": 261,
     "id and state are recognised": 261,
-    "a finish returns its own value": 4991,
-    "a lost acquisition is nobody's": 87,
+    "a finish returns its own value": 10231,
+    "a lost acquisition is nobody's": 27,
     "a try has its request's id": 1,
-    "a verdict on a held token hits a later attempt": 454,
+    "a verdict on a held token hits a later attempt": 14774,
     "a lease has no margin": 980,
     "parts are named by attempt": 2122,
 }
