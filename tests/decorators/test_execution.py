@@ -19,7 +19,7 @@ from lambda_once import InProgress
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.integrations.durable import retry_strategy
-from tests.decorators.durable_shop import HOUR, ORDER, Shop
+from tests.decorators.durable_shop import HOUR, ORDER, Shop, complete
 from tests.decorators.rig import Rig, in_memory
 from tests.kit.executions import PATIENCE, executions
 
@@ -240,34 +240,32 @@ def test_too_little_time_remains(shop: Shop) -> None:
 
 
 @in_memory
-def test_a_zombie_does_no_harm(rig: Rig) -> None:
+@pytest.mark.parametrize("leaves", ["by an error", "complete", "cleanly"])
+def test_a_zombie_does_no_harm(rig: Rig, leaves: str) -> None:
     """An invocation that was given up cannot finish the token, however it leaves the block."""
     shop = Shop(rig)
-    over, waits, left = threading.Event(), threading.Event(), threading.Event()
+    over, waits, ended = threading.Event(), threading.Event(), threading.Event()
 
     def end(context: DurableContext, attempt: Any, charged: int) -> Any:
         if shop.invocations > 1:
             shop.of.suspend(context)
             return attempt.complete({"charged": charged})
         waits.set()
-        try:
-            assert over.wait(PATIENCE)
+        assert over.wait(PATIENCE)
+        if leaves == "by an error":
             raise ValueError("a zombie")
-        finally:
-            left.set()
-
-    shop.end = end
-    shop.suspends = False
-    ended = threading.Event()
+        return attempt.complete("by a zombie") if leaves == "complete" else None
 
     def handle(event: Any, context: DurableContext) -> Any:
-        zombie = shop.invocations == 0
+        is_first = shop.invocations == 0
         try:
             return shop.handle(event, context)
         finally:
-            if zombie:
+            if is_first:
                 ended.set()
 
+    shop.end = end
+    shop.suspends = False
     with executions(handle) as shop.of:
         arn = shop.of.start("first", ORDER)
         assert waits.wait(PATIENCE)
@@ -279,3 +277,55 @@ def test_a_zombie_does_no_harm(rig: Rig) -> None:
         shop.of.resume(callback)
         assert shop.of.outcome(arn).value == {"charged": 1}
     assert (rig.row().state, shop.charges) == (State.COMPLETE, [5])
+
+
+@in_memory
+def test_a_zombie_that_acquires(rig: Rig) -> None:
+    """Two invocations of one execution that acquire are one attempt; the zombie gets no further."""
+    shop = Shop(rig)
+    shop.suspends = False
+    acquires, over, ended = threading.Event(), threading.Event(), threading.Event()
+    acquire = rig.store.acquire
+
+    def late(acquisitions: Any, deadline: Any) -> Any:
+        if not acquires.is_set():
+            acquires.set()
+            assert over.wait(PATIENCE)
+        return acquire(acquisitions, deadline)
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        is_first = shop.invocations == 0
+        try:
+            return shop.handle(event, context)
+        finally:
+            if is_first:
+                ended.set()
+
+    rig.store.acquire = late  # type: ignore[method-assign]
+    shop.end = lambda context, attempt, charged: complete(
+        context, attempt, charged + len(shop.of.suspend(context))
+    )
+    with executions(handle) as shop.of:
+        arn = shop.of.start("first", ORDER)
+        assert acquires.wait(PATIENCE)
+        shop.of.give_up(arn)
+        callback = shop.of.suspended()
+        over.set()
+        assert ended.wait(PATIENCE)
+        assert rig.row().state is State.IN_PROGRESS
+        shop.of.resume(callback)
+        assert shop.of.outcome(arn).value == {"charged": 6}
+    assert (rig.row().state, shop.charges) == (State.COMPLETE, [5])
+
+
+@in_memory
+def test_disabled(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under LAMBDA_ONCE_DISABLED every execution runs, and nothing is stored."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    shop = Shop(rig)
+    with executions(shop.handle) as shop.of:
+        arns = [shop.of.start(name, ORDER) for name in ("first", "second")]
+        for _ in arns:
+            shop.of.resume(shop.of.suspended())
+        assert {shop.of.outcome(arn).error for arn in arns} == {None}
+    assert (len(shop.charges), rig.rows()) == (2, [])
