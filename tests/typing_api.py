@@ -16,10 +16,15 @@ from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import StepConfig
 from aws_lambda_powertools import Tracer
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.kafka import SchemaConfig
+from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from opentelemetry import trace
 from pydantic import BaseModel
@@ -151,6 +156,59 @@ once.kinesis(raise_on_entire_batch_failure=False)  # type: ignore[call-overload]
 
 @once.dynamodb_stream  # type: ignore[arg-type]
 def dynamodb_of_kinesis(record: KinesisStreamRecord) -> None: ...
+
+
+@once.kafka
+def kafka_bare(record: KafkaEventRecord, context: LambdaContext) -> None: ...
+
+
+@once.kafka(key=lambda record: record.topic, report_failures=True, concurrency=5)
+async def kafka_options(record: KafkaEventRecord) -> None: ...
+
+
+@once.kafka(schema=SchemaConfig(value_schema_type="JSON"), key=lambda record: record.original_value)
+def kafka_schema(record: ConsumerRecordRecords) -> None: ...
+
+
+@once.kafka(schema=SchemaConfig(value_schema_type="JSON"), model=Order, key=lambda order: order.id)
+def kafka_model(order: Order, context: LambdaContext) -> None: ...
+
+
+assert_type(kafka_bare(event, context), Mapping[str, Any] | None)
+assert_type(kafka_options([event], context), Mapping[str, Any] | None)
+assert_type(kafka_schema(event, context), Mapping[str, Any] | None)
+assert_type(kafka_model(event, context), Mapping[str, Any] | None)
+once.kafka(schema="AVRO")  # type: ignore[call-overload]
+once.kinesis(schema=SchemaConfig())  # type: ignore[call-overload]
+
+
+@once.kafka(schema=SchemaConfig())  # type: ignore[arg-type]
+def kafka_schema_of_another_record(record: KafkaEventRecord) -> None: ...
+
+
+# ---------------------------------------------------------------------------------------------- mq
+
+
+@once.mq
+def mq_bare(message: ActiveMQMessage | RabbitMessage, context: LambdaContext) -> None: ...
+
+
+@once.mq(key=lambda message: message.data, scope="eventSourceKey")
+async def mq_options(message: ActiveMQMessage | RabbitMessage) -> None: ...
+
+
+@once.mq(model=Order, key=lambda order: order.id)
+def mq_model(order: Order) -> None: ...
+
+
+mq_result: Callable[[list[dict[str, Any]], LambdaContext], None] = mq_bare
+mq_result = mq_options
+mq_result = mq_model
+once.mq(report_failures=True)  # type: ignore[call-overload]
+
+
+@once.mq  # type: ignore[arg-type]
+def mq_of_kafka(message: KafkaEventRecord) -> None: ...
 
 
 # ---------------------------------------------------------------------------------------------- event

@@ -1,0 +1,202 @@
+"""
+Every event there is, each leaf changed alone: what belongs to one delivery is in no token.
+
+The events are those of events/ and one of each builder of `lambda_once.testing`, also as EventBridge Pipes
+sends them. For each source a table has the fields that identify the work; all others are volatile.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+
+from lambda_once import MemoryStore, Misconfigured, Once, OnceError
+from lambda_once.explain.explanation import explain, identifier_of
+from lambda_once.sources.source import Source, source_of
+from lambda_once.testing import (
+    activemq_event,
+    alb_event,
+    api_event,
+    dynamodb_stream_event,
+    eventbridge_event,
+    function_url_event,
+    kafka_event,
+    kinesis_event,
+    lambda_context,
+    lattice_event,
+    pipes_event,
+    rabbitmq_event,
+    s3_event,
+    sns_event,
+    sqs_event,
+)
+
+Way = tuple[str | int, ...]
+
+RECORDED = Path(__file__).parents[2] / "events"
+ORDER = {"orderId": 5}
+HEADERS = {"Idempotency-Key": "5f2b", "User-Agent": "shop/1", "X-Amzn-Trace-Id": "Root=1-5"}
+BATCHES: dict[str, Any] = {
+    "sqs": sqs_event(ORDER, {"orderId": 6}, attributes={"tenant": "acme"}),
+    "sqs fifo": sqs_event(ORDER, fifo_groups="5"),
+    "kinesis": kinesis_event(ORDER),
+    "dynamodb streams": dynamodb_stream_event(({"id": "5", "total": 10}, {"id": "5", "total": 12})),
+    "kafka": kafka_event(ORDER, headers={"tenant": "acme"}),
+    "self-managed kafka": kafka_event(ORDER, None, bootstrap_servers="b-1:9092,b-2:9092"),
+    "activemq": activemq_event(ORDER, redelivered=True),
+    "rabbitmq": rabbitmq_event(ORDER),
+    "rabbitmq with ids": rabbitmq_event(ORDER, message_ids=["5"]),
+}
+EVENTS: dict[str, Any] = {
+    **{path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDED.glob("*.json"))},
+    **BATCHES,
+    **{f"pipes of {name}": pipes_event(event) for name, event in BATCHES.items()},
+    "sns": sns_event(ORDER),
+    "s3": s3_event("orders/5.pdf", version_id="1"),
+    "eventbridge": eventbridge_event(ORDER),
+    "api": api_event("POST", "/orders", ORDER, HEADERS, query={"a": "1"}),
+    "api 1.0": api_event("POST", "/orders", ORDER, HEADERS, query={"a": "1"}, version="1.0"),
+    "api without key": api_event("POST", "/orders", ORDER),
+    "function url": function_url_event("POST", "/orders", ORDER, HEADERS),
+    "alb": alb_event("POST", "/orders", ORDER, HEADERS),
+    "alb, multi-value": alb_event("POST", "/orders", ORDER, HEADERS, multi_value=True),
+    "lattice": lattice_event("POST", "/orders", ORDER, HEADERS, principal="arn:aws:iam::1:role/shop"),
+}
+
+_FIELD = r"(Records\.)?\d+\."
+_EVENTBRIDGE = r"(detail-type|source|resources(\.\d+)?|detail(\..*)?)"
+_S3 = r"Records\.\d+\.(eventSource|eventName|s3\.bucket\.name|s3\.object\.(key|versionId|sequencer))"
+COUNTS: dict[Source, str] = {
+    Source.SQS: _FIELD + r"(eventSource|body(\..*)?|attributes\.Message(Group|Deduplication)Id)",
+    Source.SNS: _FIELD + r"(EventSource|Sns\.Message(\..*)?)",
+    Source.S3: _S3,
+    Source.EVENTBRIDGE: _EVENTBRIDGE,
+    Source.HTTP: (
+        r"httpMethod|method|requestContext\.http\.method|path|rawPath|raw_path|rawQueryString|body(\..*)?"
+        r"|multiValueQueryStringParameters\..*|is_?[bB]ase64_?[eE]ncoded|headers\.idempotency-key(\.0)?"
+        r"|multiValueHeaders\.[iI]dempotency-[kK]ey\.0"
+        r"|requestContext\.(authorizer\.principalId|identity\.type|identity\.principal)"
+    ),
+    Source.KINESIS: _FIELD + r"(eventSource|eventID|eventSourceARN|(kinesis\.)?data)",
+    Source.DYNAMODB: _FIELD
+    + r"(eventSource|eventID|eventSourceARN|eventName|dynamodb\.(Keys|NewImage|OldImage)\..*)",
+    Source.KAFKA: (
+        r"(\d+\.)?(eventSource|eventSourceArn)"
+        r"|(records\.orders-0\.)?\d+\.(topic|partition|offset|timestamp|value)"
+    ),
+    Source.MQ: (
+        r"(\d+\.)?eventSource|\d+\.eventSourceKey"
+        r"|((messages|rmqMessagesByQueue\..*)\.)?\d+\.(messageID|basicProperties\.messageId|data)"
+    ),
+    Source.DIRECT: r".*",
+}
+"""The leaves of an event, by name, that are in a token or a fingerprint by default."""
+_BODY = r"Records\.\d+\.(eventSource|body\.{})"
+OTHERWISE: dict[str, str] = {
+    "sqs-sns-envelope.json": _BODY.format(r"(Type|Message\..*)"),
+    "sqs-eventbridge-envelope.json": _BODY.format(_EVENTBRIDGE),
+    "sqs-s3-notification.json": _BODY.format(_S3),
+    "http-api-get-order.json": r"requestContext\.http\.method",
+    **dict.fromkeys(
+        ["eventbridge-schedule.json", "eventbridge-schedule-next.json", "watchdog.json"],
+        rf"id|{_EVENTBRIDGE}",
+    ),
+    **dict.fromkeys(
+        ["self-managed kafka", "pipes of self-managed kafka"],
+        rf"(\d+\.)?bootstrapServers|{COUNTS[Source.KAFKA]}",
+    ),
+}
+"""Those of events with an envelope, without protection, or that are identified in another way."""
+
+
+def _handler(event: Any, seen: list[object]) -> Any:
+    """A function under the decorator for *event*, which collects what it gets."""
+
+    def work(given: object) -> dict[str, int]:
+        seen.append(given)
+        return {"statusCode": 200}
+
+    decorator = source_of(event).decorator
+    assert decorator is not None
+    once = Once(store=MemoryStore(), service="shop")
+    return getattr(once, decorator.removeprefix("once."))(work)
+
+
+def _opened(value: object) -> object:
+    """*value*, or the object that its text is the JSON of, as in the body of a message."""
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(json.JSONDecodeError):
+            return json.loads(value)
+    return value
+
+
+def _leaves(value: object, way: Way = ()) -> Iterator[Way]:
+    """Yield the way to every leaf of *value*."""
+    value = _opened(value)
+    if isinstance(value, dict | list) and value:
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(each, (*way, name))
+    else:
+        yield way
+
+
+def _changed(value: Any, way: Way) -> Any:
+    """*value* with another leaf at *way*."""
+    if not way:
+        match value:
+            case bool():
+                return not value
+            case int() | float():
+                return value + 1
+            case str():
+                return f"1{value}"
+            case _:
+                return "1"
+    opened: Any = _opened(value)
+    found = copy.copy(opened)
+    found[way[0]] = _changed(opened[way[0]], way[1:])
+    return found if opened is value else json.dumps(found)
+
+
+def _identities(handler: Any, event: Any) -> list[tuple[str | None, ...]]:
+    """What tells the units of *event* from others: token and fingerprint of each; [] if it is refused."""
+    protected = identifier_of(handler)
+    assert protected is not None
+    try:
+        return [(each.token, each.fingerprint, each.unprotected) for each in explain(protected, event)]
+    except Misconfigured:
+        return []
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_a_leaf_is_in_the_token_only_if_it_identifies_the_work(name: str) -> None:
+    """Each leaf in the table of its source makes another token or fingerprint, and no other leaf does."""
+    event = EVENTS[name]
+    handler = _handler(event, [])
+    before = _identities(handler, event)
+    table = re.compile(OTHERWISE.get(name) or COUNTS[source_of(event)])
+    for way in _leaves(event):
+        named = ".".join(map(str, way))
+        is_other = _identities(handler, _changed(event, way)) != before
+        assert is_other == bool(table.fullmatch(named)), named
+
+
+@pytest.mark.parametrize("name", sorted(EVENTS.keys() - {"http-api-get-order.json"}))
+def test_an_event_that_comes_again_does_nothing(name: str) -> None:
+    """Neither a redelivery nor a retry of Lambda's own, which has the same request id."""
+    event = EVENTS[name]
+    seen: list[object] = []
+    handler = _handler(event, seen)
+    for request_id in ("1", "1", "2"):
+        with suppress(OnceError, BatchProcessingError):  # of the bad records that some have
+            handler(copy.deepcopy(event), lambda_context("orders", request_id))
+    tokens = {token for token, _, _ in _identities(handler, event) if token is not None}
+    assert len(seen) == len(tokens) > 0
