@@ -1,0 +1,265 @@
+"""The history does not answer, refuses for good, or stops between two writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from lambda_once import HOLD, InProgress, KeyMissing, Misconfigured, ResultUnavailable, StoreUnavailable
+from lambda_once.integrations.powertools_history import PowertoolsRecord
+from lambda_once.testing import lambda_context
+from tests.kit.powertools import Shop
+
+EVENT = {"id": "o-1"}
+LOST = ReadTimeoutError(endpoint_url="http://powertools")
+DENIED = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "PutItem")
+THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "later"}}, "PutItem")
+
+
+class Broken:
+    """A client whose *operation* raises *error*, before the request is sent or after it was answered."""
+
+    def __init__(self, client: Any, operation: str, error: BaseException, *, sent: bool = False) -> None:
+        self._client, self._operation, self._error, self._sent = client, operation, error, sent
+        self.requests: list[str] = []
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def request(**arguments: Any) -> Any:
+            self.requests.append(operation)
+            if operation == self._operation and not self._sent:
+                raise self._error
+            answer = getattr(self._client, operation)(**arguments)
+            if operation == self._operation:
+                raise self._error
+            return answer
+
+        return request
+
+
+def broken(shop: Shop, operation: str, error: BaseException, *, sent: bool = False, **options: Any) -> Any:
+    """Return a history whose *operation* fails."""
+    return shop.through(Broken(shop.client, operation, error, sent=sent)).history(**options)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A result with a type."""
+
+    id: str
+
+
+class Work:
+    """Counts its runs."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def __call__(self, _event: Any) -> int:
+        self.runs += 1
+        return self.runs
+
+
+@pytest.mark.parametrize("error", [LOST, THROTTLED, ConnectionError("redis")])
+@pytest.mark.parametrize("options", [{}, {"on_lapse": "hold"}])
+def test_an_outage_of_the_history_runs_nothing(shop: Shop, error: Exception, options: Any) -> None:
+    """As one of the token table: `StoreUnavailable`, the token released (guarantee 7)."""
+    work = Work()
+    operation = "get_item" if options else "put_item"
+    with pytest.raises(StoreUnavailable, match=r"the history did not respond \((\w+)\)"):
+        shop.new(work, history=broken(shop, operation, error), **options)(EVENT)
+    assert work.runs == 0
+    assert shop.events() == ["once.acquired", "once.released", "once.store_unavailable"]
+    assert shop.new(work)(EVENT) == 1
+
+
+def test_an_outage_may_run_by_policy(shop: Shop) -> None:
+    """Under ``on_store_outage="run"`` the token still protects, and the result is recorded if that works."""
+    work = Work()
+    new = shop.new(work, history=broken(shop, "put_item", LOST), on_store_outage="run")
+    assert [new(EVENT), new(EVENT)] == [1, 1]
+    assert shop.events()[:2] == ["once.acquired", "once.store_unavailable"]
+    assert shop.old_result(EVENT) == 1
+
+
+@pytest.mark.parametrize("on_store_outage", ["fail", "run"])
+def test_a_missing_table_is_no_outage(shop: Shop, on_store_outage: Any) -> None:
+    """Nor is a missing permission: `Misconfigured`, whatever the policy."""
+    work = Work()
+    for history in (broken(shop, "put_item", DENIED), _of_no_table(shop)):
+        with pytest.raises(Misconfigured, match="Powertools' table refused a request with"):
+            shop.new(work, history=history, on_store_outage=on_store_outage)(EVENT)
+    assert work.runs == 0
+    assert shop.events().count("once.misconfigured") == 2
+
+
+def _of_no_table(shop: Shop) -> Any:
+    return type(shop)(shop.client, shop.tokens, "nowhere").history()
+
+
+def test_a_lost_answer_leaves_a_record(shop: Shop) -> None:
+    """It may be anyone's: until its time is over both versions refuse."""
+    work = Work()
+    with pytest.raises(StoreUnavailable):
+        shop.new(work, history=broken(shop, "put_item", LOST, sent=True))(EVENT)
+    with pytest.raises(InProgress):
+        shop.new(work)(EVENT)
+    shop.lapse()
+    assert shop.new(work)(EVENT) == 1
+
+
+def test_a_result_that_is_not_recorded_is_returned(shop: Shop) -> None:
+    """The work is done: its caller and every duplicate get the result, and an alarm rings."""
+    work = Work()
+    new = shop.new(work, history=broken(shop, "update_item", LOST))
+    assert [new(EVENT), new(EVENT)] == [1, 1]
+    assert "once.completion_failed" in shop.events()
+    assert [each for each in shop.events() if each.endswith("ed")][-2:] == ["once.completed", "once.replayed"]
+
+
+def test_a_release_that_is_not_recorded_lapses(shop: Shop) -> None:
+    """The work's own error is raised."""
+
+    def fail(_: Any) -> None:
+        raise ValueError("declined")
+
+    with pytest.raises(ValueError, match="declined"):
+        shop.new(fail, history=broken(shop, "delete_item", LOST))(EVENT)
+    assert shop.record() is not None
+    assert "once.released" in shop.events()
+
+
+def test_a_crash_between_the_two_writes(shop: Shop) -> None:
+    """The history is written first: what it has is copied by the next delivery, and never done again."""
+    work = Work()
+    new = shop.new(work)
+    assert new(EVENT) == 1
+    for item in shop.client.scan(TableName=shop.tokens)["Items"]:  # as if the completion had not arrived
+        lapsed = {
+            **item,
+            "status": {"S": "inProgress"},
+            "expectedCompletion": {"S": "2020-01-01T00:00:00.000Z"},
+        }
+        for name in ("result", "actualCompletion", "write"):
+            lapsed.pop(name, None)
+        shop.client.put_item(TableName=shop.tokens, Item=lapsed)
+    assert new(EVENT) == 1
+    assert work.runs == 1
+
+
+def test_twin_that_writes_the_token_alone(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: without the history's completion the old version does it again, once that lapses."""
+    monkeypatch.setattr(PowertoolsRecord, "succeed", lambda *_: None)
+    work = Work()
+    shop.new(work)(EVENT)
+    shop.lapse()
+    shop.old(work)(EVENT)
+    assert work.runs == 2
+
+
+def test_an_interruption_reaches_the_caller(shop: Shop) -> None:
+    """A KeyboardInterrupt while the result is recorded: the token is completed first."""
+    work = Work()
+    with pytest.raises(KeyboardInterrupt):
+        shop.new(work, history=broken(shop, "update_item", KeyboardInterrupt()))(EVENT)
+    assert shop.new(work)(EVENT) == 1
+    assert work.runs == 1
+
+
+def test_an_interruption_before_the_work(shop: Shop) -> None:
+    """Nothing ran, and the token is released."""
+    work = Work()
+    with pytest.raises(KeyboardInterrupt):
+        shop.new(work, history=broken(shop, "put_item", KeyboardInterrupt()))(EVENT)
+    assert shop.new(work)(EVENT) == 1
+
+
+def test_a_missing_key(shop: Shop) -> None:
+    """As in Powertools: refused where its configuration says so, else the history is left out."""
+    work = Work()
+    config = IdempotencyConfig(event_key_jmespath="other", raise_on_no_idempotency_key=True)
+    with pytest.raises(KeyMissing, match="Powertools derives no key from this payload"):
+        shop.new(work, history=shop.history(key=None, config=config))(EVENT)
+    with pytest.warns(UserWarning, match="No idempotency key value found"):
+        assert shop.new(work, history=shop.history(key="other"))(EVENT) == 1
+    assert shop.record() is None
+
+
+def test_a_foreign_row(shop: Shop) -> None:
+    """A record that is not Powertools' is named, and nothing runs."""
+    work = Work()
+    shop.begun(EVENT)
+    shop.change(status={"S": "paid"})
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        shop.new(work)(EVENT)
+    assert work.runs == 0
+
+
+def test_a_result_of_another_serialiser(shop: Shop) -> None:
+    """What the old version stored does not fit the new one: nothing runs, and ``codec=`` is named."""
+    shop.old(lambda _: {"c": "r-1"})(EVENT)
+
+    @shop.once().event(key="id")
+    def handler(event: Any) -> Receipt:
+        raise AssertionError("it ran")
+
+    with pytest.raises(ResultUnavailable, match="give codec= the functions of the old serialiser"):
+        handler(EVENT, lambda_context("shop"))
+
+    @shop.once().event(
+        key="id", name="mended", codec=(lambda receipt: {"c": receipt.id}, lambda data: Receipt(data["c"]))
+    )
+    def mended(event: Any) -> Receipt:
+        raise AssertionError("it ran")
+
+    assert mended(EVENT, lambda_context("shop")) == Receipt("r-1")
+
+
+def test_what_cannot_be_stored_is_done_all_the_same(shop: Shop) -> None:
+    """The record is complete without a result: the old version does not repeat the work (guarantee 5)."""
+    shop.new(lambda _: object())(EVENT)
+    assert shop.old_result(EVENT) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "history", "new", "failed", "copied"),
+    [
+        ({}, {}, ["put_item", "update_item"], ["put_item", "delete_item"], ["put_item"]),
+        (
+            {"on_error": HOLD},
+            {},
+            ["get_item", "put_item", "update_item"],
+            ["get_item", "put_item", "delete_item"],
+            ["get_item"],
+        ),
+        ({}, {"writes": False}, ["get_item"], ["get_item"], ["get_item"]),
+    ],
+)
+def test_the_requests_that_it_costs(
+    shop: Shop, options: Any, history: Any, new: list[str], failed: list[str], copied: list[str]
+) -> None:
+    """New work, failed work, and the first duplicate of old work; the next duplicate costs none."""
+
+    def fail(_: Any) -> None:
+        raise ValueError
+
+    counted = Broken(shop.client, "none", LOST)
+    there = shop.through(counted)
+
+    def requests(work: Callable[[Any], Any], id_: str) -> list[str]:
+        counted.requests.clear()
+        with suppress(ValueError):
+            shop.new(work, history=there.history(**history), **options)({"id": id_})
+        return list(counted.requests)
+
+    assert requests(Work(), "new") == new
+    assert requests(Work(), "new") == []
+    assert requests(fail, "failed") == failed
+    shop.old(Work())({"id": "old"})
+    assert requests(fail, "old") == copied
+    assert requests(fail, "old") == []

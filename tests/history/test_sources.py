@@ -1,0 +1,270 @@
+"""Records, functions, HTTP requests: what Powertools made its key of is asked for, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+from pydantic import BaseModel
+
+from lambda_once import Misconfigured, PowertoolsHistory
+from lambda_once.testing import api_event, lambda_context, s3_event
+from tests.kit.powertools import PREFIX, Shop
+from tests.sources.samples import batch, sqs_record
+
+BY_BODY = "powertools_json(body).id"
+IDS = [f"o-{n}" for n in range(6)]
+
+
+def messages(received: int = 1) -> dict[str, Any]:
+    """A batch of one message an order."""
+    records = [sqs_record({"id": id_}, id_=f"m-{id_}-{received}") for id_ in IDS]
+    return batch(*records)
+
+
+def of_records(shop: Shop) -> PowertoolsHistory:
+    """Return a history of records, keyed by their bodies."""
+    return shop.history(key=BY_BODY)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("on_lapse", ["take_over", "hold"])
+def test_records_of_a_batch(shop: Shop, is_async: bool, on_lapse: Any) -> None:
+    """Records that the old version worked are acknowledged; those that it works on are delivered again."""
+    worked: list[str] = []
+    old = shop.old_records(lambda record: worked.append(record.json_body["id"]), event_key_jmespath=BY_BODY)
+    once = shop.once(history=of_records(shop), on_lapse=on_lapse)
+
+    def plain(record: SQSRecord) -> None:
+        worked.append(record.json_body["id"])
+
+    async def coroutine(record: SQSRecord) -> None:
+        worked.append(record.json_body["id"])
+
+    new = once.sqs(key="id", name="charge")(coroutine if is_async else plain)
+    raw = messages()["Records"]
+    old(SQSRecord(raw[0]))
+    seen: list[Any] = []
+
+    def at_work(record: Any) -> None:
+        seen.append(new(messages(2), lambda_context("shop")))
+        worked.append(record.json_body["id"])
+
+    shop.old_records(at_work, event_key_jmespath=BY_BODY)(SQSRecord(raw[1]))
+    assert seen == [{"batchItemFailures": [{"itemIdentifier": "m-o-1-2"}]}]
+    assert new(messages(3), lambda_context("shop")) == {"batchItemFailures": []}
+    assert sorted(worked) == IDS
+    for each in raw:
+        old(SQSRecord(each))
+    assert sorted(worked) == IDS
+
+
+def test_an_async_handler(shop: Shop) -> None:
+    """The history is asked off the event loop, and lets both versions exclude each other."""
+    runs: list[Any] = []
+
+    async def work(event: Any) -> dict[str, int]:
+        runs.append(event)
+        return {"run": len(runs)}
+
+    @shop.once().event(key="id", name="charge")
+    async def handler(event: Any) -> Any:
+        return await work(event)
+
+    assert handler({"id": 1}, lambda_context("shop")) == {"run": 1}
+    assert shop.old(lambda _: {"run": 9})({"id": 1}) == {"run": 1}
+
+
+@dataclasses.dataclass
+class Order:
+    id: str
+    total: int
+
+
+class Model(BaseModel):
+    id: str
+    total: int
+
+
+@pytest.mark.parametrize("order", [{"id": "1", "total": 5}, Order("1", 5), Model(id="1", total=5)])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_functions(shop: Shop, order: Any, is_async: bool) -> None:
+    """The argument that ``data_keyword_argument`` named is hashed, whatever it is an instance of."""
+    runs: list[str] = []
+    config = IdempotencyConfig(lambda_context=lambda_context("shop"))
+
+    @idempotent_function(  # type: ignore[untyped-decorator]
+        data_keyword_argument="order", persistence_store=shop.layer(), config=config, key_prefix=PREFIX
+    )
+    def old(customer: str, order: Any) -> str:
+        runs.append(customer)
+        return "charged"
+
+    once = shop.once(history=shop.history(key=None, data="order"))
+
+    def plain(customer: str, order: Any) -> str:
+        runs.append(customer)
+        return "charged"
+
+    async def coroutine(customer: str, order: Any) -> str:
+        return plain(customer, order)
+
+    def new(*args: Any) -> Any:
+        if is_async:
+            return asyncio.run(once.function(key="order.id", fingerprint=False)(coroutine)(*args))
+        return once.function(key="order.id", fingerprint=False)(plain)(*args)
+
+    assert old("bob", order=order) == new("bob", order) == "charged"
+    assert runs == ["bob"]
+
+
+def test_a_function_of_one_argument_needs_no_name(shop: Shop) -> None:
+    """Nor does `once.run`."""
+    old = shop.old(lambda event: event["id"])
+    old({"id": 5})
+    once = shop.once()
+    answer: Any = once.run(5, lambda _: "again", {"id": 5})
+    assert answer == 5
+
+
+def test_requests(shop: Shop) -> None:
+    """A response that the old version stored is replayed, and marked as a replay."""
+    event = api_event(body={"id": 1}, headers={"Idempotency-Key": "k-1"})
+    key = 'headers."idempotency-key"'
+    response = {"statusCode": 201, "body": '{"charged": 1}'}
+    shop.old(lambda _: response, event_key_jmespath=key)(event)
+    runs: list[Any] = []
+
+    @shop.once(history=shop.history(key=key)).api_gateway(caller=False)
+    def handler(event: Any) -> Any:
+        runs.append(event)
+
+    answer = handler(event, lambda_context("shop"))
+    assert answer["body"] == response["body"]
+    assert answer["headers"]["Idempotent-Replayed"] == "true"
+    assert runs == []
+
+
+def test_a_failed_response_leaves_no_record(shop: Shop) -> None:
+    """A 503 is not stored by this package, so the old version may run, too."""
+    key = 'headers."idempotency-key"'
+
+    @shop.once(history=shop.history(key=key)).api_gateway(caller=False)
+    def handler(event: Any) -> Any:
+        return {"statusCode": 503}
+
+    event = api_event(body={"id": 1}, headers={"Idempotency-Key": "k-1"})
+    assert handler(event, lambda_context("shop"))["statusCode"] == 503
+    assert shop.record() is None
+
+
+def test_data_may_be_derived(shop: Shop) -> None:
+    """The old version hashed the body of a record: a callable gives it."""
+    shop.old(lambda _: None)({"id": "o-0"})
+    history = shop.history(data=lambda record: SQSRecord(record).json_body)
+    worked: list[str] = []
+
+    @shop.once(history=history).sqs(key="id")
+    def handler(record: SQSRecord) -> None:
+        worked.append(record.json_body["id"])
+
+    handler(messages(), lambda_context("shop"))
+    assert sorted(worked) == IDS[1:]
+
+
+def test_transact_completes_both(shop: Shop) -> None:
+    """A completion by the user's transaction is recorded, too."""
+    once = shop.once()
+
+    @once.event(key="id")
+    def handler(event: Any) -> Any:
+        item = {"id": {"S": "written"}, "status": {"S": "COMPLETED"}, "expiration": {"N": "1"}}
+        put = {"Put": {"TableName": shop.records, "Item": item}}
+        return once.current().transact([put], {"charged": 1})
+
+    handler({"id": 1}, lambda_context("shop"))
+    assert shop.old_result({"id": 1}) == {"charged": 1}
+
+
+def test_disabled(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAMBDA_ONCE_DISABLED: the history is neither asked nor written."""
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "1")
+    assert shop.new(lambda _: 1)({"id": 1}) == 1
+    assert shop.record() is None
+
+
+# ------------------------------------------------------------------------------------------- mistakes
+
+
+def test_several_units_of_one_event_are_refused(shop: Shop) -> None:
+    """Powertools hashed the whole event; no unit of it has that key."""
+
+    @shop.once().event
+    def handler(event: Any) -> None: ...
+
+    with pytest.raises(Misconfigured, match="one record an event, as Powertools has keyed it; this has 2"):
+        handler(s3_event("a", "b"), lambda_context("shop"))
+
+
+def test_what_has_no_counterpart_is_refused(shop: Shop) -> None:
+    """Blocks and routes: nothing of Powertools has their key."""
+    once = shop.once()
+    with pytest.raises(Misconfigured, match=r"a block cannot have a history"):
+        once.begin("k")
+    with pytest.raises(Misconfigured, match=r"once\.route cannot have a history"):
+        once.route()
+    with shop.once(history=None).begin("k") as attempt:
+        assert not attempt.replayed
+
+
+def two(a: int, b: int) -> None:
+    """Take two arguments."""
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda shop: PowertoolsHistory(shop.records), "takes a persistence layer"),
+        (lambda _: PowertoolsHistory(DynamoDBPersistenceLayer), "takes a persistence layer"),  # type: ignore[arg-type]
+        (lambda shop: shop.history(config=IdempotencyConfig()), "give key= or config="),
+        (lambda shop: shop.history(key="a["), "'a\\[' is not JMESPath"),
+        (lambda shop: shop.history(key=None, config={}), "must be an IdempotencyConfig"),
+        (lambda shop: shop.history(data=5), "the name of an argument or a callable"),
+        (lambda shop: shop.history(data=two), "a plain def of one argument"),
+        (lambda shop: shop.once(history=PowertoolsHistory), "give an instance"),
+        (lambda shop: shop.once().function(two), "needs data=.*one of a, b"),
+        (lambda shop: shop.once(history=shop.history(data="c")).function(two), "one of a, b"),
+        (lambda shop: shop.once(history=shop.history(data="c")).event(lambda e: e), "a handler has none"),
+    ],
+)
+def test_mistakes_are_found_when_decorated(shop: Shop, make: Any, problem: str) -> None:
+    """Nothing waits for the first event."""
+    with pytest.raises(Misconfigured, match=problem):
+        make(shop)
+
+
+def test_a_layer_that_is_in_use_is_refused(shop: Shop) -> None:
+    """A layer keeps the key of its first function, and the prefix of its last one."""
+    layer = shop.layer()
+    layer.configure(IdempotencyConfig(), "old")
+    with pytest.raises(Misconfigured, match="a persistence layer of its own"):
+        PowertoolsHistory(layer)
+
+
+def test_one_layer_serves_several_functions(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key has the name of each, as Powertools makes it; a later use of the layer changes nothing."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "shop")
+    layer = shop.layer()
+    history = PowertoolsHistory(layer)
+    layer.configure(IdempotencyConfig(event_key_jmespath="other"), "other")
+    records = [history.of({"id": 1}, name, is_call=False) for name in ("app.a", "app.b", "app.a")]
+    assert [record._layer.function_name for record in records] == ["shop.app.a", "shop.app.b", "shop.app.a"]
+    assert all(record._layer.event_key_jmespath == "" for record in records)
