@@ -274,11 +274,20 @@ def test_a_record_that_is_in_progress_too_long_fails(rig: Rig) -> None:
     assert rig.states() == [State.IN_PROGRESS, State.RELEASED]
 
 
-def _frees(rig: Rig) -> None:
+def _frees(rig: Rig, *, is_async: bool) -> None:
     """Another invocation holds b while this one holds a and c; it completes b once c is free."""
-    handler = rig.once.kinesis(key="k", name="work")(lambda _record: None)
-    other = elsewhere(rig.once.begin("b", name="work").__enter__)
     seen: list[bool] = []
+    worked: list[str] = []
+
+    def work(record: KinesisStreamRecord) -> None:
+        worked.append(record.kinesis.data_as_json()["k"])
+
+    async def awaited(record: KinesisStreamRecord) -> None:
+        work(record)
+
+    options: dict[str, Any] = {"key": "k", "name": "work", "concurrency": 1}
+    handler = rig.once.kinesis(**options)(awaited if is_async else work)
+    other = elsewhere(rig.once.begin("b", name="work").__enter__)
 
     def meanwhile(_seconds: float) -> None:
         c = elsewhere(rig.once.begin("c", name="work").__enter__)
@@ -290,18 +299,21 @@ def _frees(rig: Rig) -> None:
     event = kinesis_event(*({"k": key} for key in "abc"))
     assert handler(event, rig.context(seconds=60)) is None
     assert seen == [False]
+    assert worked == ["a"]
 
 
-def test_who_waits_holds_nothing(rig: Rig) -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+def test_who_waits_holds_nothing(rig: Rig, is_async: bool) -> None:
     """Else two shards with records of the same keys could wait for each other until both are killed."""
-    _frees(rig)
+    _frees(rig, is_async=is_async)
 
 
 def test_twin_that_holds_what_it_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other invocation finds c in progress, though nobody works on it."""
     monkeypatch.setattr(Batch, "_unstarted", lambda _self: [])
-    with pytest.raises(InProgress):
-        _frees(Rig())
+    for is_async in (False, True):
+        with pytest.raises(InProgress):
+            _frees(Rig(), is_async=is_async)
 
 
 @in_memory

@@ -19,6 +19,7 @@ from lambda_once.testing import (
     api_event,
     assert_completed,
     function_url_event,
+    kinesis_event,
     lambda_context,
     lattice_event,
     s3_event,
@@ -74,6 +75,7 @@ def test_a_request_is_of_its_kind(build: Any, kind: Kind) -> None:
         ("alb-order", alb_event()),
         ("alb-order-multi-value", alb_event(multi_value=True)),
         ("function-url-order", function_url_event()),
+        ("kinesis-orders", kinesis_event("a", "b", "c")),
         ("vpc-lattice-v2-order", lattice_event(principal="arn:aws:sts::1:assumed-role/checkout/checkout-1")),
     ],
 )

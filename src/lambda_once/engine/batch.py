@@ -123,6 +123,8 @@ class Batch:
             self._engine.release(*self._withdrawn())
         if isinstance(job.error, Unstarted):
             return
+        if may_wait and job.is_in_progress:
+            self._engine.release(*self._unstarted())
         job.begun = True
         attempt = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
         if attempt is None:
@@ -149,6 +151,8 @@ class Batch:
             await off_loop(self._engine.release, *self._withdrawn())
         if isinstance(job.error, Unstarted):
             return
+        if may_wait and job.is_in_progress:
+            await off_loop(self._engine.release, *self._unstarted())  # taken here, where jobs begin
         job.begun = True
         attempt = await self._started_async(job, may_wait=may_wait)
         if attempt is None:
@@ -196,9 +200,6 @@ class Batch:
         acquirer = self._engine.acquirer
         if job.call is None:
             return None
-        if may_wait and job.is_in_progress:
-            # Who waits holds nothing: two invocations that wait for each other's tokens would wait in vain.
-            self._engine.release(*self._unstarted())
         if job.acquisition is None or (may_wait and job.is_in_progress):
             (job.acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
         job.call.invocation.tally.raise_interruption()
@@ -231,7 +232,11 @@ class Batch:
         return self._unstarted()
 
     def _unstarted(self) -> list[Ownership]:
-        """Return the attempts of the jobs that have not begun, which no longer have them."""
+        """
+        Return the attempts of the jobs that have not begun, which no longer have them.
+
+        Who waits for a token holds none: two invocations that wait for each other's would wait in vain.
+        """
         attempts = []
         for job in self._jobs:
             if not job.begun and isinstance(job.acquisition, Ownership):
