@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.kafka import SchemaConfig
 from pydantic import BaseModel
 
 from lambda_once import Misconfigured
@@ -18,7 +19,14 @@ from lambda_once.cli.explained import as_json
 from lambda_once.core.lifecycle import Record
 from lambda_once.explain.comparison import Verdict, compared
 from lambda_once.explain.explanation import Explanation, explain
-from lambda_once.testing import dynamodb_stream_event, kinesis_event
+from lambda_once.testing import (
+    activemq_event,
+    dynamodb_stream_event,
+    kafka_event,
+    kinesis_event,
+    pipes_event,
+    rabbitmq_event,
+)
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY
 from tests.sources.samples import (
@@ -71,6 +79,13 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("kinesis", {"key": "orderId", "scope": "kinesis.partitionKey"}, kinesis_event(BODY)),
     ("dynamodb_stream", {}, dynamodb_stream_event((None, {"id": 5, "tags": {"a"}}), ({"id": 5}, None))),
     ("dynamodb_stream", {"key": "[Keys.id, eventName]"}, dynamodb_stream_event((None, {"id": 5}))),
+    ("kinesis", {}, pipes_event(kinesis_event({"a": 1}))),
+    ("kafka", {}, kafka_event({"a": 1}, None, b"\xff")),
+    ("kafka", {"key": "orderId", "scope": "topic"}, kafka_event(BODY)),
+    ("kafka", {"schema": SchemaConfig(value_schema_type="JSON"), "key": "orderId"}, kafka_event(BODY)),
+    ("mq", {}, activemq_event({"a": 1}, "text")),
+    ("mq", {}, rabbitmq_event({"a": 1}, {"a": 2}, message_ids=["5", None])),
+    ("mq", {"key": "orderId", "scope": "eventSourceKey"}, pipes_event(rabbitmq_event(BODY))),
     ("event", {}, eventbridge({"order": 5})),
     ("event", {}, tick("1")),
     ("event", {}, {"Records": [s3_record(), s3_record("other.pdf")]}),
@@ -129,6 +144,26 @@ def test_what_is_told_of_a_stream(
     assert told.delivery == event["Records"][0]["eventID"]
     bad = {"Records": [event["Records"][0] | {"eventID": None}]}
     assert "has no eventID" in str(_explain(handler, bad)[0].problem)
+
+
+def test_what_is_told_of_a_rabbitmq_message_without_id(rig: Rig) -> None:
+    """The hash of its data is its key within its queue, which makes the same data there another message."""
+    handler: Any = rig.once.mq(_answer)
+    here, there = (_explain(handler, rabbitmq_event(BODY, queue=queue)) for queue in ("orders", "returns"))
+    assert (here[0].source, here[0].hashed_for) == ("Amazon MQ", "the key, within orders::/")
+    (comparison,) = compared(here, there)
+    assert comparison.verdict is Verdict.OTHER
+    assert [(part.name, part.counts) for part in comparison.parts] == [("within", True)]
+
+
+def test_a_topic_that_is_made_again_is_compared(rig: Rig) -> None:
+    """Two records at one place: the second would be KeyReused, by its time."""
+    handler: Any = rig.once.kafka(_answer)
+    again = kafka_event(BODY)
+    again["records"]["orders-0"][0]["timestamp"] += 1
+    (comparison,) = compared(_explain(handler, kafka_event(BODY)), _explain(handler, again))
+    assert comparison.verdict is Verdict.REUSED
+    assert [(part.name, part.counts) for part in comparison.parts] == [("timestamp", True)]
 
 
 def _identity(row: Record) -> tuple[str, str | None]:

@@ -184,3 +184,22 @@ def test_messages_in_another_shape_are_refused(rig: Rig, event: Any) -> None:
 def test_an_empty_batch_is_success(rig: Rig, event: Any) -> None:
     """Lambda sends none; one is nothing to do."""
     assert rig.once.mq(worker([], set()))(event, rig.context()) is None
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("build", "kind"), [(activemq_event, ActiveMQMessage), (rabbitmq_event, RabbitMessage)]
+)
+def test_a_message_stands_for_its_data_in_a_function(rig: Rig, build: Any, kind: Any) -> None:
+    """As a message of SQS does: a redelivery, which has another flag and time, is the same call."""
+    seen: list[str] = []
+    work = rig.once.function(lambda message: seen.append(message.decoded_data))
+    keyed = rig.once.function(key="message.orderId", name="k")(
+        lambda message: seen.append(message.decoded_data)
+    )
+    (first,) = messages_of(build({"orderId": 5}))
+    again = first | {"redelivered": True, "brokerOutTime": 5}
+    for raw in (first, again):
+        work(kind(raw))
+        keyed(kind(raw))
+    assert len(seen) == 2

@@ -80,7 +80,7 @@ def _verdict(one: Explanation, other: Explanation) -> Verdict:
 
 
 def _parts(one: Explanation, other: Explanation) -> Iterator[ComparedPart]:
-    for name in ("key", "scope"):
+    for name in ("key", "scope", "within"):
         left, right = getattr(one, name), getattr(other, name)
         if (first := _text(left)) != (second := _text(right)):
             yield ComparedPart(name, first, second, counts=True)

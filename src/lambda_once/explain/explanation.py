@@ -22,7 +22,7 @@ from lambda_once.sources.api_gateway import KEY_HEADER
 from lambda_once.sources.caller import Origin
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, source_of
-from lambda_once.sources.unit import Malformed, Unit
+from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
@@ -56,6 +56,8 @@ class Explanation:
     key_from: str | None = None
     key: object = None
     """The selected key; None if the key is a hash."""
+    within: object = None
+    """What a hash is the key within, such as a queue; None: no more than its name and scope."""
     scope_from: str | None = None
     scope: object = None
     caller_from: str | None = None
@@ -193,7 +195,12 @@ def _hashed(identifier: Identifier, unit: Unit, found: Identification) -> dict[s
     if found.key is None:
         return {}
     if found.key_from is KeyFrom.HASH:
-        return {"hashed": identifier.content(unit, found.payload), "hashed_for": "the key"}
+        within = None if unit.within is NOTHING else unit.within
+        return {
+            "hashed": identifier.content(unit, found.payload),
+            "hashed_for": "the key" if within is None else f"the key, within {within}",
+            "within": within,
+        }
     return {
         "key": plain(found.key),
         "hashed": found.hashed,

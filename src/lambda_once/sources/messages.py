@@ -8,9 +8,10 @@ what failed; SNS gets an exception.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
-from lambda_once.sources.envelopes import TooDeep, at, open_body
+from lambda_once.sources.envelopes import NotBase64, TooDeep, at, open_body
 from lambda_once.sources.records import EventRecord, RecordSource
 from lambda_once.sources.source import Source
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
@@ -35,8 +36,9 @@ def payload_of(value: object) -> object:
     """
     Return the part of *value*, an argument of a function, that identifies the work.
 
-    For Powertools' SQS and SNS records that is the payload: receipt handle, receive count, timestamps and
-    signatures belong to one delivery. For its other data classes it is the event; anything else is itself.
+    For Powertools' records of SQS, SNS and Amazon MQ that is the payload: receipt handle, receive count,
+    timestamps and signatures belong to one delivery. For its other data classes it is the event; anything
+    else is itself.
     """
     raw = getattr(value, "raw_event", None)
     if not isinstance(raw, dict):
@@ -45,6 +47,12 @@ def payload_of(value: object) -> object:
         unit = _sqs_message(raw).unit
     elif at(raw, "EventSource") == "aws:sns":
         unit = _sns_unit(raw)
+    elif "redelivered" in raw:
+        from lambda_once.sources.mq import data_of
+
+        with suppress(NotBase64, TooDeep):
+            return data_of(raw)
+        return raw
     else:
         return raw
     return unit.payload if isinstance(unit, Unit) else raw

@@ -6,6 +6,7 @@ A message is read as EventBridge Pipes sends it, with its broker and queue.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lambda_once.sources.envelopes import NotBase64, TooDeep, at, decoded, parse_bytes
@@ -48,7 +49,7 @@ def _rabbit(raw: object) -> Unit | Malformed:
 
 def _unit(raw: dict[str, Any], record: object, id_: str | None) -> Unit | Malformed:
     try:
-        payload = parse_bytes(decoded(raw.get("data")))
+        payload = data_of(raw)
     except (NotBase64, TooDeep) as error:
         return malformed(id_, f"has data that {error}")
     return Unit(
@@ -61,6 +62,11 @@ def _unit(raw: dict[str, Any], record: object, id_: str | None) -> Unit | Malfor
         parsed=not isinstance(payload, bytes),
         redelivered=raw.get("redelivered") is True,
     )
+
+
+def data_of(raw: Mapping[str, object]) -> object:
+    """Return the data of the message *raw*. Raises `NotBase64` and `TooDeep`."""
+    return parse_bytes(decoded(raw.get("data")))
 
 
 MQ: Final = RecordSource(
