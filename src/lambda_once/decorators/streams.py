@@ -111,9 +111,8 @@ class Stream:
 
     def _placed(self, order: str, record: EventRecord) -> EventRecord:
         """Return *record* in the group that runs one after the other: its own if work is concurrent."""
-        if self._is_concurrent and record.group is not None:
-            return record._replace(group=f"{order}/{record.group}")
-        return record._replace(group=order)
+        own = self._is_concurrent and record.group is not None
+        return record if own else record._replace(group=order)
 
     def _parking(
         self, records: list[EventRecord], jobs: list[Job], invocation: Invocation
