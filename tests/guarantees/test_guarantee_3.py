@@ -15,8 +15,8 @@ from lambda_once.engine import attempt
 from lambda_once.stores import batches, requests, store
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing.store_suite.world import BROKEN
 from tests.guarantees.machines import Cluster, breaks, by_content, by_id_and_state, deliver, holds, tried
-from tests.stores.world import BROKEN
 
 LARGE = {which: random.Random(which).randbytes(60_000).hex() for which in ("transacted", "returned")}
 RECOGNISING = (store, batches)

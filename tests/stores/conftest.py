@@ -10,12 +10,13 @@ import pytest
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
+from lambda_once.testing.store_suite.world import World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
 from tests.stores.company import InCompany
 from tests.stores.line import Line
-from tests.stores.world import DynamoDBRows, MemoryRows, World
+from tests.stores.world import DynamoDBRows, MemoryRows
 
 
 @pytest.fixture

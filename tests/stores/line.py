@@ -9,8 +9,9 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Change, Finish
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Won
 from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing.store_suite.world import PAID, World
 from tests.kit.wire import Wire
-from tests.stores.world import PAID, DynamoDBRows, World
+from tests.stores.world import DynamoDBRows
 
 BATCH, READ, SINGLE, PARTS = "BatchExecuteStatement", "BatchGetItem", "UpdateItem", "BatchWriteItem"
 

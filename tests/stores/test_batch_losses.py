@@ -9,6 +9,7 @@ from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, PAID
 from tests.kit.wire import (
     Fate,
     answer_lost,
@@ -18,7 +19,6 @@ from tests.kit.wire import (
     request_lost,
 )
 from tests.stores.line import BATCH, READ, Line
-from tests.stores.world import GIVEN_BACK, HELD, PAID
 
 THROTTLED = [
     "InternalServerError",

@@ -15,11 +15,11 @@ from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
+from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, LEASE, resolver
 from tests.kit.wire import (
     refused,
 )
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
-from tests.stores.world import GIVEN_BACK, HELD, LEASE, resolver
 
 # ------------------------------------------------------------------ how many calls
 

@@ -25,7 +25,16 @@ from lambda_once.core.writes import (
     Pin,
     Resolver,
 )
-from tests.stores.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, UNSTARTED, World
+from lambda_once.testing.store_suite.world import (
+    FAILED,
+    GIVEN_BACK,
+    HELD,
+    KEEP,
+    LEASE,
+    PAID,
+    UNSTARTED,
+    World,
+)
 
 ATTEMPTS = ("a1", "a2", "a3")
 ONLOOKER = "operator"

@@ -16,10 +16,11 @@ from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Writ
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
+from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, PAID, World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted, single_writes
 from tests.kit.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
-from tests.stores.world import GIVEN_BACK, HELD, PAID, DynamoDBRows, World
+from tests.stores.world import DynamoDBRows
 
 THROTTLED = refused("ProvisionedThroughputExceededException")
 CONFLICT = refused("TransactionConflictException")

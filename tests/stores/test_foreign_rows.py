@@ -9,7 +9,8 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Rejected
-from tests.stores.world import PAID, DynamoDBRows, Item, World
+from lambda_once.testing.store_suite.world import PAID, World
+from tests.stores.world import DynamoDBRows, Item
 
 FOREIGN: dict[str, Item] = {
     "a balance": {"balance": {"N": "7"}},

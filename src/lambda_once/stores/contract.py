@@ -11,12 +11,15 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from lambda_once.core.lifecycle import State
+from lambda_once.core.writes import after_acquire, after_finish, made_by
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.core.lifecycle import Record, State
+    from lambda_once.core.lifecycle import Record
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.errors import Misconfigured
 
@@ -72,6 +75,28 @@ AcquireAnswer = Won | Refused | Unanswered | Rejected
 FinishAnswer = Written | Refused | Unanswered | Rejected
 
 
+def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[AcquireAnswer, Record | None]:
+    """
+    Return the answer where *before* is the row, and the row to write; None: nothing is written. Pure.
+
+    Right only if no other write comes between reading *before* and writing the result.
+    """
+    row = after_acquire(before, acquisition)
+    if row is not None:
+        return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS), row
+    if before is not None and before.in_progress_by(acquisition.attempt):
+        return Won.before(before), None
+    return Refused(before), None
+
+
+def answer_finish(before: Record | None, write: Finish) -> tuple[FinishAnswer, Record | None]:
+    """Return the answer where *before* is the row, and the row to write, as `answer_acquire` does."""
+    row = after_finish(before, write)
+    if row is not None:
+        return Written.WRITTEN, row
+    return (Written.WRITTEN if made_by(before, write) else Refused(before)), None
+
+
 class Unfinished(NamedTuple):
     """An entry of the index: a token that is in progress or held. Eventually consistent."""
 
@@ -115,7 +140,8 @@ class Store(Protocol):
         Write the user's *items* and *finish* in one transaction, or none of them.
 
         *items* are as for TransactWriteItems; without *finish* they are written alone. A refused condition of
-        theirs raises botocore's `TransactionCanceledException`.
+        theirs raises botocore's `TransactionCanceledException`. A store that cannot write items raises
+        `Misconfigured` if there are any, and writes nothing.
         """
         ...
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import (
-    Acquire,
-    Complete,
-    Finish,
-    after_acquire,
-    after_finish,
-    made_by,
+from lambda_once.core.writes import Acquire, Complete, Finish
+from lambda_once.stores.contract import (
+    AcquireAnswer,
+    FinishAnswer,
+    Unfinished,
+    Won,
+    Written,
+    answer_acquire,
+    answer_finish,
 )
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Unfinished, Won, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,26 +80,21 @@ class MemoryStore:
 
     def _acquire(self, acquisition: Acquire) -> AcquireAnswer:
         with self._lock:
-            before = self.records.get(acquisition.token)
-            row = after_acquire(before, acquisition)
-            if row is None:
-                if before is not None and before.in_progress_by(acquisition.attempt):
-                    return Won.before(before)
-                return Refused(before)
-            self.records[acquisition.token] = row
-        return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS)
+            answer, row = answer_acquire(self.records.get(acquisition.token), acquisition)
+            if row is not None:
+                self.records[acquisition.token] = row
+        return answer
 
     def _finish(self, write: Finish) -> tuple[FinishAnswer, bool]:
         """Return the answer to *write*, and whether it changed the row."""
         with self._lock:
-            before = self.records.get(write.token)
-            row = after_finish(before, write)
+            answer, row = answer_finish(self.records.get(write.token), write)
             if row is None:
-                return (Written.WRITTEN if made_by(before, write) else Refused(before)), False
+                return answer, False
             self.records[write.token] = row
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
                 self._chunks[write.token, write.write] = write.change.result.parts
-        return Written.WRITTEN, True
+        return answer, True
 
 
 class ForgetfulStore:

@@ -9,8 +9,8 @@ For tests of your own handlers: a store and a clock, a table, a context, events,
         assert charged == [5]
         assert_completed(store, result=None)
 
-Only the fixtures, `lambda_once.testing.plugin`, require pytest; only `create_table` and assertions about a
-table require boto3.
+Only the fixtures, `lambda_once.testing.plugin`, and the tests for stores, `lambda_once.testing.store_suite`,
+require pytest; only `create_table` and assertions about a table require boto3.
 """
 
 from lambda_once.core.lifecycle import State

@@ -1,0 +1,275 @@
+"""Who gets a token. Every refusal leaves the row as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambda_once.core.lifecycle import OnLapse, Presented, Record, State
+from lambda_once.core.writes import AsSeen, Change, Unclaimed
+from lambda_once.stores.contract import Refused, Won, Written
+from lambda_once.testing.store_suite.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, resolver
+
+RULES = [OnLapse.TAKE_OVER, OnLapse.HOLD]
+SETTLED = {"complete": PAID, "stored error": FAILED, "held": HELD}
+
+
+def _refused(world: World, attempt: str = "a2", **options: object) -> Record:
+    """Acquire in vain: the answer carries the row, and the row is as it was."""
+    before, item = world.row(), world.item()
+    answer = world.acquire(world.acquisition(attempt, **options))  # type: ignore[arg-type]  # options of `acquisition`
+    assert answer == Refused(before)
+    assert world.row() == before
+    assert world.item() == item
+    return before
+
+
+ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
+
+
+class Acquiring:
+    """`Store.acquire`, one token at a time and many."""
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
+        """Nothing is stored: the token is ours, with all that was asked for."""
+        answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
+        assert answer == Won(answer.fence, took_over=False)
+        assert world.row() == Record(
+            token=world.token,
+            state=State.IN_PROGRESS,
+            attempt="a1",
+            fence=answer.fence,
+            locked_by="orders/request-of-a1",
+            created=world.clock.now(),
+            expected_completion=world.ends(),
+            delivery="m-1",
+            fingerprint="f",
+            fields=b"\0\1ab",
+            ttl=int((world.ends() + KEEP).timestamp()) if rule is OnLapse.TAKE_OVER else None,
+        )
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_a_token_in_progress_is_refused(self, world: World, rule: OnLapse) -> None:
+        """While the lease is alive, nobody else gets it: to its very last millisecond."""
+        world.won()
+        assert _refused(world, rule=rule).attempt == "a1"
+        world.clock.advance(LEASE.total_seconds())
+        _refused(world, rule=rule)
+
+    @pytest.mark.parametrize("rule", RULES)
+    @pytest.mark.parametrize("change", SETTLED.values(), ids=SETTLED.keys())
+    def test_a_settled_token_is_refused(self, world: World, rule: OnLapse, change: Change) -> None:
+        """What is complete or held is nobody's to run, however long ago its lease ended."""
+        world.won()
+        world.finish(change)
+        world.clock.advance(LEASE.total_seconds() + 1)
+        _refused(world, rule=rule)
+
+    @pytest.mark.parametrize("rule", RULES)
+    @pytest.mark.parametrize(
+        "change", [PAID, FAILED, GIVEN_BACK], ids=["complete", "stored error", "released"]
+    )
+    def test_a_finished_token_past_its_ttl_is_free(self, world: World, rule: OnLapse, change: Change) -> None:
+        """DynamoDB deletes late: the row counts as absent in the very second of its ttl, and not before."""
+        first = world.won()
+        world.finish(change)
+        ttl = world.row().ttl
+        assert ttl is not None
+        world.clock.advance(ttl - world.clock.now().timestamp() - 1)
+        if change is not GIVEN_BACK:
+            _refused(world, rule=rule)
+        world.clock.advance(1)
+        second = world.won("a2", rule=rule)
+        assert second.fence > first.fence
+        assert not second.took_over
+        row = world.row()
+        assert (row.state, row.attempt, row.actual_completion) == (State.IN_PROGRESS, "a2", None)
+        assert (row.stored, row.error) == (None, None)
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_a_held_token_never_expires(self, world: World, rule: OnLapse) -> None:
+        """It waits for a person however long that takes."""
+        world.won()
+        world.finish(HELD)
+        world.clock.advance(10 * KEEP.total_seconds())
+        _refused(world, rule=rule)
+
+    def test_a_released_token_is_free(self, world: World) -> None:
+        """Under take_over the next attempt gets it at once, and the error of the one before is gone."""
+        first = world.won()
+        world.finish(GIVEN_BACK)
+        second = world.won("a2")
+        assert second.fence > first.fence
+        assert not second.took_over
+        assert world.row().error is None
+
+    def test_a_released_token_is_not_reopened_by_a_copy_of_its_own_acquisition(self, world: World) -> None:
+        """A delayed copy of the acquisition finds the token given back, and leaves it so."""
+        delayed = world.acquisition()
+        world.acquire(delayed)
+        world.finish(GIVEN_BACK)
+        before = world.row()
+        assert world.acquire(delayed) == Refused(before)
+        assert world.row() == before
+
+    def test_under_hold_a_released_token_is_taken_only_as_it_was_seen(self, world: World) -> None:
+        """A ghost would call a person for nothing: first look, then take what was seen."""
+        first = world.won(rule=OnLapse.HOLD)
+        world.finish(GIVEN_BACK)
+        _refused(world, rule=OnLapse.HOLD)
+        _refused(world, rule=OnLapse.HOLD, seen=AsSeen("another", None))
+        second = world.won("a2", rule=OnLapse.HOLD, seen=AsSeen("a1", None))
+        assert second.fence > first.fence
+        assert world.row().ttl is None
+
+    @pytest.mark.parametrize("change", SETTLED.values(), ids=SETTLED.keys())
+    def test_what_was_seen_released_is_refused_once_it_is_settled(self, world: World, change: Change) -> None:
+        """Of the same attempt, yet in another state: it is not what was seen."""
+        world.won()
+        world.finish(change)
+        _refused(world, seen=AsSeen("a1", None))
+
+    def test_a_lapsed_token_is_taken_over(self, world: World) -> None:
+        """A millisecond after its lease it is the next attempt's, and the answer says whose it was."""
+        first = world.won()
+        world.clock.advance(LEASE.total_seconds() + 0.001)
+        second = world.won("a2")
+        assert second == Won(second.fence, took_over=True)
+        assert second.fence > first.fence
+        assert world.row().attempt == "a2"
+
+    @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
+    def test_a_lapsed_token_is_not_taken_over_under_hold_and_probe(self, world: World, rule: OnLapse) -> None:
+        """Whether the work happened is unknown: a person or a probe has to say."""
+        world.won(rule=rule)
+        world.clock.advance(LEASE.total_seconds() + 1)
+        _refused(world, rule=rule)
+
+    def test_a_lapsed_token_is_taken_exactly_as_the_probe_was_asked(self, world: World) -> None:
+        """Of two who asked about the same attempt and lease, one gets the token."""
+        world.won(rule=OnLapse.PROBE)
+        world.clock.advance(LEASE.total_seconds() + 1)
+        seen = world.row()
+        asked = AsSeen(seen.attempt, seen.expected_completion)
+        assert world.won("a2", rule=OnLapse.PROBE, seen=asked).took_over
+        assert _refused(world, "a3", rule=OnLapse.PROBE, seen=asked).attempt == "a2"
+
+    def test_another_lease_is_not_what_the_probe_was_asked_about(self, world: World) -> None:
+        """An attempt that renewed its lease since then is alive."""
+        world.won()
+        seen = world.row()
+        world.clock.advance(1)
+        _refused(world, seen=AsSeen("a1", world.ends()))
+        world.finish(HELD)
+        _refused(world, seen=AsSeen("a1", seen.expected_completion))
+
+    def test_what_is_not_there_cannot_be_taken_as_seen(self, world: World) -> None:
+        """The row that was looked at is gone, and none comes of the acquisition."""
+        assert world.acquire(world.acquisition(seen=AsSeen("a1", None))) == Refused(None)
+        assert world.acquire(world.acquisition(seen=AsSeen("a1", world.ends()))) == Refused(None)
+        assert world.read() is None
+
+    @pytest.mark.parametrize(("stored", "asked"), [("f", None), (None, "f"), ("f", "f"), (None, None)])
+    def test_a_lapsed_token_of_the_same_payload_is_taken_over(
+        self, world: World, stored: str | None, asked: str | None
+    ) -> None:
+        """Two payloads differ only where both are known."""
+        world.won(fingerprint=stored)
+        world.clock.advance(LEASE.total_seconds() + 1)
+        world.won("a2", fingerprint=asked)
+        assert world.row().fingerprint == asked
+
+    def test_a_lapsed_token_of_another_payload_is_refused(self, world: World) -> None:
+        """Order 1 amended does not run in the place of order 1 new."""
+        world.won(fingerprint="new")
+        world.clock.advance(LEASE.total_seconds() + 1)
+        _refused(world, fingerprint="amended")
+
+    @pytest.mark.parametrize("presented", [None, Presented(None), ALICE, BOB])
+    def test_a_lapsed_token_of_a_caller_is_taken_over_as_seen(
+        self, world: World, presented: Presented | None
+    ) -> None:
+        """Whose it is, only a reader of the row knows: a takeover of what lapsed leaves it alone."""
+        world.won(presented=ALICE)
+        seen = world.row()
+        world.clock.advance(LEASE.total_seconds() + 1)
+        _refused(world, presented=presented)
+        assert world.row() == seen
+        world.won("a2", seen=AsSeen("a1", seen.expected_completion), presented=presented)
+        assert world.row().caller == (None if presented is None else presented.mark("a2"))
+
+    @pytest.mark.parametrize("second", [None, Presented(None), BOB])
+    def test_every_acquisition_sets_or_removes_the_caller(
+        self, world: World, second: Presented | None
+    ) -> None:
+        """A released token is anybody's, and then its new holder's alone."""
+        world.won(presented=ALICE)
+        world.finish(GIVEN_BACK)
+        world.won("a2", presented=second)
+        row = world.row()
+        assert row.is_of_another(ALICE) is (second == BOB)
+        assert not row.is_of_another(second)
+
+    @pytest.mark.parametrize("change", [PAID, FAILED, HELD])
+    def test_what_ends_an_attempt_keeps_its_caller(self, world: World, change: Change) -> None:
+        """Whoever writes it: a person's decision gives the row another attempt id, and the same caller."""
+        world.won(presented=ALICE)
+        seen = world.row()
+        world.finish(change, resolver(seen))
+        row = world.row()
+        assert row.attempt != seen.attempt
+        assert row.caller == seen.caller
+        assert (row.is_of_another(ALICE), row.is_of_another(BOB)) == (False, True)
+
+    def test_an_acquisition_sent_again_is_won_again(self, world: World) -> None:
+        """Only the response was lost: the same fence, the same row."""
+        acquisition = world.acquisition()
+        first = world.acquire(acquisition)
+        assert isinstance(first, Won)
+        before = world.row()
+        assert world.acquire(acquisition) == Won(first.fence, took_over=False, lease=acquisition.lease)
+        assert world.row() == before
+
+    def test_the_fence_grows_with_every_acquisition(self, world: World) -> None:
+        """Across release, take-over, expiry and deletion: an older attempt never has the larger number."""
+        fences = [world.won("a1").fence]
+        world.finish(GIVEN_BACK, "a1")
+        fences.append(world.won("a2").fence)
+        world.clock.advance(LEASE.total_seconds() + 1)
+        fences.append(world.won("a3").fence)
+        world.finish(PAID, "a3")
+        world.clock.advance(KEEP.total_seconds() + 1)
+        fences.append(world.won("a4").fence)
+        world.clock.advance(1)
+        world.rows.forget(world.token)
+        fences.append(world.won("a5").fence)
+        assert fences == sorted(set(fences))
+
+    def test_a_person_who_settles_a_token_moves_its_fence(self, world: World) -> None:
+        """The next acquisition is above that, too."""
+        first = world.won()
+        assert world.finish(GIVEN_BACK, resolver(world.row())) == Written.WRITTEN
+        assert world.row().fence == first.fence + 1
+        assert world.won("a2").fence > first.fence + 1
+
+    def test_many_tokens_are_answered_each_by_itself(self, world: World) -> None:
+        """In the order of the acquisitions; one that is refused takes none of the others with it."""
+        tokens = [f"{world.token}-{n}" for n in range(12)]
+        taken = world.acquisition("other", token=tokens[5])
+        world.acquire(taken)
+        acquisitions = [world.acquisition(f"a{n}", token=token) for n, token in enumerate(tokens)]
+        answers = world.store.acquire(acquisitions, world.deadline)
+        assert answers[5] == Refused(world.read(tokens[5]))
+        assert all(isinstance(answer, Won) for n, answer in enumerate(answers) if n != 5)
+        owners = [record.attempt for record in map(world.read, tokens) if record is not None]
+        assert owners == [f"a{n}" if n != 5 else "other" for n in range(12)]
+
+    def test_nothing_asked_is_nothing_answered(self, world: World) -> None:
+        """An empty call is an empty answer."""
+        assert world.store.acquire([], world.deadline) == []
+        assert world.store.finish([], world.deadline) == []
+
+    def test_the_absent_is_read_as_none(self, world: World) -> None:
+        """A token that nobody acquired has no row."""
+        assert world.read() is None
+        assert world.acquisition().take == Unclaimed(take_over=True)

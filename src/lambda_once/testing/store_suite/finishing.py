@@ -1,0 +1,212 @@
+"""Writes to a token after its acquisition. Every refusal leaves the row as it was."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lambda_once.core.lifecycle import OnLapse, State
+from lambda_once.core.results import Inline, Unavailable
+from lambda_once.core.writes import Change, Complete, Extend, Holder, Pin, Resolver
+from lambda_once.stores.contract import Refused, Written
+from lambda_once.testing.store_suite.world import (
+    BROKEN,
+    FAILED,
+    GIVEN_BACK,
+    HELD,
+    KEEP,
+    LEASE,
+    PAID,
+    UNSTARTED,
+    World,
+    resolver,
+)
+
+ENDINGS = {
+    "complete": (PAID, State.COMPLETE),
+    "stored error": (FAILED, State.COMPLETE),
+    "held": (HELD, State.HELD),
+    "released": (GIVEN_BACK, State.RELEASED),
+    "unstarted": (UNSTARTED, State.RELEASED),
+}
+by_ending = pytest.mark.parametrize(("change", "state"), ENDINGS.values(), ids=ENDINGS.keys())
+
+
+def _refused(world: World, change: Change, by: Holder | Resolver | str) -> None:
+    before, item = world.read(), world.item()
+    assert world.finish(change, by) == Refused(before)
+    assert world.read() == before
+    assert world.item() == item
+
+
+class Finishing:
+    """`Store.finish`, by the attempt that holds the token, and by a third party."""
+
+    @by_ending
+    def test_the_holder_ends_its_attempt(self, world: World, change: Change, state: State) -> None:
+        """The row says what became of it, and keeps who did it."""
+        world.won(fingerprint="f", delivery="m-1")
+        before = world.row()
+        world.clock.advance(1)
+        assert world.finish(change, write="w1") == Written.WRITTEN
+        settled = state in (State.COMPLETE, State.HELD)
+        assert world.row() == before._replace(
+            state=state,
+            actual_completion=world.clock.now() if settled else None,
+            stored=Inline('{"paid": true}') if change is PAID else None,
+            error=getattr(change, "error", None),
+            ttl=None if state is State.HELD else int((world.clock.now() + KEEP).timestamp()),
+            write="w1",
+        )
+
+    @by_ending
+    def test_an_onlooker_ends_an_attempt_as_it_was_seen(
+        self, world: World, change: Change, state: State
+    ) -> None:
+        """With an attempt id of its own and a fence above, so that the attempt cannot take it for its own."""
+        first = world.won()
+        assert world.finish(change, resolver(world.row())) == Written.WRITTEN
+        row = world.row()
+        assert (row.state, row.attempt, row.fence) == (state, "operator", first.fence + 1)
+
+    @by_ending
+    def test_an_ending_sent_again_is_written(self, world: World, change: Change, state: State) -> None:
+        """The response was lost: the refusal of the second copy is our own first one."""
+        world.won()
+        write = world.write(change)
+        world.send(write)
+        before = world.row()
+        world.clock.advance(1)
+        assert world.send(write) == Written.WRITTEN
+        assert world.row() == before
+        assert before.state is state
+        assert before.write == write.write
+
+    @by_ending
+    def test_an_equal_ending_is_not_the_same(self, world: World, change: Change, state: State) -> None:
+        """In the same millisecond, with the same content: another write of the attempt had made the row."""
+        world.won()
+        world.finish(change)
+        _refused(world, change, "a1")
+        assert world.row().state is state
+
+    @by_ending
+    def test_an_onlookers_ending_sent_again_is_written(
+        self, world: World, change: Change, state: State
+    ) -> None:
+        """It knows its own by its id."""
+        world.won()
+        write = world.write(change, resolver(world.row()))
+        world.send(write)
+        before = world.row()
+        assert world.send(write) == Written.WRITTEN
+        assert world.row() == before
+        assert before.state is state
+
+    @by_ending
+    def test_an_attempt_that_was_taken_over_ends_nothing(
+        self, world: World, change: Change, state: State
+    ) -> None:
+        """Its token is its successor's, whatever it wanted to write."""
+        world.won()
+        world.clock.advance(LEASE.total_seconds() + 1)
+        world.won("a2")
+        _refused(world, change, "a1")
+        assert world.row().attempt == "a2"
+        assert state is not State.IN_PROGRESS
+
+    @by_ending
+    @pytest.mark.parametrize("late", [PAID, HELD, GIVEN_BACK, "extend", "pin"])
+    def test_what_is_settled_stands(
+        self, world: World, change: Change, state: State, late: Change | str
+    ) -> None:
+        """A late write of the very attempt does not change how it ended."""
+        world.won()
+        world.finish(change)
+        then: dict[str, Change] = {"extend": Extend(world.ends(timedelta(hours=1))), "pin": Pin.PIN}
+        _refused(world, then[late] if isinstance(late, str) else late, "a1")
+        assert world.row().state is state
+
+    @by_ending
+    def test_an_onlooker_writes_only_to_what_it_saw(self, world: World, change: Change, state: State) -> None:
+        """Another attempt, another lease, or a settled row refuses it."""
+        world.won()
+        seen = world.row()
+        _refused(world, change, Resolver("nobody", seen.expected_completion, "operator"))
+        _refused(world, change, Resolver("a1", seen.expected_completion + timedelta(seconds=1), "operator"))
+        world.finish(PAID)
+        _refused(world, change, resolver(seen))
+        assert state is not State.IN_PROGRESS
+
+    @by_ending
+    def test_what_is_not_there_cannot_be_ended(self, world: World, change: Change, state: State) -> None:
+        """No row comes of an ending alone."""
+        _refused(world, change, "a1")
+        assert world.read() is None
+        assert state is not State.IN_PROGRESS
+
+    def test_extend_lengthens_the_lease_and_moves_the_ttl(self, world: World) -> None:
+        """The row lives for its new lease and keep, and nothing else of it changes."""
+        world.won()
+        before = world.row()
+        later = world.ends(timedelta(hours=1))
+        assert world.finish(Extend(later)) == Written.WRITTEN
+        assert world.row() == before._replace(expected_completion=later, ttl=int((later + KEEP).timestamp()))
+
+    def test_a_delayed_extend_does_not_shorten_a_later_one(self, world: World) -> None:
+        """A copy that arrives late finds the lease beyond it: written, and nothing is changed."""
+        world.won()
+        world.finish(Extend(world.ends(timedelta(hours=1))))
+        before = world.row()
+        assert world.finish(Extend(world.ends(timedelta(minutes=1)))) == Written.WRITTEN
+        assert world.row() == before
+
+    def test_extend_is_refused_once_the_token_was_taken_over(self, world: World) -> None:
+        """It must not keep its successor's token alive."""
+        world.won()
+        world.clock.advance(LEASE.total_seconds() + 1)
+        world.won("a2")
+        _refused(world, Extend(world.ends(timedelta(hours=1))), "a1")
+
+    def test_pin_takes_the_ttl_away(self, world: World) -> None:
+        """What waits for a person now does not expire; it stays as it is otherwise."""
+        world.won()
+        before = world.row()
+        assert world.finish(Pin.PIN) == Written.WRITTEN
+        assert world.row() == before._replace(ttl=None)
+        assert world.finish(Pin.PIN) == Written.WRITTEN
+        _refused(world, Pin.PIN, "a2")
+
+    def test_a_token_acquired_again_has_nothing_of_before(self, world: World) -> None:
+        """Result, error, completion, delivery, fingerprint, fields, ttl and write of before are gone."""
+        world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
+        world.finish(Complete(Unavailable.UNAVAILABLE, BROKEN))
+        world.clock.advance(KEEP.total_seconds() + 1)
+        world.won("a2", rule=OnLapse.HOLD)
+        row = world.row()
+        assert (row.state, row.stored, row.error, row.actual_completion) == (
+            State.IN_PROGRESS,
+            None,
+            None,
+            None,
+        )
+        assert (row.delivery, row.fingerprint, row.fields, row.ttl, row.write) == (None,) * 5
+
+    def test_many_endings_are_answered_each_by_itself(self, world: World) -> None:
+        """One that is refused takes none of the others with it."""
+        tokens = [f"{world.token}-{n}" for n in range(12)]
+        world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)
+        writes = [world.write(PAID, "a1" if n != 3 else "a2", token) for n, token in enumerate(tokens)]
+        answers = world.store.finish(writes, world.deadline)
+        assert answers[3] == Refused(world.read(tokens[3]))
+        assert all(answer == Written.WRITTEN for n, answer in enumerate(answers) if n != 3)
+        states = [record.state for record in map(world.read, tokens) if record is not None]
+        assert states == [State.COMPLETE if n != 3 else State.IN_PROGRESS for n in range(12)]
+
+    @pytest.mark.parametrize("data", ["0", "{}", "[]", '""', "false", b"\x00\xff"])
+    def test_results_come_back_as_they_were_stored(self, world: World, data: str | bytes) -> None:
+        """Falsy ones and bytes included; None is no attribute at all."""
+        world.won()
+        world.finish(Complete(Inline(data)))
+        assert world.row().stored == Inline(data)

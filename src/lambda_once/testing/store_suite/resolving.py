@@ -1,0 +1,168 @@
+"""Decisions of a third party about a token: an operator, the watchdog, a probe."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.results import Inline, Parts
+from lambda_once.core.writes import Finish, Resolver, after_finish
+from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.stores.contract import Refused, Written
+from lambda_once.testing.store_suite.world import (
+    FAILED,
+    GIVEN_BACK,
+    HELD,
+    LEASE,
+    PAID,
+    UNSTARTED,
+    World,
+)
+
+ROWS = {
+    "in progress": None,
+    "held": HELD,
+    "complete": PAID,
+    "stored error": FAILED,
+    "released": GIVEN_BACK,
+    "unstarted": UNSTARTED,
+}
+LARGE = f'"{random.Random("large").randbytes(40_000).hex()}"'
+
+by_row = pytest.mark.parametrize("row", ROWS)
+by_decision = pytest.mark.parametrize("decision", Resolve)
+
+
+def row_of(world: World, row: str) -> Record:
+    world.won(fingerprint="f", delivery="m-1")
+    change = ROWS[row]
+    if change is not None:
+        assert world.finish(change) == Written.WRITTEN
+    world.clock.advance(LEASE.total_seconds() + 1)
+    return world.row()
+
+
+def decided(world: World, before: Record, decision: Resolve, result: str | None = None) -> Finish:
+    because = "seen at the provider"
+    return resolution(before, decision, by="ann", because=because, now=world.clock.now(), result=result)
+
+
+OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
+    "another attempt": lambda by: by._replace(seen="somebody"),
+    "another lease": lambda by: by._replace(lease=by.lease + timedelta(seconds=1)),
+}
+
+
+class Resolving:
+    """`Store.finish` by a third party, whatever the state of the token."""
+
+    @by_row
+    @by_decision
+    def test_a_decision_is_written_to_the_row_as_it_was_seen(
+        self, world: World, row: str, decision: Resolve
+    ) -> None:
+        """With a fresh attempt id, a fence above, and who said so and why; nothing else is left of before."""
+        before = row_of(world, row)
+        write = decided(world, before, decision, "5" if decision is Resolve.DONE else None)
+        assert world.send(write) == Written.WRITTEN
+        after = world.row()
+        assert after == after_finish(before, write)
+        assert (after.attempt, after.fence) == (write.attempt, before.fence + 1)
+        assert after.attempt != before.attempt
+        assert after.stored == (Inline("5") if decision is Resolve.DONE else None)
+        assert (after.ttl is None) is (decision is Resolve.HOLD)
+        assert after.resolution == write.note
+        assert (after.fingerprint, after.delivery) == ("f", "m-1")
+
+    @by_row
+    @by_decision
+    def test_a_decision_sent_again_is_written(self, world: World, row: str, decision: Resolve) -> None:
+        """Its answer was lost: the refusal of the second copy is our own first one."""
+        write = decided(world, row_of(world, row), decision)
+        world.send(write)
+        before = world.row()
+        assert world.send(write) == Written.WRITTEN
+        assert world.row() == before
+
+    @by_row
+    @by_decision
+    @pytest.mark.parametrize("other", OTHERS)
+    def test_a_row_that_is_not_as_it_was_seen_refuses(
+        self, world: World, row: str, decision: Resolve, other: str
+    ) -> None:
+        """Another attempt, or another lease: nothing is written."""
+        before = row_of(world, row)
+        write = decided(world, before, decision)
+        assert isinstance(write.by, Resolver)
+        item = world.item()
+        assert world.send(replace(write, by=OTHERS[other](write.by))) == Refused(before)
+        assert world.item() == item
+
+    @by_row
+    @pytest.mark.parametrize("seen", State)
+    def test_another_state_than_was_seen_refuses(self, world: World, row: str, seen: State) -> None:
+        """Though attempt and lease are those that were seen."""
+        before = row_of(world, row)
+        write = decided(world, before, Resolve.NOT_DONE)
+        assert isinstance(write.by, Resolver)
+        answer = world.send(replace(write, by=write.by._replace(state=seen)))
+        assert answer == (Written.WRITTEN if seen is before.state else Refused(before))
+
+    def test_there_is_no_decision_without_a_row(self, world: World) -> None:
+        """It makes none."""
+        before = row_of(world, "held")
+        world.rows.forget(world.token)
+        assert world.send(decided(world, before, Resolve.DONE)) == Refused(None)
+        assert world.read() is None
+
+    @by_row
+    def test_the_reason_outlives_the_next_attempt(self, world: World, row: str) -> None:
+        """Whoever looks later sees that this work was released once, by whom and why."""
+        before = row_of(world, row)
+        write = decided(world, before, Resolve.NOT_DONE)
+        world.send(write)
+        again = world.won("a2", fingerprint="f")
+        assert again.fence == before.fence + 2
+        assert world.row().resolution == write.note
+        world.finish(PAID, "a2")
+        assert world.row().resolution == write.note
+
+    def test_decisions_of_one_writer_are_counted(self, world: World) -> None:
+        """As long as nobody else decides in between."""
+        times: list[int] = []
+        for by in ("ann", "ann", "ann", "bob", "ann"):
+            write = resolution(
+                row_of(world, "held") if not times else world.row(),
+                Resolve.HOLD,
+                by=by,
+                because="wait",
+                now=world.clock.now(),
+            )
+            world.send(write)
+            note = world.row().resolution
+            assert note is not None
+            times.append(note.times)
+        assert times == [1, 2, 3, 1, 1]
+
+    def test_a_large_result_of_a_decision_is_read_back(self, world: World) -> None:
+        """Its parts bear the ids of the decision."""
+        write = decided(world, row_of(world, "held"), Resolve.DONE, LARGE)
+        assert world.send(write) == Written.WRITTEN
+        row = world.row()
+        assert isinstance(row.stored, Parts)
+        chunks = world.store.chunks(row, world.deadline)
+        assert chunks is not None
+        assert len(chunks) == row.stored.count
+
+    def test_of_two_decisions_on_one_row_the_first_stands(self, world: World) -> None:
+        """The second is refused, and gets the row that the first has made."""
+        before = row_of(world, "held")
+        first = decided(world, before, Resolve.NOT_DONE)
+        second = decided(world, before, Resolve.DONE, "5")
+        assert world.send(first) == Written.WRITTEN
+        assert world.send(second) == Refused(after_finish(before, first))

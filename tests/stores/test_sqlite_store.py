@@ -1,0 +1,198 @@
+"""The example of a store passes the suite of every store; without one of its guards it fails it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.sqlite_store import SqliteStore
+from lambda_once import Once
+from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.writes import Complete, Finish, Holder, after_finish
+from lambda_once.stores.contract import FinishAnswer, Refused, Unfinished, Written
+from lambda_once.testing import lambda_context
+from lambda_once.testing.store_suite import StoreSuite, SuiteRows
+from lambda_once.testing.store_suite.contents import RIVALS
+from lambda_once.testing.store_suite.world import PAID, World
+
+pytest_plugins = ["pytester"]
+
+
+class TestSqliteStore(StoreSuite):
+    @pytest.fixture
+    def store(self) -> SqliteStore:
+        """A new database in memory."""
+        return SqliteStore(":memory:")
+
+    def forget(self, store: SqliteStore, token: str) -> None:
+        store.forget(token)
+
+
+def test_a_once_runs_on_it(tmp_path: Path) -> None:
+    """A duplicate that another process has gets the stored result."""
+    ran: list[int] = []
+
+    def work(order: int) -> int:
+        ran.append(order)
+        return len(ran)
+
+    path = str(tmp_path / "tokens.sqlite")
+    for _ in range(2):
+        once = Once(store=SqliteStore(path), service="shop")
+        with once.invocation(lambda_context()):
+            assert once.run(5, work, 5) == 1
+
+
+# ------------------------------------------------------------------ negative twins
+
+
+class NotAtomic(SqliteStore):
+    """Between its read of a row and its write, others read it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.rivals = threading.Barrier(RIVALS, timeout=10)
+
+    @contextmanager
+    def _one_step(self) -> Iterator[None]:
+        yield
+
+    def _row(self, token: str) -> Record | None:
+        row = super()._row(token)
+        if row is None and token.endswith("-0"):
+            self.rivals.wait()
+        return row
+
+
+class Unconditional(SqliteStore):
+    """A finish writes whatever attempt has the token."""
+
+    def _finish(self, write: Finish) -> FinishAnswer:
+        row = self._row(write.token)
+        assert row is not None
+        self._put(after_finish(row, replace(write, by=Holder(row.attempt))))
+        return Written.WRITTEN
+
+
+class Forgetful(SqliteStore):
+    """It takes its own earlier write for somebody else's."""
+
+    def _finish(self, write: Finish) -> FinishAnswer:
+        before = self._row(write.token)
+        answer = super()._finish(write)
+        return answer if self._row(write.token) != before else Refused(before)
+
+
+class OnePlaceForParts(SqliteStore):
+    """The parts of all writes of a token are in one place, and are written before the row."""
+
+    def _finish(self, write: Finish) -> FinishAnswer:
+        self._db.execute("DELETE FROM parts")
+        if isinstance(write.change, Complete):
+            super()._put_parts(replace(write, write="-"), write.change)
+        return super()._finish(write)
+
+    def _put_parts(self, write: Finish, change: Complete) -> None: ...
+
+    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
+        return super().chunks(record._replace(write="-"), deadline)
+
+
+class Unsorted(SqliteStore):
+    """It lists the latest lease first."""
+
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None = None
+    ) -> Iterator[Unfinished]:
+        yield from reversed(list(super().unfinished(state, deadline, before)))
+
+
+class Eager(SqliteStore):
+    """A completion goes before the items of its transaction, which it cannot write."""
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> FinishAnswer:
+        answer = super().transact(finish, [], deadline)
+        super().transact(None, items, deadline)
+        return answer
+
+
+SUITE = TestSqliteStore()
+TWINS: dict[type[SqliteStore], Callable[[World], None]] = {
+    NotAtomic: lambda world: SUITE.test_of_many_rivals_one_wins_each_token(world, together=False),
+    Unconditional: lambda world: SUITE.test_an_attempt_that_was_taken_over_ends_nothing(
+        world, PAID, State.COMPLETE
+    ),
+    Forgetful: lambda world: SUITE.test_an_ending_sent_again_is_written(world, PAID, State.COMPLETE),
+    OnePlaceForParts: SUITE.test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_first,
+    Unsorted: SUITE.test_what_is_unfinished_or_held_is_listed_by_its_lease,
+    Eager: SUITE.test_a_store_that_writes_no_items_says_so,
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_twins_without_a_guard_fail_the_suite(twin: type[SqliteStore]) -> None:
+    """Each by the test of that guard, which the store with all of them passes."""
+
+    def world(store: SqliteStore) -> World:
+        return World(store, SuiteRows(SUITE, store))
+
+    check = TWINS[twin]
+    check(world(SqliteStore(":memory:")))
+    with pytest.raises(AssertionError):
+        check(world(twin(":memory:")))
+
+
+@pytest.mark.parametrize("missing", ["store", "forget"])
+def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) -> None:
+    """A subclass without a store, or without a way to delete a row, fails by the name of what it needs."""
+    given = {
+        "store": "    @pytest.fixture\n    def store(self):\n        return MemoryStore()\n",
+        "forget": "    def forget(self, store, token):\n        store.records.pop(token)\n",
+    }
+    head = "import pytest\nfrom lambda_once import MemoryStore\n"
+    suite = "from lambda_once.testing.store_suite import StoreSuite\nclass TestMine(StoreSuite):\n"
+    pytester.makepyfile(head + suite + "".join(text for name, text in given.items() if name != missing))
+    ran = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider", "-k", "without_a_row")
+    text = {
+        "store": "a StoreSuite needs a fixture `store`",
+        "forget": "a StoreSuite needs forget(store, token)",
+    }
+    ran.stdout.fnmatch_lines([f"*{text[missing]}*"])
+    ran.assert_outcomes(errors=int(missing == "store"), failed=int(missing == "forget"))
+
+
+def test_a_store_of_its_own_passes_outside_of_this_project(pytester: pytest.Pytester) -> None:
+    """With plain pytest, warnings as errors, and nothing but the subclass."""
+    pytester.makepyfile("""
+        import pytest
+        from lambda_once import MemoryStore
+        from lambda_once.testing.store_suite import StoreSuite
+
+        class TestMine(StoreSuite):
+            @pytest.fixture
+            def store(self):
+                return MemoryStore()
+
+            def forget(self, store, token):
+                store.records.pop(token)
+
+            def order(self, store, key):
+                return {"Put": {"TableName": "orders", "Item": {"id": {"S": key}}}}
+
+            def ordered(self, store, key):
+                return self.order(store, key) in store.items
+    """)
+    ran = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
+    outcomes = ran.parseoutcomes()
+    assert outcomes.pop("passed") > 250
+    assert set(outcomes) <= {"seconds"}
