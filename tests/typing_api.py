@@ -361,6 +361,8 @@ Once(on_error=lambda error: RELEASE if error.args else HOLD, on_lapse=probe)
 Once(tracer=trace.get_tracer("shop"))
 Once(tracer=Tracer())
 Once(tracer="shop")  # type: ignore[arg-type]
+Once(seal=(lambda data, token: data + token.encode(), lambda sealed, _: sealed))
+Once(seal=(lambda _, token: token, lambda sealed, _: sealed))  # type: ignore[arg-type, return-value]
 Once(on_error="hold")  # type: ignore[arg-type]
 Once(on_lapse="retry")  # type: ignore[arg-type]
 Once(on_error={"ValueError": HOLD})  # type: ignore[dict-item]

@@ -82,6 +82,8 @@ class Once:
     * ``on_store_outage``: "fail", or "run" without protection.
     * ``cache``: how many outcomes an environment keeps in memory, for five minutes at most; a duplicate of
       one of them costs no round trip.
+    * ``seal``: two functions, to encrypt and to decrypt results and error messages; both get bytes and the
+      token. Default: they are stored as they are.
 
     Raises `Misconfigured` for an invalid option.
     """

@@ -223,6 +223,7 @@ class Policies(TypedDict, total=False):
     on_store_outage: Literal["fail", "run"]
     cache: int
     history: HistorySource | None
+    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
 
 
 class Options(Policies, total=False):

@@ -11,7 +11,8 @@ from lambda_once.cli import options
 from lambda_once.core.canonical import digest
 from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.results import Unavailable, pack
+from lambda_once.core.lifecycle import Failure
+from lambda_once.core.results import Seal, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, Release
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.transport import TokenTransport
@@ -43,6 +44,28 @@ def test_a_completed_token_tells_its_story(shop: Shop) -> None:
     ]
     assert "secret" not in ran.output
     assert ran.stderr == ""
+
+
+def test_a_sealed_token_shows_no_content(shop: Shop) -> None:
+    """Only a function with the key can open it: the command has none."""
+    seal = Seal(lambda data, _: data, lambda sealed, _: sealed, TOKEN)
+    shop.begin(TOKEN)
+    shop.end(TOKEN, Complete(pack('{"secret": 5}', seal)))
+    assert _shown(shop, TOKEN)["result"]["kind"] == "sealed"
+    assert "its result is sealed in 28 bytes in the row" in shop.run("show", TOKEN).stdout
+    ran = shop.run("show", TOKEN, "--result")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == "no result: it is sealed: only a function with its seal= can open it\n"
+
+
+def test_a_sealed_error_shows_its_kind(shop: Shop) -> None:
+    """The message is not printed, in no form."""
+    seal = Seal(lambda data, _: data, lambda sealed, _: sealed, TOKEN)
+    shop.begin(TOKEN, mortal=False)
+    shop.end(TOKEN, Hold(Failure.of(ValueError("secret"), seal)))
+    ran = shop.run("show", TOKEN)
+    assert "held for manual review: ValueError: (sealed)" in ran.stdout
+    assert "secret" not in ran.output + str(_shown(shop, TOKEN, code=1))
 
 
 def _lines(ran: Result) -> list[str]:

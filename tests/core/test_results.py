@@ -19,6 +19,8 @@ from lambda_once.core.results import (
     Corrupt,
     Inline,
     NotSerialisable,
+    Seal,
+    Sealed,
     pack,
     unpack,
     unpack_chunks,
@@ -101,6 +103,40 @@ def test_bytes_of_the_store_come_back_whatever_holds_them() -> None:
     assert isinstance(packed.data, bytes)
     as_array: Any = bytearray(packed.data)
     assert unpack(as_array) == text
+
+
+def test_a_sealed_result_is_compressed_first() -> None:
+    """What is sealed no longer compresses; limits count what is stored, and it comes back from one piece."""
+    seal = Seal(lambda data, _: data + b"." * 450, lambda sealed, _: sealed[:-450], "t")
+    texts = [noise(length) for length in range(1_000, 10_000, 50)]
+    packs = [pack(text, seal) for text in texts]
+    assert {type(packed) for packed in packs} == {Inline, Chunks}
+    for text, packed in zip(texts, packs, strict=True):
+        data = packed.data if isinstance(packed, Inline) else b"".join(packed.parts)  # type: ignore[union-attr]
+        assert isinstance(data, bytes)
+        assert (len(data) <= INLINE_LIMIT) is isinstance(packed, Inline)
+        assert unpack(data, seal) == text
+        with pytest.raises(Sealed, match="no seal="):
+            unpack(data)
+    packed = pack("1" * 1_000_000, seal)
+    assert isinstance(packed, Inline)
+    assert pack("null", seal) is None
+
+
+def test_a_sealed_result_has_the_limits_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its text before it is sealed, and of what it is stored in; what opens to a bomb is corrupt."""
+    seal = Seal(lambda data, _: data * 2, lambda sealed, _: sealed[: len(sealed) // 2], "t")
+    monkeypatch.setattr(results, "PART_LIMIT", 10_000)
+    assert isinstance(pack(noise(PARTS_LIMIT * 10_000)), Chunks)
+    with pytest.raises(NotSerialisable, match="exceeds the limit of 400,000"):
+        pack(noise(PARTS_LIMIT * 10_000), seal)
+    bomb = pack("1" * 2_000, seal)
+    assert isinstance(bomb, Inline)
+    monkeypatch.setattr(results, "TEXT_LIMIT", 1_000)
+    with pytest.raises(NotSerialisable, match="limit of 1,000"):
+        pack("1" * 1_001, seal)
+    with pytest.raises(Corrupt, match="exceeds the limit of 1,000"):
+        unpack(bomb.data, seal)
 
 
 def test_a_result_beyond_all_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

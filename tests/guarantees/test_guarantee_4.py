@@ -48,7 +48,7 @@ def test_twin_that_returns_the_value_as_it_was(monkeypatch: pytest.MonkeyPatch) 
     """The first caller's tuple is a list to all others."""
     kept = finishing.stored_result
     monkeypatch.setattr(
-        finishing, "stored_result", lambda codec, value: kept(codec, value)._replace(value=value)
+        finishing, "stored_result", lambda codec, value, seal: kept(codec, value, seal)._replace(value=value)
     )
     breaks(_same_for_all((1, 2)))
 
@@ -58,8 +58,8 @@ def test_twin_that_asks_for_truth(monkeypatch: pytest.MonkeyPatch, value: Any) -
     """A store of `value or None` turns every falsy result into None."""
     kept = finishing.stored_result
 
-    def truthy(codec: Any, value: Any) -> Any:
-        result = kept(codec, value)
+    def truthy(codec: Any, value: Any, seal: Any) -> Any:
+        result = kept(codec, value, seal)
         return result if value else result._replace(stored=None)
 
     monkeypatch.setattr(finishing, "stored_result", truthy)

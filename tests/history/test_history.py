@@ -55,6 +55,17 @@ def test_new_after_old_replays(shop: Shop) -> None:
     assert shop.events()[:3] == ["once.acquired", "once.completed", "once.replayed"]
 
 
+def test_a_copy_is_sealed(shop: Shop) -> None:
+    """What was copied is opened for the next duplicate, and not to be read in the token table."""
+    till = Till()
+    answer = shop.old(till.charge)(EVENT)
+    new = shop.new(till.charge, seal=(lambda data, _: data[::-1], lambda sealed, _: sealed[::-1]))
+    assert new(EVENT) == new(EVENT) == answer
+    (row,) = [item for item in shop.client.scan(TableName=shop.tokens)["Items"] if "attempt" in item]
+    assert row["result"]["B"].startswith(b"sealed:")
+    assert till.charged == ["o-1"]
+
+
 def test_old_after_new_replays(shop: Shop) -> None:
     """The old version finds the record that it would have written itself."""
     till = Till()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import OnLapse, Presented
+from lambda_once.core.lifecycle import Failure, OnLapse, Presented
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
 from lambda_once.testing.store_suite.world import FAILED, GIVEN_BACK, HELD, PAID, UNSTARTED, World
@@ -55,10 +55,16 @@ def test_without_delivery_and_payload(dynamodb: World) -> None:
     assert set(dynamodb.item() or ()) == ALWAYS | {"status", "ttl"}
 
 
+SEALED = Failure("ValueError", "(sealed)", b"sealed:x")
+
 FINISHED = {
     "a text": (PAID, {"result": {"S": '{"paid": true}'}}),
     "bytes": (Complete(Inline(b"\x01")), {"result": {"B": b"\x01"}}),
     "none": (Complete(None), {}),
+    "a sealed error": (
+        Complete(None, SEALED),
+        {"error": {"M": {**ERROR["M"], "message": {"S": "(sealed)"}, "sealed": {"B": b"sealed:x"}}}},
+    ),
     "unavailable": (Complete(Unavailable.UNAVAILABLE), {"resultUnavailable": {"BOOL": True}}),
     "parts": (Complete(Chunks((b"1", b"2"))), {"parts": {"N": "2"}}),
     "stored error": (FAILED, {"error": ERROR}),

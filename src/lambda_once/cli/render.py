@@ -9,7 +9,7 @@ import click
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.results import Inline, Parts, Unavailable, utf8
+from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
 from lambda_once.operations.tokens import Entry, token_status
@@ -230,7 +230,7 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
         case Inline(str(data)):
             return {"kind": "text", "bytes": len(utf8(data))}
         case Inline(data):
-            return {"kind": "compressed", "bytes": len(data)}
+            return {"kind": "sealed" if is_sealed(data) else "compressed", "bytes": len(data)}
         case Parts(count):
             return {"kind": "parts", "parts": count, "there": parts_present}
         case Unavailable():

@@ -13,7 +13,7 @@ from lambda_once.cli.find_command import announce_scan, describe_size, report_sc
 from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import State
-from lambda_once.core.results import Corrupt, Parts, Unavailable
+from lambda_once.core.results import Corrupt, Parts, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS
 from lambda_once.operations.search import (
@@ -200,6 +200,8 @@ def _print_result(access: Access, record: Record) -> None:
         _no_result(access, "it could not be stored when the work was done")
     try:
         text = result_text(access.table, record)
+    except Sealed:
+        _no_result(access, "it is sealed: only a function with its seal= can open it")
     except Corrupt as corrupt:
         _no_result(access, str(corrupt))
     if text is None:

@@ -33,12 +33,12 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from lambda_once.core.results import Unavailable
+from lambda_once.core.results import NotSerialisable, Unavailable, unsealed, utf8
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lambda_once.core.results import Stored
+    from lambda_once.core.results import Seal, Stored
 
 
 # ------------------------------------------------------------------ the row
@@ -94,14 +94,27 @@ class Failure(NamedTuple):
 
     kind: str
     message: str
+    sealed: bytes | None = None
+    """The message sealed; *message* is a placeholder then. The kind is never sealed: it is for operators."""
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of(cls, error: BaseException, seal: Seal | None = None) -> Failure:
+        """Return *error* as it is stored, sealed by *seal*; a message that cannot be sealed is not stored."""
+        kind = type(error).__name__
         try:
-            message = str(error)
+            message = str(error)[:MESSAGE_LIMIT]
         except Exception:  # noqa: BLE001  (the user's __str__ failed: the attempt must still be finished)
             message = "message unavailable: __str__ raised"
-        return cls(type(error).__name__, message[:MESSAGE_LIMIT])
+        if seal is None:
+            return cls(kind, message)
+        try:
+            return cls(kind, "(sealed)", seal.close(utf8(message)))
+        except NotSerialisable as problem:
+            return cls(kind, f"message unavailable: {problem}")
+
+    def text(self, seal: Seal | None) -> str:
+        """Return the message, opened by *seal* if it is sealed. Raises as `core.results.unsealed`."""
+        return self.message if self.sealed is None else unsealed(self.sealed, seal).decode(errors="replace")
 
 
 class Resolution(NamedTuple):

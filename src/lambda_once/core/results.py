@@ -8,10 +8,12 @@ consumption): every duplicate would pay for a long result.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from lambda_once.errors import OnceError
 
 INLINE_LIMIT = 4 * 1024
 """Bytes of a result that is stored in the row itself."""
@@ -36,7 +38,7 @@ _PLAIN_LIMIT = 256  # bytes below which an operator's readable text is worth mor
 
 
 class Inline(NamedTuple):
-    """The result itself: JSON text, or its bytes compressed by zlib."""
+    """The result itself: JSON text, or its bytes compressed by zlib, or these sealed."""
 
     data: str | bytes
 
@@ -76,20 +78,83 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def pack(text: str) -> Inline | Chunks | None:
+# -- sealed: what is stored is encrypted by functions of the developer's
+
+SEALED = b"sealed:"
+"""What sealed bytes begin with: no zlib stream does, whose first byte is 0x78."""
+
+
+class Sealed(Corrupt):
+    """Sealed bytes cannot be opened. The message is a predicate, without any of the data."""
+
+
+class Seal(NamedTuple):
+    """Two functions of the developer's, to encrypt and to decrypt, and the token they get as context."""
+
+    seal: Callable[[bytes, str], bytes]
+    unseal: Callable[[bytes, str], bytes]
+    token: str
+
+    def close(self, data: bytes) -> bytes:
+        """Return *data* sealed. Raises NotSerialisable: the work is done, and *data* is stored in no form."""
+        try:
+            sealed = self.seal(data, self.token)
+        except Exception as error:
+            raise NotSerialisable(
+                f"seal= raised {type(error).__name__}; nothing is stored unsealed"
+            ) from error
+        if not isinstance(sealed, bytes):
+            raise NotSerialisable(f"seal= returned a {type(sealed).__name__}, not bytes")
+        return SEALED + sealed
+
+    def open(self, sealed: bytes) -> bytes:
+        """Return what `close` got. Raises Sealed, or the OnceError that the function raises."""
+        try:
+            data = self.unseal(sealed.removeprefix(SEALED), self.token)
+        except OnceError:  # such as RetryLater while the key service does not answer
+            raise
+        except Exception as error:
+            why = f"its seal cannot be opened ({type(error).__name__}): another key, or another token's data"
+            raise Sealed(f"is unreadable, for {why}") from error
+        if not isinstance(data, bytes):
+            raise Sealed(f"is unreadable, for seal= opened it as a {type(data).__name__}, not bytes")
+        return data
+
+
+def is_sealed(data: str | bytes) -> bool:
+    return isinstance(data, bytes) and data.startswith(SEALED)
+
+
+def unsealed(data: bytes, seal: Seal | None) -> bytes:
+    """Return *data*, opened if it is sealed. Raises as `Seal.open`, and Sealed without *seal*."""
+    if not is_sealed(data):
+        return data
+    if seal is None:
+        raise Sealed("is sealed, and there is no seal= to open it")
+    return seal.open(data)
+
+
+# -- text
+
+
+def pack(text: str, seal: Seal | None = None) -> Inline | Chunks | None:
     """
     Return the JSON *text* as it is stored; None for ``null``.
 
     Inline if it fits INLINE_LIMIT, compressed where that is shorter, else in compressed chunks of PART_LIMIT.
-    Raises NotSerialisable beyond TEXT_LIMIT, and beyond PARTS_LIMIT chunks.
+    With *seal* it is compressed and sealed in any case. Raises NotSerialisable beyond TEXT_LIMIT, beyond
+    PARTS_LIMIT chunks, and where it cannot be sealed.
     """
     if text == "null":
         return None
     data = utf8(text)
-    if len(data) <= _PLAIN_LIMIT:
-        return Inline(data.decode())
     if len(data) > TEXT_LIMIT:
         raise NotSerialisable(f"a result of {len(data):,} bytes exceeds the limit of {TEXT_LIMIT:,}")
+    if seal is not None:
+        sealed = seal.close(zlib.compress(data, level=6))
+        return Inline(sealed) if len(sealed) <= INLINE_LIMIT else _cut(sealed)
+    if len(data) <= _PLAIN_LIMIT:
+        return Inline(data.decode())
     compressed = zlib.compress(data, level=6)
     smallest = min(len(compressed), len(data))
     if smallest <= INLINE_LIMIT:
@@ -107,14 +172,18 @@ def _cut(compressed: bytes) -> Chunks:
     return Chunks(parts)
 
 
-def unpack(data: str | bytes) -> str:
-    """Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes. Raises Corrupt."""
-    return data if isinstance(data, str) else _inflated(bytes(data))
+def unpack(data: str | bytes, seal: Seal | None = None) -> str:
+    """
+    Return the JSON text that `pack` stored inline, at most TEXT_LIMIT bytes.
+
+    Raises Corrupt, and as `unsealed`.
+    """
+    return data if isinstance(data, str) else _inflated(unsealed(bytes(data), seal))
 
 
-def unpack_chunks(parts: Iterable[bytes]) -> str:
-    """Return the JSON text that `pack` cut into *parts*, in order and complete. Raises Corrupt."""
-    return _inflated(b"".join(map(bytes, parts)))
+def unpack_chunks(parts: Iterable[bytes], seal: Seal | None = None) -> str:
+    """Return the JSON text that `pack` cut into *parts*, in order and complete. Raises as `unpack`."""
+    return _inflated(unsealed(b"".join(map(bytes, parts)), seal))
 
 
 def _inflated(compressed: bytes) -> str:

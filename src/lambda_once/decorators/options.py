@@ -28,7 +28,7 @@ FOR_HASHED_API = timedelta(minutes=5)
 POLICIES = frozenset(
     {
         *("keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage"),
-        *("cache", "history"),
+        *("cache", "history", "seal"),
     }
 )
 """The options that `Once` takes for all its decorators."""
@@ -60,6 +60,7 @@ class Settings(NamedTuple):
     on_store_outage: Literal["fail", "run"] = "fail"
     cache: int = 0
     history: HistorySource | None = None
+    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = None
     returns: Any = None
     codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = None
     on_replay: Callable[[Any, Any], Any] | None = None
@@ -93,6 +94,7 @@ class Settings(NamedTuple):
             runs_in_outage=self.on_store_outage == "run",
             cache=self.cache,
             codec=codec,
+            seal=self.seal,
             error_in=error_in,
         )
 
@@ -145,6 +147,7 @@ def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
         "store_status": lambda value: frozenset(value) if _is_several(value) else value,
         "ignore": lambda value: value if isinstance(value, str) else tuple(value),
         "codec": lambda value: tuple(value) if _is_several(value) else value,
+        "seal": lambda value: tuple(value) if _is_several(value) else value,
         "on_error": lambda value: dict(value) if isinstance(value, Mapping) else value,
     }
     return {
@@ -188,17 +191,21 @@ def _problems(settings: Settings) -> Iterable[tuple[str, str]]:
 def _storing_problems(settings: Settings) -> Iterable[tuple[str, str]]:
     if settings.history is not None and not _is_history(settings.history):
         yield "history", "give an instance, PowertoolsHistory(persistence)"
-    pair: object = settings.codec
+    yield from _pair_problems("codec", settings.codec, "(to_json, from_json)", 1)
+    yield from _pair_problems("seal", settings.seal, "(encrypt, decrypt), of bytes and the token", 2)
+    if settings.codec is not None and settings.returns is not None:
+        yield "codec", "it replaces returns=: give one of them"
+
+
+def _pair_problems(name: str, pair: object, what: str, arguments: int) -> Iterable[tuple[str, str]]:
     if pair is None:
         return
     if not (isinstance(pair, tuple) and len(pair) == 2 and all(map(callable, pair))):  # noqa: PLR2004  (a pair)
-        yield "codec", "give a pair of functions, (to_json, from_json)"
+        yield name, f"give a pair of functions, {what}"
     elif any(map(is_async, pair)):
-        yield "codec", "give two plain defs: async ones would not be awaited"
-    elif not all(accepts(each, object()) for each in pair):
-        yield "codec", "both functions must accept one argument"
-    elif settings.returns is not None:
-        yield "codec", "it replaces returns=: give one of them"
+        yield name, "give two plain defs: async ones would not be awaited"
+    elif not all(accepts(each, *[object()] * arguments) for each in pair):
+        yield name, f"both functions must accept {'one argument' if arguments == 1 else 'two arguments'}"
 
 
 def _answering_problems(settings: Settings) -> Iterable[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Failure, OnLapse
-from lambda_once.core.results import Corrupt, pack
+from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_finish
 from lambda_once.engine.finish import FinishedWork, stored_result
 from lambda_once.engine.history import Busy, Earlier, Vacant
@@ -68,7 +68,7 @@ def _found(attempt: Ownership, history: History, finisher: Finisher) -> Finished
         case Vacant(lapsed):
             return None if lapsed is None or takes_over or _is_decided(attempt, finisher, lapsed) else lapsed
         case Earlier(text):
-            return FinishedWork(pack(text), _loaded(attempt, text))
+            return _copied(attempt, text)
         case Busy(until):
             raise _in_progress(attempt, finisher, until)
         case Unanswered(reason):
@@ -97,6 +97,15 @@ def _in_progress(attempt: Ownership, finisher: Finisher, until: datetime | None)
         expected_completion=until,
         retry_after=min(max(left, 1.0), SOON),
     )
+
+
+def _copied(attempt: Ownership, text: str) -> FinishedWork:
+    value = _loaded(attempt, text)
+    try:
+        return FinishedWork(pack(text, attempt.call.seal), value)
+    except NotSerialisable as problem:
+        attempt.report(Event.RESULT_UNAVAILABLE, reason=str(problem))
+        return FinishedWork(Unavailable.UNAVAILABLE, value)
 
 
 def _loaded(attempt: Ownership, text: str) -> Any:
@@ -128,7 +137,8 @@ def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[O
         return attempt
     if isinstance(answer, Done):
         attempt.succeeded(answer.result)
-        return (yield from _replayed(attempt, finisher, stored_result(call.plan.codec, answer.result)))
+        work = stored_result(call.plan.codec, answer.result, call.seal)
+        return (yield from _replayed(attempt, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
     yield from finisher.finish(PreparedFinish(attempt, attempt.write(Hold(failure), now)))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock, Waits
     from lambda_once.core.codec import Codec
+    from lambda_once.core.results import Seal
     from lambda_once.core.writes import Change
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.ownership import Ownership
@@ -54,15 +55,15 @@ class FinishedWork(NamedTuple):
     problem: str | None = None
 
 
-def stored_result(codec: Codec, value: Any) -> FinishedWork:
+def stored_result(codec: Codec, value: Any, seal: Seal | None) -> FinishedWork:
     """
-    Return *value* in its stored form.
+    Return *value* in its stored form, sealed by *seal*.
 
     Never raises: work that was done is never done again because its result cannot be stored (guarantee 5).
     """
     try:
         text = codec.dump(value)
-        return FinishedWork(pack(text), codec.load(text))
+        return FinishedWork(pack(text, seal), codec.load(text))
     except (NotSerialisable, Corrupt) as error:
         return FinishedWork(Unavailable.UNAVAILABLE, value, str(error))
 
@@ -123,7 +124,7 @@ class Finisher:
             attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
         if attempt.call.history is not None:  # before the token: nobody else can have begun
             attempt.undone(now)
-        change = _by_policy(policy, Failure.of(error))
+        change = _by_policy(policy, Failure.of(error, attempt.call.seal))
         return PreparedFinish(attempt, attempt.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
@@ -311,7 +312,7 @@ class Finisher:
 
     def _serialised(self, attempt: Ownership, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it comes back from it."""
-        result = stored_result(attempt.call.plan.codec, value)
+        result = stored_result(attempt.call.plan.codec, value, attempt.call.seal)
         if result.problem is not None:
             attempt.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
         return result.stored, result.value

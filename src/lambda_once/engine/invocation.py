@@ -14,6 +14,7 @@ from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
+from lambda_once.core.results import Seal
 from lambda_once.observability.reporter import Details, Tally
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
 
@@ -154,6 +155,7 @@ class Plan(NamedTuple):
     """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
     cache: int
     codec: Codec
+    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = None
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """The error that a returned value means (a response of API Gateway), or None."""
 
@@ -199,6 +201,11 @@ class Call(NamedTuple):
     """
     history: History | None = None
     """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
+
+    @property
+    def seal(self) -> Seal | None:
+        """What seals and opens its outcome; None: it is stored as it is."""
+        return None if self.plan.seal is None else Seal(*self.plan.seal, self.token)
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""

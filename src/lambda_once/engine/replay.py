@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Decision, Record, State
-from lambda_once.core.results import Corrupt, Inline, Parts, unpack, unpack_chunks
+from lambda_once.core.lifecycle import Decision, Record, State, decide
+from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -126,8 +126,15 @@ class Replayer:
         raise self.error(call, record, decision)
 
     def error(self, call: Call, record: Record, decision: Decision, because: str | None = None) -> OnceError:
-        """Return the error for *decision*; *because* is another reason why it is in progress."""
-        now = self._clock.now()
+        """Return the error for *decision*; *because* is its reason where that is not the usual one."""
+        try:
+            return self._error(call, record, decision, because)
+        except Sealed as sealed:
+            unavailable = self._error(call, record, Decision.RESULT_UNAVAILABLE, str(sealed))
+            unavailable.__cause__ = sealed
+            return unavailable
+
+    def _error(self, call: Call, record: Record, decision: Decision, because: str | None) -> OnceError:
         at = f"token {call.token}"
         by = f"attempt {record.attempt} ({record.locked_by})"
         match decision:
@@ -142,9 +149,10 @@ class Replayer:
                 )
             case Decision.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
-                message = f"{at} is complete, but its result is unavailable; the work is not repeated"
+                because = because or "is unavailable"
+                message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Decision.STORED_ERROR if record.error is not None:
-                message = record.error.message
+                message = record.error.text(call.seal)
                 named = call.plan.on_error if isinstance(call.plan.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
             case Decision.HELD:
@@ -164,7 +172,7 @@ class Replayer:
             locked_by=record.locked_by,
             created=record.created,
             expected_completion=record.expected_completion,
-            retry_after=retry_after(record, now) if kind is InProgress else None,
+            retry_after=retry_after(record, self._clock.now()) if kind is InProgress else None,
         )
 
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
@@ -178,39 +186,41 @@ class Replayer:
         return Replayed(result, record)
 
     def _result(self, call: Call, record: Record) -> Any:
-        text = self._text(call, record)
-        if text is None:
-            raise self.error(call, record, Decision.RESULT_UNAVAILABLE)
         try:
-            return call.plan.codec.load(text)
-        except ValueError as unreadable:
-            raise self.error(call, record, Decision.RESULT_UNAVAILABLE) from unreadable
+            return call.plan.codec.load(self._text(call, record))
+        except Corrupt as unreadable:
+            because = str(unreadable) if isinstance(unreadable, Sealed) else None
+            raise self.error(call, record, Decision.RESULT_UNAVAILABLE, because) from unreadable
 
-    def _text(self, call: Call, record: Record) -> str | None:
-        """Return the JSON of *record*'s result; None if it is unavailable."""
-        try:
-            match record.stored:
-                case Inline(str() as text):
-                    return text
-                case Inline(data):
-                    return unpack(data)
-                case Parts():
-                    parts = self._store.chunks(record, call.invocation.deadline)
-                    return self._text_of_newer(call, record) if parts is None else unpack_chunks(parts)
-                case _:
-                    return "null"
-        except Corrupt:
-            return None
+    def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
+        """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
+        match record.stored:
+            case Inline(data):
+                return unpack(data, call.seal)
+            case Parts():
+                parts = self._store.chunks(record, call.invocation.deadline)
+                if parts is not None:
+                    return unpack_chunks(parts, call.seal)
+                if again:
+                    return self._text_of_newer(call, record)
+                raise Corrupt("a part of the stored result is missing")
+            case _:
+                return "null"
 
-    def _text_of_newer(self, call: Call, record: Record) -> str | None:
-        """Read the row once more where a part is missing: it may have a successor's result by now."""
-        newer = self._store.read(call.token, call.invocation.deadline)
-        if newer is None or newer.state is not State.COMPLETE or newer.attempt == record.attempt:
-            return None
-        if not isinstance(newer.stored, Parts):
-            return self._text(call, newer)
-        parts = self._store.chunks(newer, call.invocation.deadline)
-        return None if parts is None else unpack_chunks(parts)
+    def _text_of_newer(self, call: Call, record: Record) -> str:
+        """Read the row once more where a part is missing: it may have another outcome by now."""
+        newer, now = self._store.read(call.token, call.invocation.deadline), self._clock.now()
+        if (
+            newer is None
+            or newer.state is not State.COMPLETE
+            or newer.attempt == record.attempt
+            or newer.expired(now)
+        ):
+            raise Corrupt("a part of the stored result is missing")
+        decision = decide(newer, call.request(""), now)
+        if decision is not Decision.REPLAY:
+            raise self.error(call, newer, decision)
+        return self._text(call, newer, again=False)
 
 
 def refusal(error: OnceError) -> Event:

@@ -221,7 +221,7 @@ class ExecutionAttempt(Attempt):
         if ownership.completed is None:
             answer = self._step("once.complete", lambda: _completed(self._engine, ownership, result))
             if answer is None:
-                value = stored_result(ownership.call.plan.codec, result).value
+                value = stored_result(ownership.call.plan.codec, result, None).value
             else:
                 value = _outcome(self._engine, ownership.call, answer).result
             ownership.completed = (value,)

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.results import Inline, Parts, Unavailable, utf8
+from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.clock import duration_text
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
 
@@ -144,7 +144,8 @@ def describe_result(stored: Stored) -> str:
         case Inline(str(data)):
             return f"its result is JSON of {len(utf8(data)):,} bytes in the row"
         case Inline(data):
-            return f"its result is compressed to {len(data):,} bytes in the row"
+            how = "sealed in" if is_sealed(data) else "compressed to"
+            return f"its result is {how} {len(data):,} bytes in the row"
         case Parts(count):
             return f"its result is in {count} part{'' if count == 1 else 's'} beside the row"
         case Unavailable():

@@ -384,8 +384,9 @@ def status(state: State, token: str, shards: int) -> str:
     return f"{state.value}_{crc32(token.encode()) % shards}"
 
 
-def error_map(error: Failure) -> dict[str, dict[str, dict[str, str]]]:
-    return {"M": {"kind": {"S": error.kind}, "message": {"S": error.message}}}
+def error_map(error: Failure) -> dict[str, Item]:
+    sealed = {} if error.sealed is None else {"sealed": {"B": error.sealed}}
+    return {"M": {"kind": {"S": error.kind}, "message": {"S": error.message}, **sealed}}
 
 
 def resolution_map(note: Resolution) -> dict[str, Item]:

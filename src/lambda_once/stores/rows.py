@@ -211,7 +211,7 @@ def _stored(item: Attributes) -> Stored:
 def _failure(item: Attributes, name: str) -> Failure:
     try:
         error = item[name]["M"]
-        return Failure(_text(error, "kind"), _text(error, "message"))
+        return Failure(_text(error, "kind"), _text(error, "message"), _optional(_bytes, error, "sealed"))
     except (KeyError, TypeError, MalformedRow):
         raise MalformedRow(name) from None
 
