@@ -246,7 +246,8 @@ def test_results(data: bytes, result: str) -> None:
 def test_handlers(given_event: Any) -> None:
     """A handler of any decorator answers an event of any shape, or raises an OnceError (SQS: of a batch)."""
     once = Once(store=MemoryStore(), service="shop")
-    for face in (once.sqs, once.sns, once.api_gateway, once.event):
+    of_records = (once.sqs, once.sns, once.kinesis, once.dynamodb_stream, once.kafka, once.mq)
+    for face in (*of_records, once.kafka(report_failures=True), once.api_gateway, once.event):
         handler: Any = face(_work)
         with suppress(OnceError, BatchProcessingError):  # the second: all records of a batch failed
             handler(given_event, lambda_context())
