@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from lambda_once import Misconfigured, PowertoolsHistory
 from lambda_once.testing import api_event, lambda_context, s3_event
 from tests.kit.powertools import PREFIX, Shop
-from tests.sources.samples import batch, sqs_record
+from tests.sources.samples import batch, sns_event, sqs_record
 
 BY_BODY = "powertools_json(body).id"
 IDS = [f"o-{n}" for n in range(6)]
@@ -178,6 +178,16 @@ def test_data_may_be_derived(shop: Shop) -> None:
 
     handler(messages(), lambda_context("shop"))
     assert sorted(worked) == IDS[1:]
+
+
+def test_a_notification_in_an_event_of_its_own(shop: Shop) -> None:
+    """The old version had the whole event for its key, the new one has the record."""
+    event, key = sns_event('{"id": 1}'), "Records[0].Sns.MessageId"
+    shop.old(lambda _: None, event_key_jmespath=key)(event)
+    worked: list[Any] = []
+    history = shop.history(key=key, data=lambda record: {"Records": [record]})
+    shop.once(history=history).sns(worked.append)(event, lambda_context("shop"))
+    assert worked == []
 
 
 def test_transact_completes_both(shop: Shop) -> None:
