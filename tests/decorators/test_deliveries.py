@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.decorators import streams
+from lambda_once.decorators.batches import pipe_response
 from lambda_once.testing import kafka_event, kinesis_event, pipes_event, sqs_event
 from tests.decorators.rig import Rig
 
@@ -131,8 +132,7 @@ def test_twin_that_names_the_first_failure_alone(size: int, monkeypatch: pytest.
     """As for a mapping: what stood behind it is lost."""
     found: Failures = [(0, int(n == 1), False) for n in range(size)]
     assert _through_a_pipe(found)
-    respond = streams.pipe_response
-    monkeypatch.setattr(streams, "pipe_response", lambda remaining: respond(remaining[:1]))
+    monkeypatch.setattr(streams, "pipe_response", lambda remaining: pipe_response(remaining[:1]))
     assert not _through_a_pipe(found)
 
 
