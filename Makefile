@@ -18,7 +18,7 @@ SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
 UV_VERSION := 0.13.8
-ENGINE := engines/dynamodb-local
+ENGINES := engines
 
 # Bytecode is kept, whatever the shell says: without it each run compiles 300 test modules anew, once a core.
 unexport PYTHONDONTWRITEBYTECODE
@@ -107,7 +107,7 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
-engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Run the tests that need a DynamoDB engine (DYNAMODB_ENDPOINT=…: on that one)
+engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need a DynamoDB engine (DYNAMODB_ENDPOINT=…: on that one)
 	@$(BIN)/python -m pytest -m engine
 
 .PHONY: test-versions
@@ -120,7 +120,7 @@ chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on
 		$(if $(ENDPOINT),--endpoint $(ENDPOINT))
 
 .PHONY: e2e
-e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb ## Run the sample stack under sam local (needs Docker, Java 17 and Maven)
+e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the sample stack under sam local (needs Docker, Java 17 and Maven)
 	@$(BIN)/python -m tests.e2e.image
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 
@@ -168,10 +168,13 @@ mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores and engine 
 	@$(MUTANTS_VENV)/bin/mutmut results
 
 .PHONY: dynamodb
-dynamodb: $(ENGINE)/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
+dynamodb: $(ENGINES)/dynamodb-local/lib ## Fetch DynamoDB Local (needs Java 17 and Maven)
 
-$(ENGINE)/lib: $(ENGINE)/pom.xml
-	@$(ENGINE)/fetch
+.PHONY: queue
+queue: $(ENGINES)/elasticmq/lib ## Fetch ElasticMQ, a queue with the interface of SQS (needs Java 17 and Maven)
+
+$(ENGINES)/%/lib: $(ENGINES)/%/pom.xml
+	@$(ENGINES)/fetch $*
 
 .PHONY: dynamodb-start
 dynamodb-start: $(VENV)/.dev dynamodb ## Run DynamoDB Local on a free loopback port, and say which, until Ctrl-C
@@ -199,5 +202,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINE)/lib .cache .aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINES)/*/lib .cache .aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -48,7 +48,11 @@ class Fallen:
 class Worker:
     """One place for a process: whoever is killed has a successor within milliseconds."""
 
-    def __init__(self, log: Path, fallen: Fallen) -> None:
+    def __init__(
+        self, log: Path, fallen: Fallen, module: str = "tests.chaos.worker", limit: timedelta = LIMIT
+    ) -> None:
+        self._module = module
+        self._limit = limit
         self._fallen = fallen
         self._log = log
         self._lock = threading.Lock()
@@ -61,10 +65,10 @@ class Worker:
         self.paused = threading.Event()
 
     def start(self, options: dict[str, Any]) -> None:
-        """Start the process, with the *options* that `worker` takes."""
+        """Start the process, with the *options* that its module takes."""
         with self._log.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.worker", json.dumps(options)],
+                [sys.executable, "-m", self._module, json.dumps(options)],
                 cwd=ROOT,
                 env=_without_settings() | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
                 stdin=subprocess.PIPE,
@@ -120,26 +124,25 @@ class Worker:
             message = f"no worker was ready within {START_SECONDS:.0f} s"
             raise WorkerFailed(message) from None
 
-    def invoke(self, number: int, lane: str, messages: list[Message]) -> Answer | None:
+    def invoke(self, number: int, work: dict[str, Any]) -> Answer | None:
         """
-        Let it work *messages*; return its answer, or None where it was killed over them.
+        Let it do *work*; return its answer, or None where it was killed over it.
 
         It is killed at the time limit, as Lambda does, but what stood still wakes up and goes on.
         """
-        listed = [{"id": m.id, "key": m.key, "flaky": m.flaky, "receives": m.receives} for m in messages]
-        order = json.dumps({"order": number, "lane": lane, "messages": listed})
+        order = json.dumps({"order": number, **work})
         assert self._process is not None, "it was started"
         assert self._process.stdin is not None, "it was started with pipes"
         self._process.stdin.write(order.encode() + b"\n")
         self._process.stdin.flush()
         clock = SystemClock()
-        limit = clock.now() + LIMIT
+        limit = clock.now() + self._limit
         while True:
             try:
                 answer = self._next(0.1)
             except queue.Empty:
                 if self.paused.is_set():
-                    limit = clock.now() + LIMIT
+                    limit = clock.now() + self._limit
                 elif clock.now() > limit:
                     self._time_out()
                 continue
@@ -226,6 +229,7 @@ class Poller(threading.Thread):
 
     def _invoke(self, received: list[Message]) -> None:
         self.invocations += 1
-        answer = self._worker.invoke(self.invocations, received[0].lane, received)
+        listed = [{"id": m.id, "key": m.key, "flaky": m.flaky, "receives": m.receives} for m in received]
+        answer = self._worker.invoke(self.invocations, {"lane": received[0].lane, "messages": listed})
         if answer is not None:
             self._queue.settle(received, set(answer["failed"]), set(answer["held"]), self._clock.now())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +28,38 @@ def main() -> None:
     guard = options.pop("without", None)
     if guard is not None:
         sabotage.GUARDS[guard]()
-    answers = os.dup(1)
-    os.dup2(2, 1)  # what metrics print is no answer
     silence()
     place = Place(**options)
     handlers = Handlers(place, Journal(Path(place.journal)))
+
+    def work(order: dict[str, Any]) -> dict[str, Any]:
+        failed = handlers.work(Lane(order["lane"]), order["messages"])
+        return {"failed": sorted(failed), "held": sorted(handlers.held)}
+
+    run(work)
+
+
+def run(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each order by *work*, in a fork that has a successor as often as it is killed."""
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what metrics print is no answer
     while True:
         child = os.fork()
         if child == 0:
-            _serve(handlers, answers)
+            _serve(work, answers)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             sys.exit(os.waitstatus_to_exitcode(status))
 
 
-def _serve(handlers: Handlers, answers: int) -> None:
+def _serve(work: Callable[[dict[str, Any]], dict[str, Any]], answers: int) -> None:
     """Answer orders, the pid first."""
     _tell(answers, {"ready": os.getpid()})
     with os.fdopen(0, encoding="utf-8", closefd=False) as orders:
         for line in orders:
             order = json.loads(line)
-            failed = handlers.work(Lane(order["lane"]), order["messages"])
-            answer = {"order": order["order"], "failed": sorted(failed), "held": sorted(handlers.held)}
-            _tell(answers, answer)
+            _tell(answers, {"order": order["order"], **work(order)})
 
 
 def _tell(answers: int, answer: dict[str, Any]) -> None:

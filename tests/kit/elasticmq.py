@@ -1,0 +1,36 @@
+"""Starts ElasticMQ, a queue with the interface of SQS: visibility timeouts, FIFO groups, redrive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+
+from tests.kit.engines import ENGINES, Engine
+
+REGION = "eu-central-1"
+
+
+def _options(port: int) -> list[str]:
+    return [
+        f"-Dnode-address.port={port}",
+        f"-Drest-sqs.bind-port={port}",
+        "-Drest-sqs.bind-hostname=127.0.0.1",
+        "-Drest-stats.enabled=false",
+        *("-cp", "lib/*", "org.elasticmq.server.Main"),
+    ]
+
+
+running = Engine("ElasticMQ", ENGINES / "elasticmq", "elasticmq-server_*.jar", "queue", _options).running
+"""Run it in memory, and yield its endpoint."""
+
+
+def client(endpoint: str) -> Any:
+    """Return a client of the queues at *endpoint*."""
+    return boto3.client(
+        "sqs",
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )

@@ -1,0 +1,43 @@
+"""The sample's functions behind real queues lose nothing, and repeat nothing where that is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import elasticmq
+from tests.queues.load import Load, Queues, run
+from tests.queues.verdict import Lane, counts, judge
+
+SEED = 20261122
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def sqs() -> Iterator[Any]:
+    """A client of an ElasticMQ of this module's own."""
+    with elasticmq.running() as endpoint:
+        yield elasticmq.client(endpoint)
+
+
+def test_a_killed_function_loses_no_message(sqs: Any, dynamodb_local: str, tmp_path: Path) -> None:
+    """Each message is acknowledged or a dead letter with its reason, and effects are as often as promised."""
+    evidence = run(Load(SEED), Queues(sqs, "kept"), dynamodb_local, tmp_path)
+    assert judge(evidence) == [], str(counts(evidence))
+    found = counts(evidence)
+    assert evidence.fallen, "processes were killed"
+    assert found["dead"] > 0
+    assert all(found[lane.effect] > 0 for lane in Lane)
+
+
+def test_twin_without_the_layer_payments_are_charged_twice(
+    sqs: Any, dynamodb_local: str, tmp_path: Path
+) -> None:
+    """The load notices what it is there to notice: twins, redeliveries and kills charge again."""
+    load = Load(SEED, messages=12, seconds=3, drain=20, disabled=True)
+    found = judge(run(load, Queues(sqs, "disabled"), dynamodb_local, tmp_path))
+    assert [sentence for sentence in found if sentence.startswith("twice: pay_")], found
