@@ -1,4 +1,4 @@
-"""Runs the sample stack under the SAM CLI: `sam build`, `sam local invoke`, `sam local start-api`."""
+"""Runs the sample stack under the SAM CLI: `sam build`, and `sam local` invoke, start-api, start-lambda."""
 
 from __future__ import annotations
 
@@ -108,10 +108,21 @@ class Stack:
     @contextmanager
     def api(self) -> Iterator[Api]:
         """Serve the stack's HTTP API on a free loopback port; every request gets a container of its own."""
-        port, log = free_port(), FOLDER / "start-api.log"
+        with self._served("start-api") as (port, log):
+            yield Api("127.0.0.1", port, log)
+
+    @contextmanager
+    def functions(self) -> Iterator[str]:
+        """Serve Lambda's Invoke API for the stack's functions; yield its endpoint."""
+        with self._served("start-lambda") as (port, _):
+            yield f"http://127.0.0.1:{port}"
+
+    @contextmanager
+    def _served(self, verb: str) -> Iterator[tuple[int, Path]]:
+        port, log = free_port(), FOLDER / f"{verb}.log"
         with log.open("w", encoding="utf-8") as written:
             process = subprocess.Popen(
-                [SAM, *self._command("start-api"), "--port", str(port)],
+                [SAM, *self._command(verb), "--port", str(port)],
                 cwd=ROOT,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
@@ -120,7 +131,7 @@ class Stack:
             )
             try:
                 _wait_until_it_listens(process, port, log)
-                yield Api("127.0.0.1", port, log)
+                yield port, log
             finally:
                 _stop(process)
 
