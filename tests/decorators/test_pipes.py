@@ -176,13 +176,14 @@ def test_an_empty_list_is_success(rig: Rig, decorator: str, build: Builder, fiel
 @in_memory
 @OF_EACH
 def test_the_right_decorator_is_named(rig: Rig, decorator: str, build: Builder, field: str | None) -> None:
-    """Another decorator refuses the list; one foreign record is enough."""
+    """Another decorator refuses the list, and what a mapping sends; one foreign record is enough."""
     batch = pipes_event(build("a"))
     others = {"sqs", "kinesis", "dynamodb_stream", "kafka", "mq"} - {decorator}
     for other in sorted(others | {"event", "sns", "api_gateway"}):
         handler: Any = getattr(rig.once, other)(counting([]))
-        with pytest.raises(Misconfigured, match=f"once.{other} received .* Use once.{decorator} for it"):
-            handler(batch, rig.context())
+        for event in (batch, build("a")):
+            with pytest.raises(Misconfigured, match=f"once.{other} received .* Use once.{decorator} for it"):
+                handler(event, rig.context())
     own = {"sqs": "kinesis"}.get(decorator, "sqs")
     mixed: Any = [*pipes_event(sqs_event("a") if own == "sqs" else kinesis_event("a")), *batch]
     with pytest.raises(Misconfigured, match=f"Use once.{decorator} for it"):
