@@ -11,17 +11,23 @@ from aws_lambda_powertools.utilities.data_classes import (
     S3Event,
     VPCLatticeEventV2,
 )
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQEvent
+from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMQEvent
+from aws_lambda_powertools.utilities.parser.models import KafkaMskEventModel, KafkaSelfManagedEventModel
 
 from lambda_once import Once
 from lambda_once.sources.api_gateway import Kind, kind_of, request_of
 from lambda_once.testing import (
+    activemq_event,
     alb_event,
     api_event,
     assert_completed,
     function_url_event,
+    kafka_event,
     kinesis_event,
     lambda_context,
     lattice_event,
+    rabbitmq_event,
     s3_event,
     using,
 )
@@ -101,6 +107,21 @@ def test_powertools_reads_them() -> None:
     )
     (record,) = S3Event(s3_event("orders/a b+c.pdf", bucket="documents")).records
     assert (record.s3.bucket.name, record.s3.get_object.key) == ("documents", "orders/a+b%2Bc.pdf")
+
+
+def test_powertools_reads_batches_of_brokers() -> None:
+    """Its models of Kafka events accept them, and its data classes of Amazon MQ find every part."""
+    event = kafka_event({"orderId": 5}, {"orderId": 6}, partitions=[0, 1], headers={"tenant": "acme"})
+    msk = KafkaMskEventModel.model_validate(event)
+    assert [record.offset for records in msk.records.values() for record in records] == [0, 0]
+    own = kafka_event("x", bootstrap_servers="b-1:9092,b-2:9092")
+    assert KafkaSelfManagedEventModel.model_validate(own).bootstrapServers == ["b-1:9092", "b-2:9092"]
+    (message,) = ActiveMQEvent(activemq_event({"orderId": 5}, redelivered=True)).messages
+    assert (message.json_data, message.redelivered) == ({"orderId": 5}, True)
+    assert (message.destination_physicalname, message.message_type) == ("orders", "jms/text-message")
+    queues = RabbitMQEvent(rabbitmq_event("x", message_ids=["5"], vhost="shop")).rmq_messages_by_queue
+    assert queues["orders::shop"][0].decoded_data == "x"
+    assert queues["orders::shop"][0].basic_properties.message_id == "5"
 
 
 def test_objects_are_worked_once_for_each_write() -> None:
