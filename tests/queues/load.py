@@ -100,7 +100,7 @@ def bodies(load: Load) -> Iterator[tuple[Lane, dict[str, Any], str]]:
     chance = random.Random(f"{load.seed}/messages")
     for number in range(load.messages):
         order, group = f"order_{number}", f"cust_{chance.randrange(4)}"
-        of_lane = {
+        of_lane: dict[Lane, dict[str, Any]] = {
             Lane.PAYMENTS: {"paymentId": f"pay_{number}", "card": chance.choice(CARDS), "amount": 4990},
             Lane.FULFILMENT: {"orderId": order, "customer": group, "items": [chance.choice(ITEMS)]},
             Lane.DELIVERIES: {
