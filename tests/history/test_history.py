@@ -19,6 +19,7 @@ from lambda_once.integrations.powertools_history import SOONER, PowertoolsRecord
 from lambda_once.stores.contract import Written
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import lambda_context
 from tests.kit.powertools import Shop
 
 DAY = timedelta(days=1)
@@ -131,6 +132,24 @@ def test_new_refuses_what_old_has_begun(shop: Shop) -> None:
     assert shop.events() == ["once.acquired", "once.released", "once.in_progress"]
     assert shop.new(till.charge)(EVENT) == answer
     assert till.charged == ["o-1"]
+
+
+def test_the_time_in_progress_is_within_the_lease(shop: Shop) -> None:
+    """It outlasts the invocation, and ends before the lease: who takes over the token finds it over, too."""
+    ends: list[tuple[float, float, float]] = []
+    once = shop.once()
+    context = lambda_context("shop", remaining_ms=30_000)
+
+    @once.event(key="id")
+    def handler(event: Any) -> None:
+        record = shop.record()
+        assert record is not None
+        lease = once.current().lease.timestamp()
+        ends.append((lease - 2, int(record["in_progress_expiration"]["N"]) / 1000, lease))
+
+    handler(EVENT, context)
+    ((invocation, ours, lease),) = ends
+    assert invocation < ours < lease
 
 
 def test_what_has_no_time_is_in_progress(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from typing import Any
 
 import pytest
@@ -81,6 +82,40 @@ def test_an_async_handler(shop: Shop) -> None:
 
     assert handler({"id": 1}, lambda_context("shop")) == {"run": 1}
     assert shop.old(lambda _: {"run": 9})({"id": 1}) == {"run": 1}
+
+
+class Threads:
+    """A client that knows on which threads its requests were sent."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.seen: set[int] = set()
+
+    def __getattr__(self, operation: str) -> Any:
+        self.seen.add(threading.get_ident())
+        return getattr(self._client, operation)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("records", [1, 3])
+def test_requests_leave_the_event_loop_free(shop: Shop, records: int, fails: bool) -> None:
+    """No request of the history is sent on the thread of the loop, in a batch or alone."""
+    client = Threads(shop.client)
+    history = shop.through(client).history(key=BY_BODY)
+    loops: set[int] = set()
+    client.seen.clear()
+
+    @shop.once(history=history).sqs(key="id", raise_on_entire_batch_failure=False)
+    async def handler(record: SQSRecord) -> None:
+        loops.add(threading.get_ident())
+        if fails:
+            raise ValueError
+
+    answer = handler(batch(*messages()["Records"][:records]), lambda_context("shop"))
+    assert len(answer["batchItemFailures"]) == (records if fails else 0)
+    assert len(loops) == 1
+    assert client.seen
+    assert not client.seen & loops
 
 
 @dataclasses.dataclass

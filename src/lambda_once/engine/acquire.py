@@ -14,7 +14,6 @@ from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.consult import consulted
 from lambda_once.engine.invocation import Redelivery, trace_answers
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe
@@ -135,6 +134,8 @@ class Acquirer:
         raise RetryLater(message, token=call.token)
 
     def _consult(self, attempt: Ownership, history: History) -> Waits[Ownership | Replayed]:
+        from lambda_once.engine.consult import consulted  # no cold start without history= needs it
+
         try:
             return (yield from consulted(attempt, history, self._finisher))
         except OnceError as error:

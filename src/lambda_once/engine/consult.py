@@ -142,7 +142,7 @@ def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[O
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
     yield from finisher.finish(PreparedFinish(attempt, attempt.write(Hold(failure), now)))
-    attempt.undone(now)
+    attempt.undone(finisher.clock.now())
     message = (
         f"token {call.token} is held for manual review: an attempt in the history had until {until} and did "
         f"not finish; check whether it completed, then run `lambda-once resolve {call.token}`"
