@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -177,6 +178,34 @@ def test_an_interruption_before_the_work(shop: Shop) -> None:
     with pytest.raises(KeyboardInterrupt):
         shop.new(work, history=broken(shop, "put_item", KeyboardInterrupt()))(EVENT)
     assert shop.new(work)(EVENT) == 1
+
+
+def test_a_cancellation_before_the_work(shop: Shop) -> None:
+    """Cancelled while its record is written, the work does not start: token and record are released."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+
+        class Slow(Broken):
+            def __getattr__(self, operation: str) -> Any:
+                if operation == "put_item":
+                    loop.call_soon_threadsafe(task.cancel)
+                    asyncio.run_coroutine_threadsafe(asyncio.to_thread(int), loop).result()
+                return super().__getattr__(operation)
+
+        slow = shop.through(Slow(shop.client, "none", LOST))
+
+        @shop.once(history=slow.history(data="event")).function(key="event.id")
+        async def work(event: Any) -> None:
+            raise AssertionError("it ran")
+
+        task = asyncio.ensure_future(work(EVENT))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert shop.record() is None
+    assert shop.events() == ["once.acquired", "once.released"]
 
 
 def test_a_missing_key(shop: Shop) -> None:

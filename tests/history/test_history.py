@@ -79,6 +79,17 @@ def test_old_after_new_replays(shop: Shop) -> None:
     assert json.loads(record["data"]["S"]) == answer
 
 
+def test_work_that_changes_its_event(shop: Shop) -> None:
+    """The record is that of the event before the work changed it."""
+
+    def work(event: Any) -> str:
+        event["id"] = "changed"
+        return "charged"
+
+    shop.new(work)({**EVENT})
+    assert shop.old_result({**EVENT}) == "charged"
+
+
 def test_twin_without_history_both_charge(shop: Shop) -> None:
     """Negative twin: without it nobody knows of the other."""
     till = Till()
