@@ -33,6 +33,7 @@ GLOBAL = {"query", "output", "region", "profile"}
 BESIDE = {
     "did order 12345 go through",
     "where to look",
+    "a person asks for erasure",
     "retention",
     "the watchdog",
     "what it costs",

@@ -15,6 +15,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
+from lambda_once.operations.forgetting import erase_parts, forgetting
 from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
@@ -229,6 +230,30 @@ def test_operators_may_list_read_and_settle(deployed: Deployed, translated: Temp
     """What operators may do are the calls of the store and of `find`; they acquire no batches."""
     made = actions_of_every_verb(deployed) | actions_of_a_search(deployed)
     assert allowed(translated, "TokenOperation") == made
+
+
+def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
+    """They may delete the parts of a result, and no token."""
+    client = deployed.client("dynamodb")
+    table = TokenTable(deployed.outputs["TokenTableName"], client)
+    deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
+    assert isinstance(table.store.acquire([acquisition("large", "a1")], deadline)[0], Won)
+    assert table.store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
+    deleted: list[str] = []
+
+    def note(params: Any, **_: Any) -> None:
+        (requests,) = json.loads(params["body"])["RequestItems"].values()
+        deleted.extend(request["DeleteRequest"]["Key"]["lockToken"]["S"] for request in requests)
+
+    client.meta.events.register("before-call.dynamodb.BatchWriteItem", note)
+    calls = noted(client)
+    record = table.read("orders/large")
+    assert record is not None
+    erase_parts(table, record)
+    assert table.finish(forgetting(record, by="ann", because="x", now=NOW)) == Written.WRITTEN
+    assert calls <= allowed(translated, "TokenOperation")
+    assert may_write(parts_condition(translated, "TokenOperation"), deleted)
+    assert len(deleted) == 2
 
 
 def test_the_watchdog_may_do_what_it_does(deployed: Deployed, translated: Template) -> None:

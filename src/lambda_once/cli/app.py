@@ -14,7 +14,7 @@ from lambda_once.errors import OnceError, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "watch", "plan")
+COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "forget", "watch", "plan")
 """Each is the object ``command`` of the module ``lambda_once.cli.<name>_command``."""
 
 BAD_INPUT = 2

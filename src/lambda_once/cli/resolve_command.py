@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 LONGEST_KEEP = timedelta(days=3_650)
 STDIN = "-"
+CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
 
 
 class ResolveRequest(NamedTuple):
@@ -106,7 +107,7 @@ def command(
     if result == STDIN and not (consent.yes or consent.dry_run):
         raise click.UsageError("--result - reads standard input, so there is none to confirm on: pass --yes")
     given = None if result is None else read_result(result)
-    before = _row(access.table, token)
+    before = shown_row(access.table, token)
     kept = KEEP if keep is None else keep
     write = resolution(
         before,
@@ -133,7 +134,8 @@ def _chosen(flags: dict[str, bool]) -> Resolve:
     return chosen[0]
 
 
-def _row(table: TokenTable, token: str) -> Record:
+def shown_row(table: TokenTable, token: str) -> Record:
+    """Return the row of *token*. Raises `Misconfigured` if there is none."""
     if token == "":
         raise click.UsageError("TOKEN is empty: pass a lock token")
     record = by_token(table, token)
@@ -179,11 +181,11 @@ def _write(access: Access, request: ResolveRequest, consent: Consent) -> None:
         _report(access, request, before, written=False)
     elif not consent.given("Write it?"):
         _refuse(access, request, "you declined", before)
-    elif _written(access, request.write):
+    elif is_written(access, request.write):
         after = after_finish(before, request.write)
         access.output.show(side_by_side({"before": before, "now": after}, now))
         _say_what_follows(access, request)
-        say("cache: functions with cache= may return the old outcome for up to five minutes")
+        say(CACHES)
         _report(access, request, after, written=True)
     else:
         current = access.table.read(before.token)
@@ -191,7 +193,7 @@ def _write(access: Access, request: ResolveRequest, consent: Consent) -> None:
         _refuse(access, request, "the row has changed since it was shown", current)
 
 
-def _written(access: Access, write: Finish) -> bool:
+def is_written(access: Access, write: Finish) -> bool:
     """
     Send *write*; False: refused, because the row has changed.
 

@@ -15,6 +15,7 @@ from lambda_once.cli.render import story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Corrupt, Parts, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
+from lambda_once.operations.forgetting import is_forgotten
 from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS
 from lambda_once.operations.search import (
     by_known_names,
@@ -197,7 +198,8 @@ def _print_result(access: Access, record: Record) -> None:
     if record.error is not None:
         _no_result(access, "an error is stored")
     if isinstance(record.stored, Unavailable):
-        _no_result(access, "it could not be stored when the work was done")
+        why = "was forgotten" if is_forgotten(record) else "could not be stored when the work was done"
+        _no_result(access, f"it {why}")
     try:
         text = result_text(access.table, record)
     except Sealed:

@@ -195,6 +195,8 @@ class Replayer:
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
         """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
         match record.stored:
+            case Inline(str() as text):
+                return text
             case Inline(data):
                 return unpack(data, call.seal)
             case Parts():

@@ -66,13 +66,18 @@ def resolution(
     of failed work get an error of kind `FAILURE`, whose message is *because*. *because* and *by* are kept on
     the row, cut to 1,024 and 256 characters.
     """
-    before = record.resolution
-    times = before.times + 1 if before is not None and before.by == by else 1
-    note = Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, times)
+    note = noted(record, by=by, because=because, now=now)
     writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
     ttl = None if how is Resolve.HOLD else epoch_seconds(now + keep)
     change = _change(record, how, because, result)
     return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)
+
+
+def noted(record: Record, *, by: str, because: str, now: datetime) -> Resolution:
+    """Return the note of a decision about *record*, its texts cut to their limits."""
+    before = record.resolution
+    times = before.times + 1 if before is not None and before.by == by else 1
+    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, times)
 
 
 def _change(record: Record, how: Resolve, because: str, result: str | None) -> Complete | Hold | Release:

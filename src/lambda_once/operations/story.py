@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.clock import duration_text
+from lambda_once.operations.forgetting import is_forgotten
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _end(record: Record) -> list[Moment]:
             took = ""
             if record.actual_completion is not None and not is_resolved(record):
                 took = f" after {duration_text(record.actual_completion - record.created)}"
-            return [Moment(record.actual_completion, f"complete{took}; {describe_result(record.stored)}")]
+            return [Moment(record.actual_completion, f"complete{took}; {_result(record)}")]
         case State.HELD:
             return [Moment(record.actual_completion, f"held for manual review{error}")]
         case State.RELEASED:
@@ -81,6 +82,8 @@ def _decision(record: Record) -> list[Moment]:
         return []
     how = _resolved_as(record) if is_resolved(record) else None
     what = "resolved an earlier attempt" if how is None else f"resolved it as {how}"
+    if how is not None and is_forgotten(record):
+        what = "had it forgotten"
     times = "" if note.times == 1 else f" ({note.times} times in a row)"
     return [Moment(note.at, f"{note.by} {what}, because: {note.because}{times}")]
 
@@ -136,6 +139,10 @@ def _after_lapse(record: Record) -> str:
     if record.ttl is None:
         return "the next delivery is refused (Held), or calls the probe"
     return "the next delivery runs"
+
+
+def _result(record: Record) -> str:
+    return "its result was forgotten" if is_forgotten(record) else describe_result(record.stored)
 
 
 def describe_result(stored: Stored) -> str:

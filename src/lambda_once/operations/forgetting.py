@@ -1,0 +1,94 @@
+"""
+Forget what a token stores of its work: the result, its parts, the message of the error.
+
+The token stays, so nothing runs again; a duplicate gets `ResultUnavailable`. For people who ask that their
+data be erased.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, assert_never
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.lifecycle import Failure, Record, State, new_attempt_id
+from lambda_once.core.results import Parts, Unavailable
+from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
+from lambda_once.dynamodb.paging import Unprocessed, batch_write
+from lambda_once.operations.resolution import noted
+from lambda_once.stores.requests import part_keys
+from lambda_once.stores.transport import unavailable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.operations.table import TokenTable
+
+FORGOTTEN: Final = "(forgotten)"
+"""The message of an error that was forgotten; its kind, the name of a class, stays."""
+
+
+def forget_objection(record: Record) -> str | None:
+    """Return why *record* cannot be forgotten; None if it can."""
+    if record.state is State.IN_PROGRESS:
+        lease = stamp(record.expected_completion)
+        return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
+    has_message = record.error is not None and record.error.message != FORGOTTEN
+    if not has_message and (record.stored is None or record.stored is Unavailable.UNAVAILABLE):
+        return "it stores no result and no message"
+    return None
+
+
+def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Finish:
+    """
+    Return the write that forgets what *record* stores; refused if the row has changed since it was read.
+
+    It has a new attempt id and fence + 1, as a resolution. State, ttl and the time of completion stay.
+    *record* is not in progress (`forget_objection`).
+    """
+    writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
+    change = _change(record)
+    completed = record.actual_completion or now
+    note = noted(record, by=by, because=because, now=now)
+    return Finish(record.token, writer, change, completed, record.ttl, new_write_id(change), note)
+
+
+def _change(record: Record) -> Complete | Hold | Release:
+    failure = None if record.error is None else Failure(record.error.kind, FORGOTTEN)
+    match record.state:
+        case State.COMPLETE:
+            return Complete(Unavailable.UNAVAILABLE)
+        case State.HELD:
+            return Hold(failure or Failure("Held", FORGOTTEN))
+        case State.RELEASED:
+            return Release(failure)
+        case State.IN_PROGRESS:
+            raise ValueError(f"token {record.token} is in progress")
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def erase_parts(table: TokenTable, record: Record) -> None:
+    """
+    Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
+
+    No other row leads to them, whatever has become of this one: a finished row is only ever replaced, under
+    another attempt id. Until it is written, a duplicate gets `ResultUnavailable`, for parts are missing.
+    Raises `StoreUnavailable`, some of them deleted, and `Misconfigured`.
+    """
+    if not isinstance(record.stored, Parts):
+        return
+    deadline = table.deadline()
+    writes = [{"DeleteRequest": {"Key": key}} for key in part_keys(record, record.stored.count)]
+    send = partial(table.transport.asked, deadline=deadline, token=record.token)
+    try:
+        batch_write(send, table.name, writes, deadline)
+    except Unprocessed:
+        raise unavailable(record.token, "not all parts were deleted in time") from None
+
+
+def is_forgotten(record: Record) -> bool:
+    """Whether an operator had *record* forgotten; a probe, which also leaves no result, leaves no note."""
+    if record.error is not None:
+        return record.error.message == FORGOTTEN
+    return record.stored is Unavailable.UNAVAILABLE and record.resolution is not None
