@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyAlreadyInProgressError,
     IdempotencyInconsistentStateError,
@@ -21,11 +22,14 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from lambda_once import InProgress, RetryLater
 from lambda_once.engine.history import Vacant
 from lambda_once.integrations.powertools_history import PowertoolsRecord
+from lambda_once.testing import lambda_context
 from tests.kit.powertools import PREFIX, Shop
 from tests.kit.turns import Turns
+from tests.sources.samples import batch, sqs_record
 
 ORDERS = ("o-1", "o-2")
 DELIVERIES = 6
+BY_BODY = "powertools_json(body).id"
 AGAIN = (IdempotencyAlreadyInProgressError, IdempotencyInconsistentStateError, RetryLater)
 """What makes the source deliver again."""
 Version = Callable[[Shop, Callable[[Any], Any]], Callable[[Any], Any]]
@@ -110,6 +114,100 @@ def test_a_first_deployment_under_load(shop: Shop, seed: int) -> None:
     phase(shop, till, (old, new), seed)
     phase(shop, till, (old,), seed)
     assert set(till.charged.values()) == {1}
+
+
+class Killed(BaseException):
+    """The environment is gone."""
+
+
+class Mortal:
+    """A client that sends nothing once its environment is *dead*."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.dead = False
+
+    def __getattr__(self, operation: str) -> Any:
+        if self.dead:
+            raise Killed
+        return getattr(self._client, operation)
+
+
+def killing(shop: Shop, till: Till, versions: tuple[Version, ...], seed: int) -> None:
+    """Deliver orders to *versions*; of each order one attempt is killed before it charges."""
+    dice, spared = random.Random(seed), set(ORDERS)
+
+    def delivery() -> Callable[[Any], object]:
+        version, order = dice.choice(versions), dice.choice(ORDERS)
+
+        def deliver(client: Any) -> object:
+            mortal = Mortal(client)
+
+            def work(event: Any) -> Any:
+                if event["id"] not in spared:
+                    return till.charge(event)
+                spared.discard(event["id"])
+                mortal.dead = True
+                raise Killed
+
+            try:
+                return version(shop.through(mortal), work)({"id": order})
+            except Killed:
+                return None
+
+        return deliver
+
+    Turns(shop.client, seed).run([delivery() for _ in range(DELIVERIES)])
+
+
+def lapse(shop: Shop) -> None:
+    """Let the time of all that is in progress be over, in both tables."""
+    for record in shop.client.scan(TableName=shop.records)["Items"]:
+        past = {"in_progress_expiration": {"N": "1000"}}
+        shop.client.put_item(TableName=shop.records, Item=record | past)
+    for token in shop.client.scan(TableName=shop.tokens)["Items"]:
+        if "status" in token:
+            past = {"expectedCompletion": {"S": "2020-01-01T00:00:00.000Z"}}
+            shop.client.put_item(TableName=shop.tokens, Item=token | past)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_attempts_are_taken_over_once(shop: Shop, seed: int) -> None:
+    """What either version left in progress is worked by one attempt of either version, once it lapses."""
+    till = Till(declines=False)
+    killing(shop, till, (old, new), seed)
+    lapse(shop)
+    for versions in ((new, old), (old,), (new,)):
+        phase(shop, till, versions, seed)
+    assert set(till.charged.values()) == {1}
+
+
+def old_record(shop: Shop, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the version with Powertools, of SQS records."""
+    handle = shop.old_records(lambda record: work(record.json_body), event_key_jmespath=BY_BODY)
+    return lambda event: handle(SQSRecord(sqs_record(event)))
+
+
+def new_record(shop: Shop, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the version with this package, of SQS records."""
+    once = shop.once(history=shop.history(key=BY_BODY))
+
+    @once.sqs(key="id", name="charge", raise_on_entire_batch_failure=False)
+    def handler(record: SQSRecord) -> None:
+        work(record.json_body)
+
+    return lambda event: handler(batch(sqs_record(event)), lambda_context("shop"))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_records_are_not_worked_twice(shop: Shop, seed: int) -> None:
+    """The same for records of a queue."""
+    till = Till(declines=True)
+    for versions in ((old_record,), (old_record, new_record), (old_record,), (new_record,)):
+        phase(shop, till, versions, seed)
+    for order in ORDERS:
+        assert new_record(shop, till.charge)({"id": order}) == {"batchItemFailures": []}
+    assert till.charged == dict.fromkeys(ORDERS, 1)
 
 
 @pytest.mark.parametrize("version", [without_history, with_another_key])
