@@ -236,6 +236,7 @@ def test_a_model_is_made_of_the_value(rig: Rig) -> None:
         ("offset", None, "has no topic, partition or offset"),
         ("offset", True, "has no topic, partition or offset"),
         ("partition", "x", "has no topic, partition or offset"),
+        ("partition", "9" * 5_000, "has no topic, partition or offset"),
         ("topic", "", "has no topic, partition or offset"),
     ],
 )

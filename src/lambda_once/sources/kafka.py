@@ -40,6 +40,7 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
     return RecordSource(Source.KAFKA, read, "the value, by its schema", _IDENTITY, _partitions)
 
 
+_MOST_DIGITS: Final = 19  # an offset is a signed integer of 64 bits
 _IDENTITY: Final = "topic, partition and offset, within the cluster"
 
 
@@ -88,7 +89,7 @@ def _cluster(raw: Mapping[str, object]) -> str | None:
 
 def _whole(number: object) -> int | None:
     """Return *number*, which EventBridge Pipes writes as text for some; None if it is none."""
-    if isinstance(number, str) and number.isdecimal():
+    if isinstance(number, str) and number.isdecimal() and len(number) <= _MOST_DIGITS:
         return int(number)
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
