@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from lambda_once import HOLD, InProgress, KeyMissing, Misconfigured, ResultUnavailable, StoreUnavailable
 from lambda_once.integrations.powertools_history import PowertoolsRecord
 from lambda_once.testing import lambda_context
+from tests.kit import strangers, tables
 from tests.kit.powertools import Shop
 
 EVENT = {"id": "o-1"}
@@ -89,7 +90,7 @@ def test_an_outage_may_run_by_policy(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("on_store_outage", ["fail", "run"])
-def test_a_missing_table_is_no_outage(shop: Shop, on_store_outage: Any) -> None:
+def test_a_missing_history_table_is_no_outage(shop: Shop, on_store_outage: Any) -> None:
     """Nor is a missing permission: `Misconfigured`, whatever the policy."""
     work = Work()
     for history in (broken(shop, "put_item", DENIED), _of_no_table(shop)):
@@ -101,6 +102,16 @@ def test_a_missing_table_is_no_outage(shop: Shop, on_store_outage: Any) -> None:
 
 def _of_no_table(shop: Shop) -> Any:
     return type(shop)(shop.client, shop.tokens, "nowhere").history()
+
+
+def test_what_is_not_dynamodb_is_no_history(shop: Shop) -> None:
+    """A page that answers 200 would seem to take every record: nothing runs."""
+    work = Work()
+    with strangers.page(200, "text/html", b"<html>a portal</html>") as address:
+        elsewhere = tables.client(address)
+        with pytest.raises(Misconfigured, match="refused a request with NotDynamoDB"):
+            shop.new(work, history=shop.through(elsewhere).history(), on_store_outage="run")(EVENT)
+    assert work.runs == 0
 
 
 def test_a_lost_answer_leaves_a_record(shop: Shop) -> None:

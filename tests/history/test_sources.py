@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from aws_durable_execution_sdk_python import DurableContext
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
+    idempotent,
     idempotent_function,
 )
 from pydantic import BaseModel
 
 from lambda_once import Misconfigured, PowertoolsHistory
 from lambda_once.testing import api_event, lambda_context, s3_event
+from tests.kit.executions import executions
 from tests.kit.powertools import PREFIX, Shop
 from tests.sources.samples import batch, sns_event, sqs_record
 
@@ -270,6 +275,20 @@ def test_what_has_no_counterpart_is_refused(shop: Shop) -> None:
         assert not attempt.replayed
 
 
+def test_a_durable_execution_has_no_history(shop: Shop) -> None:
+    """Nor has it a counterpart: `once.execution` is refused, and nothing is acquired."""
+    once = shop.once()
+
+    def handle(event: Any, context: DurableContext) -> None:
+        with once.execution(context, key=5, lease=timedelta(hours=1)):
+            raise AssertionError("it ran")
+
+    with executions(handle) as of:
+        outcome = of.run("first", {})
+    assert "a block cannot have a history" in (outcome.message or "")
+    assert shop.events() == []
+
+
 def two(a: int, b: int) -> None:
     """Take two arguments."""
 
@@ -313,3 +332,41 @@ def test_one_layer_serves_several_functions(shop: Shop, monkeypatch: pytest.Monk
     records = [history.of({"id": 1}, name, is_call=False) for name in ("app.a", "app.b", "app.a")]
     assert [record._layer.function_name for record in records] == ["shop.app.a", "shop.app.b", "shop.app.a"]
     assert all(record._layer.event_key_jmespath == "" for record in records)
+
+
+@pytest.mark.parametrize("options", [{"function_name": "app.old"}, {"key_prefix": "shop#charge"}])
+def test_two_functions_do_not_share_records(shop: Shop, options: Any) -> None:
+    """A history that names its function is refused to another one, which would replay that one's results."""
+    history = PowertoolsHistory(shop.layer(), key="id", **options)
+    history.of({"id": 1}, "app.charge", is_call=False)
+    history.of({"id": 2}, "app.charge", is_call=False)
+    with pytest.raises(Misconfigured, match=r"app\.refund would share its records with app\.charge"):
+        history.of({"id": 1}, "app.refund", is_call=False)
+
+
+def test_the_key_is_powertools_own(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prefix is the Lambda function and ``module.qualname``; *function_name* names an old one."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+
+    def charge(event: Any) -> str:
+        return "charged"
+
+    def old(event: Any, context: Any) -> str:
+        return charge(event)
+
+    config = IdempotencyConfig(event_key_jmespath="id")
+    decorated = idempotent(persistence_store=shop.layer(), config=config)(old)
+    assert decorated({"id": 1}, lambda_context("orders")) == "charged"
+    record = shop.record()
+    assert record is not None
+    name = f"{__name__}.{old.__qualname__}"
+    assert record["id"]["S"].startswith(f"orders.{name}#")
+
+    def again(event: Any) -> str:
+        raise AssertionError("it ran")
+
+    for function, given in ((old, None), (again, name)):
+        renamed = functools.wraps(function)(again) if given is None else again
+        history = PowertoolsHistory(shop.layer(), key="id", function_name=given)
+        handler = shop.once(history=history).event(key="id", name=f"charge-{given}")(renamed)
+        assert handler({"id": 1}, lambda_context("orders")) == "charged"

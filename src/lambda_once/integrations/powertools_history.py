@@ -109,14 +109,19 @@ class PowertoolsHistory:
             seen = self._data(seen)
         elif is_call:
             seen = seen[self._data or next(iter(seen))]
-        return PowertoolsRecord(self._layer(self._function_name or name), seen, writes=self._writes)
+        return PowertoolsRecord(self._layer(name), seen, writes=self._writes)
 
     def _layer(self, name: str) -> BasePersistenceLayer:
         """Return the layer of the function *name*. Each has its own, as `configure` changes the layer."""
         with self._lock:
             if name not in self._layers:
+                if self._layers and (self._function_name or self._key_prefix):
+                    raise Misconfigured(
+                        f"{name} would share its records with {next(iter(self._layers))}: a history with "
+                        "function_name= or key_prefix= is for one function; make another PowertoolsHistory"
+                    )
                 layer = copy.copy(self._persistence)
-                layer.configure(self._config, name, self._key_prefix)
+                layer.configure(self._config, self._function_name or name, self._key_prefix)
                 self._layers[name] = layer
             return self._layers[name]
 
