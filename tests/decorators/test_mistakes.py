@@ -23,7 +23,7 @@ from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import batch, sqs_record
 
 once = Once(store=MemoryStore(), service="shop")
-HANDLERS = ("sqs", "sns", "event", "api_gateway")
+HANDLERS = ("sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq", "event", "api_gateway")
 DECORATORS = (*HANDLERS, "function")
 NOTHING: dict[str, Any] = {}
 
