@@ -16,6 +16,7 @@ from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Won, Written
+from lambda_once.stores.rows import configured_names
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 
@@ -47,7 +48,7 @@ class Post:
         self.name = name
         self.clock = FakeClock()
         self.log = Lines()
-        self.store = DynamoDBStore(name, client, shards)
+        self.store = DynamoDBStore(name, client, shards, names=configured_names())
         self.sent: Counter[str] = Counter()
         client.meta.events.register("before-call.dynamodb", self._count)
 

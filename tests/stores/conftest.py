@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from lambda_once.stores.memory import MemoryStore
+from lambda_once.stores.naming import TableNames
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import World
@@ -16,7 +19,7 @@ from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
 from tests.stores.company import InCompany
 from tests.stores.line import Line
-from tests.stores.world import DynamoDBRows, MemoryRows
+from tests.stores.world import DynamoDBRows, MemoryRows, NamedRows
 
 
 @pytest.fixture
@@ -44,6 +47,41 @@ def engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
     client.close()
 
 
+NAMES = TableNames(key="pk", sort="sk", index="unfinished-tokens")
+
+
+def _named(client: Any, name: str) -> World:
+    store = DynamoDBStore(name, client, names=NAMES)
+    return World(store, NamedRows(client, name, NAMES))
+
+
+@pytest.fixture
+def named_strict() -> Iterator[World]:
+    """A table of the strict engine whose key and index have names of their own."""
+    with mounted():
+        client = tables.client()
+        create_table(client, "tokens", NAMES)
+        yield _named(client, "tokens")
+
+
+@pytest.fixture
+def named_engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
+    """The same on a real engine."""
+    client = tables.client(dynamodb_local)
+    with tables.fresh(client, partial(create_table, names=NAMES)) as name:
+        yield _named(client, name)
+    client.close()
+
+
+@pytest.fixture
+def named_batches(named_engine: World, dynamodb_local: str) -> Iterator[World]:
+    """The same, in batches that the lean client sends."""
+    client = tables.lean(dynamodb_local)
+    name = named_engine.store.table  # type: ignore[attr-defined]
+    yield replace(named_engine, store=InCompany(DynamoDBStore(name, client, names=NAMES)))
+    client.close()
+
+
 @pytest.fixture
 def batches(engine: World) -> World:
     """The same, where no acquisition and no write ever travels alone."""
@@ -66,6 +104,10 @@ def lean_batches(lean: World) -> World:
 
 
 REAL = ("engine", "batches", "lean", "lean_batches")
+NAMED = [
+    "named_strict",
+    *(pytest.param(n, marks=pytest.mark.engine) for n in ("named_engine", "named_batches")),
+]
 ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in REAL]
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lambda_once.testing.store_suite import StoreSuite
-from tests.stores.conftest import ON_ENGINE
+from tests.stores.conftest import NAMED, ON_ENGINE
 
 if TYPE_CHECKING:
     from lambda_once.testing.store_suite.world import World
 
 
 class TestStores(StoreSuite):
-    @pytest.fixture(params=["memory", "strict", *ON_ENGINE])
+    @pytest.fixture(params=["memory", "strict", *NAMED, *ON_ENGINE])
     def world(self, request: pytest.FixtureRequest) -> World:
         """Each store in turn."""
         found: World = request.getfixturevalue(request.param)

@@ -254,7 +254,7 @@ class Runtime:
         return self._table or os.environ.get("LAMBDA_ONCE_TABLE")
 
     def _new_store(self) -> DynamoDBStore:
-        from lambda_once.stores.rows import configured_shards
+        from lambda_once.stores.rows import configured_names, configured_shards
         from lambda_once.stores.store import DynamoDBStore
 
         table = self._table_name
@@ -269,6 +269,7 @@ class Runtime:
             configured_shards(),
             warn=partial(self._log, Event.BATCH_DENIED),
             declined=partial(self._log, Event.LEAN_CLIENT_DECLINED),
+            names=configured_names(),
         )
 
     def _log(self, event: Event, reason: str) -> None:

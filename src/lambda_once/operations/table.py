@@ -11,7 +11,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
-from lambda_once.stores.rows import configured_shards
+from lambda_once.stores.rows import configured_names, configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport
 
@@ -51,7 +51,7 @@ class TokenTable:
         self.clock: Clock = CorrectedClock(SystemClock()) if clock is None else clock
         self._corrected = self.clock if isinstance(self.clock, CorrectedClock) else None
         observe = None if self._corrected is None else self._corrected.observe
-        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe)
+        self.store = DynamoDBStore(self.name, client, self.shards, heard=observe, names=configured_names())
         self.transport = self.store.transport
         self.index = StatusIndex(self.transport)
 

@@ -15,6 +15,8 @@ from lambda_once.stores.contract import Unfinished
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lambda_once.stores.naming import TableNames
+
 Item = dict[str, dict[str, Any]]
 """An item of the low-level client: ``{"lockToken": {"S": "…"}}``."""
 Attributes = Mapping[str, Mapping[str, Any]]
@@ -41,6 +43,17 @@ def sound_shards(shards: int) -> int:
 
 def _unsound(shards: str) -> Misconfigured:
     return Misconfigured(f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to {MOST_SHARDS}")
+
+
+def configured_names() -> TableNames | None:
+    """Return LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX; None where none is set."""
+    given = {name: os.environ.get(f"LAMBDA_ONCE_{name.upper()}") for name in ("key", "sort", "index")}
+    names = {name: value for name, value in given.items() if value}
+    if not names:
+        return None
+    from lambda_once.stores.naming import TableNames  # few tables have names of their own
+
+    return TableNames(**names)
 
 
 class MalformedRow(ValueError):

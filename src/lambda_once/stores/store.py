@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.stores.naming import TableNames
 
 V = TypeVar("V", Acquire, Finish)
 A = TypeVar("A")
@@ -53,7 +54,8 @@ class DynamoDBStore:
 
     *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use, with time
     limits that fit an invocation. *shards* is 1 to 100, or it raises `Misconfigured`. *warn* is called once,
-    with a fixed text, if batches are not permitted; *heard* and *declined* are as for `Transport`.
+    with a fixed text, if batches are not permitted; *heard* and *declined* are as for `Transport`. *names*
+    are those of the table's key and index (`naming.TableNames`), where they are not the usual ones.
     """
 
     def __init__(
@@ -64,10 +66,11 @@ class DynamoDBStore:
         warn: Callable[[str], object] = str,
         heard: Callable[[Any, datetime], object] | None = None,
         declined: Callable[[str], object] | None = None,
+        names: TableNames | None = None,
     ) -> None:
         self.table = table
         self.shards = sound_shards(shards)
-        self.transport = TokenTransport(table, client, heard, declined)
+        self.transport = _transport(table, client, heard, declined, names)
         self._batches = Batches(self.transport, shards, warn)
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
@@ -209,6 +212,20 @@ class DynamoDBStore:
         if isinstance(failed, Rejected):
             return failed
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
+
+
+def _transport(
+    table: str,
+    client: Any,
+    heard: Callable[[Any, datetime], object] | None,
+    declined: Callable[[str], object] | None,
+    names: TableNames | None,
+) -> TokenTransport:
+    if names is None:
+        return TokenTransport(table, client, heard, declined)
+    from lambda_once.stores.naming import NamedTransport  # few tables have names of their own
+
+    return NamedTransport(names.sound(), table, client, heard, declined)
 
 
 def _with_parts(answer: FinishAnswer, write: Finish) -> FinishAnswer:

@@ -31,12 +31,14 @@ _NOT_ALLOWED = frozenset(
 )
 _WRONG_CLOCK = ("Signature expired", "Signature not yet current")
 """How the messages of InvalidSignatureException begin, beyond the five minutes that AWS allows a clock."""
-_KEY = "its partition key must be lockToken (S), with no sort key"
-_INDEX = "its index byStatus must have the keys status (S) and expectedCompletion (S)"
+_ELSE = "set LAMBDA_ONCE_KEY, LAMBDA_ONCE_SORT and LAMBDA_ONCE_INDEX to the names that the table has"
 
 
 class TokenTransport(Transport):
     """Sends requests to one token table."""
+
+    shape = "its partition key must be lockToken (S), with no sort key"
+    index = "byStatus"
 
     def __init__(
         self,
@@ -80,7 +82,8 @@ class TokenTransport(Transport):
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(code_of(error))
-        return Rejected(misconfigured(error, self.table, operation, token))
+        advice = misconfigured(error, self.table, operation, token, self.shape, self.index)
+        return Rejected(advice)
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
@@ -88,7 +91,9 @@ def unavailable(token: str | None, reason: str) -> StoreUnavailable:
     return StoreUnavailable(message, token=token)
 
 
-def misconfigured(error: Exception, table: str, operation: str, token: str | None) -> Misconfigured:
+def misconfigured(
+    error: Exception, table: str, operation: str, token: str | None, shape: str, index: str
+) -> Misconfigured:
     """Return the error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), _message_of(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
@@ -111,8 +116,9 @@ def misconfigured(error: Exception, table: str, operation: str, token: str | Non
     elif is_foreign(error):
         advice = f"{operation} on table {table!r} {NOT_DYNAMODB}"
     elif code in ("ResourceNotFoundException", "ValidationException"):
-        shape = _INDEX if operation == "Query" or "Index" in message else _KEY
-        advice = f"table {table!r} rejects {operation} ({message}): {shape}"
+        if operation == "Query" or "Index" in message:
+            shape = f"its index {index} must have the keys status (S) and expectedCompletion (S)"
+        advice = f"table {table!r} rejects {operation} ({message}): {shape}; or {_ELSE}"
     else:
         advice = f"{operation} on table {table!r} failed permanently: {code}: {message}"
     return Misconfigured(advice, token=token)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lambda_once._once import Once
     from lambda_once.core.clock import Clock
     from lambda_once.stores.contract import Store
+    from lambda_once.stores.naming import TableNames
 
     S = TypeVar("S", bound=Store)
 
@@ -59,7 +60,7 @@ def overridden(**changes: Any) -> Iterator[None]:
         Runtime.overrides = before
 
 
-def create_table(client: Any, name: str = "tokens") -> None:
+def create_table(client: Any, name: str = "tokens", names: TableNames | None = None) -> None:
     """
     Create the token table *name* through *client*, a low-level DynamoDB client, and wait until it exists.
 
@@ -70,18 +71,28 @@ def create_table(client: Any, name: str = "tokens") -> None:
             client = boto3.client("dynamodb", region_name="eu-central-1")
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
+
+    *names* are those of its key and index; None: those that the environment sets, else the usual ones.
     """
+    from lambda_once.stores.naming import TableNames
+    from lambda_once.stores.rows import configured_names
+
+    names = names or configured_names() or TableNames()
+    keys = [name for name in (names.key, names.sort) if name is not None]
     client.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[
             {"AttributeName": attribute, "AttributeType": "S"}
-            for attribute in ("lockToken", "status", "expectedCompletion")
+            for attribute in (*keys, "status", "expectedCompletion")
         ],
-        KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
+        KeySchema=[
+            {"AttributeName": name, "KeyType": kind}
+            for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)
+        ],
         GlobalSecondaryIndexes=[
             {
-                "IndexName": "byStatus",
+                "IndexName": names.index,
                 "KeySchema": [
                     {"AttributeName": "status", "KeyType": "HASH"},
                     {"AttributeName": "expectedCompletion", "KeyType": "RANGE"},

@@ -142,11 +142,14 @@ def _changed(reader: Reader) -> Update:
 
 def _key(condition: Condition, table: Table, bound: Bound) -> Key:
     parts = condition.parts if isinstance(condition, Every) else (condition,)
+    found: Item = {}
     for part in parts:
         match part:
-            case Compare(Name() as name, "=", right) if bound.name(name) == table.key:
-                return table.key_of({table.key: _given(right, bound)})
-    raise Invalid("where clause does not contain a mandatory equality on all key attributes")
+            case Compare(Name() as name, "=", right) if bound.name(name) in table.keys:
+                found.setdefault(bound.name(name), _given(right, bound))
+    if len(found) < len(table.keys):
+        raise Invalid("where clause does not contain a mandatory equality on all key attributes")
+    return table.key_of(found)
 
 
 def _given(operand: Operand, bound: Bound) -> Attribute:

@@ -1,0 +1,263 @@
+"""
+A token table whose key attributes or index have names of their own.
+
+Everything else in the package writes and reads ``lockToken`` and ``byStatus``; the names of the table are put
+into requests, and taken out of responses, where they are sent. Only our own keys and items have exactly the
+key ``lockToken``, so a user's items in a transaction stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.transport import TokenTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+
+TOKEN, INDEX = "lockToken", "byStatus"
+SORT_VALUE = "lambda-once"
+"""The sort key of every row, where the table has a sort key."""
+LONG = "#" * 1_100
+"""As a partition key it is legal (2,048 bytes), as a sort key it is not (1,024): developer guide, quotas."""
+OF_A_ROW = frozenset(
+    {
+        *(
+            "actualCompletion",
+            "attempt",
+            "caller",
+            "created",
+            "data",
+            "delivery",
+            "error",
+            "expectedCompletion",
+        ),
+        *("fence", "fields", "fingerprint", "lockedBy", "parts", "place", "resolution", "result"),
+        *("resultUnavailable", "status", "trace", "ttl", "write"),
+    }
+)
+"""The other attributes of a row: no key may have their names."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
+_EXPRESSIONS = (
+    *("ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression"),
+    "UpdateExpression",
+)
+_MENTION = re.compile(rf"(?<![#:\w]){TOKEN}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """The names in one token table. The partition key is the token; the sort key, if any, is constant."""
+
+    key: str = TOKEN
+    sort: str | None = None
+    index: str = INDEX
+
+    def sound(self) -> TableNames:
+        """Return these. Raises `Misconfigured` for names that no token table can have."""
+        for variable, name in (("KEY", self.key), ("SORT", self.sort), ("INDEX", self.index)):
+            if name is None:
+                continue
+            if not _NAME.fullmatch(name):
+                raise Misconfigured(
+                    f"LAMBDA_ONCE_{variable} is {name!r}: give the name of an attribute or index alone. The "
+                    "partition key is the token: a constant one is one partition, which takes 500 executions "
+                    f"a second. The sort key is always {SORT_VALUE!r}"
+                )
+            if variable != "INDEX" and name in OF_A_ROW:
+                raise Misconfigured(
+                    f"LAMBDA_ONCE_{variable} is {name!r}, an attribute that every row has with another "
+                    "content: use a table with another key"
+                )
+        if self.sort in (self.key, TOKEN):
+            raise Misconfigured(
+                f"LAMBDA_ONCE_SORT is {self.sort!r}, the name of the token: name the sort key"
+            )
+        return self
+
+
+class NamedTransport(TokenTransport):
+    """
+    A `TokenTransport` to a table of other names.
+
+    Before its first request to a table with a sort key it reads one row that there is not, to see that the
+    token is the partition key: DynamoDB itself does not tell which attribute of a key is which.
+    """
+
+    def __init__(
+        self,
+        names: TableNames,
+        table: str,
+        client: Any = None,
+        heard: Callable[[Any, datetime], object] | None = None,
+        declined: Callable[[str], object] | None = None,
+    ) -> None:
+        super().__init__(table, client, heard, declined)
+        self.names = names
+        self.shape = f"its partition key must be {names.key} (S), with no sort key"
+        if names.sort is not None:
+            self.shape = (
+                f"its partition key must be {names.key} (S) and its sort key {names.sort} (S); "
+                "a constant partition key would take 500 executions a second at most"
+            )
+        self.index = names.index
+        self._checked = names.sort is None
+
+    def call(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        deadline: Deadline,
+        failed: Callable[[Exception], object] | None = None,
+    ) -> Any:
+        from botocore.exceptions import ClientError
+
+        names = self.names
+        if not self._checked:
+            probe = {"TableName": self.table, "Key": own_key({TOKEN: {"S": LONG}}, names)}
+            super().call("get_item", probe, deadline)
+            self._checked = True
+        try:
+            answer = super().call(operation, named(arguments, self.table, names), deadline, failed)
+        except ClientError as error:
+            _rename_refusal(error.response, arguments, names)
+            raise
+        return renamed(answer, self.table, names)
+
+
+# ---------------------------------------------------------------- requests
+
+
+def own_key(key: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
+    """Return *key*, or a whole item, with the names of the table; one that has them already stays."""
+    if TOKEN not in key:
+        return dict(key)
+    found = {names.key: key[TOKEN]}
+    if names.sort is not None:
+        found[names.sort] = {"S": SORT_VALUE}
+    return found | {name: value for name, value in key.items() if name != TOKEN}
+
+
+def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[str, Any]:
+    """Return the *arguments* of any request of ours with the names of the table."""
+    request = _named_flat(arguments, names)
+    if "RequestItems" in request:
+        request["RequestItems"] = {
+            name: _named_batch(batch, names) if name == table else batch
+            for name, batch in request["RequestItems"].items()
+        }
+    if "TransactItems" in request:
+        request["TransactItems"] = [
+            {"Update": _named_flat(item["Update"], names)} if _is_ours(item) else item
+            for item in request["TransactItems"]
+        ]
+    if "Statements" in request:
+        request["Statements"] = [_named_statement(statement, names) for statement in request["Statements"]]
+    return request
+
+
+def _is_ours(item: Mapping[str, Any]) -> bool:
+    return set(item.get("Update", {}).get("Key", ())) == {TOKEN}
+
+
+def _named_flat(arguments: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
+    request = dict(arguments)
+    for field in ("Key", "ExclusiveStartKey"):
+        if field in request:
+            request[field] = own_key(request[field], names)
+    if request.get("IndexName") == INDEX:
+        request["IndexName"] = names.index
+    placeholders = {}
+    for field in _EXPRESSIONS:
+        if field in request and _MENTION.search(request[field]):
+            request[field] = _MENTION.sub(f"#{TOKEN}", request[field])
+            placeholders[f"#{TOKEN}"] = names.key
+    if names.sort is not None and "ProjectionExpression" in request:
+        request["ProjectionExpression"] += ", #sortKey"
+        placeholders["#sortKey"] = names.sort
+    if placeholders:
+        given = request.get("ExpressionAttributeNames", {})
+        request["ExpressionAttributeNames"] = {**given, **placeholders}
+    return request
+
+
+def _named_batch(batch: Any, names: TableNames) -> Any:
+    """Return the part of a BatchGetItem or BatchWriteItem for the token table."""
+    if isinstance(batch, list):
+        return [{"PutRequest": {"Item": own_key(write["PutRequest"]["Item"], names)}} for write in batch]
+    return _named_flat(batch, names) | {"Keys": [own_key(key, names) for key in batch["Keys"]]}
+
+
+def _named_statement(statement: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
+    """Return an INSERT, whose first parameter is the token, or an UPDATE of ours."""
+    text, parameters = statement["Statement"], list(statement["Parameters"])
+    inserts = f"'{TOKEN}': ?"
+    if inserts in text:
+        before, after, place = inserts, f"'{names.key}': ?", 1
+        sort = f", '{names.sort}': ?"
+    else:
+        before, after = f'"{TOKEN}" = ?', f'"{names.key}" = ?'
+        place = text[: text.index(before)].count("?") + 1
+        sort = f' AND "{names.sort}" = ?'
+    if names.sort is not None:
+        after += sort
+        parameters.insert(place, {"S": SORT_VALUE})
+    return {**statement, "Statement": text.replace(before, after, 1), "Parameters": parameters}
+
+
+# ---------------------------------------------------------------- responses
+
+
+def _own_names(item: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
+    """Return *item* as the rest of the package reads it; the constant sort key is left out."""
+    found = {TOKEN if name == names.key else name: value for name, value in item.items()}
+    if names.sort is not None and found.get(names.sort) == {"S": SORT_VALUE}:
+        del found[names.sort]
+    return found
+
+
+def _is_token(item: Mapping[str, Any], names: TableNames) -> bool:
+    """Whether *item* is a row of ours: under another sort key it is another program's."""
+    return names.sort is None or bool(item.get(names.sort, {"S": SORT_VALUE}) == {"S": SORT_VALUE})
+
+
+def renamed(answer: Any, table: str, names: TableNames) -> Any:
+    """Return a response as the rest of the package reads it."""
+    found = dict(answer)
+    for field in ("Item", "LastEvaluatedKey"):
+        if field in found:
+            found[field] = _own_names(found[field], names)
+    if "Items" in found:
+        found["Items"] = [_own_names(item, names) for item in found["Items"] if _is_token(item, names)]
+    if isinstance(found.get("Responses"), dict):
+        found["Responses"] = {
+            name: [_own_names(item, names) for item in items] if name == table else items
+            for name, items in found["Responses"].items()
+        }
+    for field, kind in (("UnprocessedKeys", "Keys"), ("UnprocessedItems", None)):
+        left = found.get(field, {}).get(table)
+        if left and kind:
+            found[field] = {
+                **found[field],
+                table: {**left, kind: [_own_names(key, names) for key in left[kind]]},
+            }
+        elif left:
+            puts = [{"PutRequest": {"Item": _own_names(put["PutRequest"]["Item"], names)}} for put in left]
+            found[field] = {**found[field], table: puts}
+    return found
+
+
+def _rename_refusal(response: dict[str, Any], arguments: Mapping[str, Any], names: TableNames) -> None:
+    """Rename the row that refused a write, in place: of a transaction only our own."""
+    if response.get("Item"):
+        response["Item"] = _own_names(response["Item"], names)
+    reasons = zip(arguments.get("TransactItems", ()), response.get("CancellationReasons", ()), strict=False)
+    for item, reason in reasons:
+        if _is_ours(item) and reason.get("Item"):
+            reason["Item"] = _own_names(reason["Item"], names)
