@@ -1,0 +1,134 @@
+"""The smallest whole stack, examples/minimal: its own test, its template, and the page that builds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import blocks
+
+from .conftest import ROOT, Template
+from .test_events import RECEIVED_AGAIN, differences
+from .test_template import complaints, of_type
+
+FOLDER = ROOT / "examples" / "minimal"
+SHOWN = ("function/payments.py", "tests/test_payments.py", "template.yaml")
+
+
+def own_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the example's tests as its user would, in *folder*."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def minimal() -> Template:
+    """The template as it is written, its short tags spelled out."""
+    from samtranslator.yaml_helper import yaml_parse
+
+    parsed: Template = yaml_parse((FOLDER / "template.yaml").read_text(encoding="utf-8"))
+    return parsed
+
+
+def actions(policies: list[dict[str, Any]]) -> set[str]:
+    """Return the actions on the token table that the statements of *policies* allow."""
+    statements = [statement for policy in policies for statement in policy["Statement"]]
+    assert all(statement["Resource"] == {"Fn::GetAtt": ["TokenTable", "Arn"]} for statement in statements)
+    return {action for statement in statements for action in statement["Action"]}
+
+
+def test_its_own_test_passes() -> None:
+    """One test, and it needs no account."""
+    done = own_tests(FOLDER)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+def test_twin_without_the_layer_its_own_test_fails() -> None:
+    """With nothing protected, the redelivery takes the money again."""
+    done = own_tests(FOLDER, LAMBDA_ONCE_DISABLED="true")
+    assert done.returncode == 1
+    assert "assert ['o-1', 'o-1'] == ['o-1']" in done.stdout
+
+
+def test_its_template_is_clean_and_short() -> None:
+    """cfn-lint finds nothing, and the file fits on a screen or two."""
+    text = (FOLDER / "template.yaml").read_text(encoding="utf-8")
+    assert complaints(text) == []
+    assert len(text.splitlines()) < 80
+
+
+@pytest.mark.parametrize(
+    "part", ["KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "TimeToLiveSpecification"]
+)
+def test_its_table_is_that_of_the_sample_stack(minimal: Template, template: Template, part: str) -> None:
+    """The same keys, index and TTL."""
+    tables = (of_type(each, "AWS::DynamoDB::Table")["TokenTable"] for each in (minimal, template))
+    small, large = (table[part] for table in tables)
+    assert small == large
+
+
+def test_its_function_may_do_what_small_results_need(minimal: Template, template: Template) -> None:
+    """As in the sample stack, without the writing of parts."""
+    large = of_type(template, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]
+    whole = {action for statement in large["Statement"] for action in _listed(statement["Action"])}
+    function = of_type(minimal, "AWS::Serverless::Function")["PaymentsFunction"]
+    assert actions(function["Policies"]) == whole - {"dynamodb:BatchWriteItem"}
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def test_its_queue_reports_single_failures_and_hides_messages_long_enough(minimal: Template) -> None:
+    """And what fails for good ends in a dead-letter queue that keeps it for 14 days."""
+    function = of_type(minimal, "AWS::Serverless::Function")["PaymentsFunction"]
+    queues = of_type(minimal, "AWS::SQS::Queue")
+    (event,) = function["Events"].values()
+    assert event["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert queues["PaymentsQueue"]["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert queues["PaymentsQueue"]["RedrivePolicy"]["deadLetterTargetArn"] == {
+        "Fn::GetAtt": ["PaymentsDeadLetters", "Arn"]
+    }
+    assert queues["PaymentsDeadLetters"]["MessageRetentionPeriod"] == 14 * 24 * 3600
+
+
+def test_its_handler_exists(minimal: Template) -> None:
+    """The module lies where CodeUri points."""
+    function = of_type(minimal, "AWS::Serverless::Function")["PaymentsFunction"]
+    module, handler = function["Handler"].split(".")
+    assert f"def {handler}(" in (FOLDER / function["CodeUri"] / f"{module}.py").read_text(encoding="utf-8")
+
+
+def test_its_events_differ_in_what_a_redelivery_changes() -> None:
+    """The receive count and the receipt handle."""
+    first, second = (
+        json.loads((FOLDER / "events" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("order", "order-redelivery")
+    )
+    assert differences(first, second) == {f"Records.0.{path}" for path in RECEIVED_AGAIN}
+
+
+@pytest.mark.parametrize("file", SHOWN)
+def test_the_tutorial_builds_it(file: str) -> None:
+    """The page shows each file as it is."""
+    texts = [block.text for block in blocks(ROOT / "docs" / "tutorial.md")]
+    assert (FOLDER / file).read_text(encoding="utf-8") in texts
