@@ -413,7 +413,7 @@ def test_json_has_the_names_of_the_row(shop: Shop) -> None:
             "fence",
             "created",
         ),
-        *("expectedCompletion", "actualCompletion", "delivery", "fingerprint", "ttl", "error"),
+        *("expectedCompletion", "actualCompletion", "delivery", "fingerprint", "trace", "ttl", "error"),
         *("resolution", "ageSeconds", "overdueSeconds", "result", "outlook", "story", "logs", "next"),
     }
     (line,) = shop.run("show", TOKEN, "--output", "jsonl").stdout.splitlines()

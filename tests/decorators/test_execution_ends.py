@@ -162,9 +162,17 @@ def test_an_error_after_complete(shop: Shop) -> None:
     assert shop.of.run("second", ORDER).value == {"replayed": 1}
 
 
-def test_a_result_that_no_checkpoint_takes(shop: Shop) -> None:
-    """A large result is read again by every invocation of a replaying execution, retried in an outage."""
-    large = "x" * 300_000
+def backwards(data: bytes, _token: str) -> bytes:
+    """Seal and open."""
+    return data[::-1]
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["large", "sealed"])
+def test_a_result_that_no_checkpoint_takes(shop: Shop, sealed: bool) -> None:
+    """A large or sealed result is read again by each invocation that replays, retried in an outage."""
+    large = "x" * (10 if sealed else 300_000)
+    if sealed:
+        shop.rig.once = shop.rig.new(seal=(backwards, backwards))
     shop.end = lambda _context, attempt, _charged: len(attempt.complete(large))
     shop.suspends = False
     assert shop.of.run("first", ORDER).value == len(large)

@@ -217,6 +217,7 @@ def row_json(record: Record, now: datetime, parts_present: int | None = None) ->
         "fence": record.fence,
         "delivery": record.delivery,
         "fingerprint": record.fingerprint,
+        "trace": record.trace,
         "ttl": record.ttl,
         "result": _result(record, parts_present),
         "resolution": None

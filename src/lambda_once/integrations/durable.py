@@ -359,13 +359,14 @@ def _refusal(error: OnceError) -> Answer:
 
 
 def _replay(call: Call, replayed: Replayed) -> Answer:
-    """Return *replayed* without its result if that is too large; it is read again then."""
+    """Return *replayed* without its result if that is too large or sealed; it is read again then."""
     text = call.plan.codec.dump(replayed.result)
+    fits = call.seal is None and len(json.dumps(text)) <= CHECKPOINTED
     record = replayed.record._replace(stored=None, error=None, resolution=None)
     return {
         "token": call.token,
         "record": {**record._asdict(), "state": record.state.value},
-        "text": text if len(json.dumps(text)) <= CHECKPOINTED else None,
+        "text": text if fits else None,
     }
 
 
