@@ -220,6 +220,17 @@ def test_data_may_be_derived(shop: Shop) -> None:
     assert sorted(worked) == IDS[1:]
 
 
+def test_a_callable_that_raises(shop: Shop) -> None:
+    """It is the developer's mistake, whatever the client sent: nothing runs, and an alarm rings."""
+    runs: list[Any] = []
+    once = shop.once(history=shop.history(data=lambda event: event["absent"]))
+    handler = once.event(key="id")(runs.append)
+    with pytest.raises(Misconfigured, match="data= of PowertoolsHistory raised KeyError"):
+        handler({"id": 1}, lambda_context("shop"))
+    assert runs == []
+    assert shop.events() == ["once.misconfigured"]
+
+
 def test_a_notification_in_an_event_of_its_own(shop: Shop) -> None:
     """The old version had the whole event for its key, the new one has the record."""
     event, key = sns_event('{"id": 1}'), "Records[0].Sns.MessageId"

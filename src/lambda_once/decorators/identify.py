@@ -82,10 +82,14 @@ class Identifier(NamedTuple):
             if isinstance(found.error, OnceError):
                 self.refused(found.error, invocation, unit.delivery)
             raise found.error
-        source, history = self.settings.history, None
-        if source is not None and not environment.disabled:
-            seen = unit.argument if seen is NOTHING else seen
-            history = source.of(seen, self.default_name, is_call=given is not None)
+        history = None
+        if self.settings.history is not None and not environment.disabled:
+            try:
+                seen = unit.argument if seen is NOTHING else seen
+                history = self.settings.history.of(seen, self.default_name, is_call=given is not None)
+            except OnceError as error:
+                self.refused(error, invocation, unit.delivery)
+                raise
         return Call(
             name=name,
             token=found.token,

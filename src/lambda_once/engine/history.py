@@ -69,6 +69,7 @@ class HistorySource(Protocol):
         Return the history of a call of the function *name*, ``module.qualname``.
 
         *seen*: the record or event as Lambda delivers it; if *is_call*, the arguments by their names.
+        Raises `OnceError`.
         """
         ...
 

@@ -106,7 +106,10 @@ class PowertoolsHistory:
     def of(self, seen: Any, name: str, *, is_call: bool) -> PowertoolsRecord:
         """Return the record of one call of the function *name*; *seen* as in `HistorySource.of`."""
         if callable(self._data):
-            seen = self._data(seen)
+            try:
+                seen = self._data(seen)
+            except Exception as error:
+                raise Misconfigured(f"data= of PowertoolsHistory raised {type(error).__name__}") from error
         elif is_call:
             seen = seen[self._data or next(iter(seen))]
         return PowertoolsRecord(self._layer(name), seen, writes=self._writes)
