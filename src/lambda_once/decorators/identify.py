@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
+    from lambda_once.engine.history import History
     from lambda_once.engine.invocation import Invocation, Plan
     from lambda_once.sources.unit import Unit
 
@@ -84,12 +85,8 @@ class Identifier(NamedTuple):
             raise found.error
         history = None
         if self.settings.history is not None and not environment.disabled:
-            try:
-                seen = unit.argument if seen is NOTHING else seen
-                history = self.settings.history.of(seen, self.default_name, is_call=given is not None)
-            except OnceError as error:
-                self.refused(error, invocation, unit.delivery)
-                raise
+            seen = unit.argument if seen is NOTHING else seen
+            history = self._history(seen, given, invocation, unit.delivery)
         return Call(
             name=name,
             token=found.token,
@@ -102,6 +99,16 @@ class Identifier(NamedTuple):
             redelivery=redelivery,
             history=history,
         )
+
+    def _history(
+        self, seen: object, given: Arguments | None, invocation: Invocation, delivery: str | None
+    ) -> History | None:
+        source = self.settings.history
+        try:
+            return None if source is None else source.of(seen, self.default_name, is_call=given is not None)
+        except OnceError as error:
+            self.refused(error, invocation, delivery)
+            raise
 
     def refused(self, error: OnceError, invocation: Invocation, delivery: str | None) -> None:
         """Report that a unit has no token because of *error*; for one of the developer, log its class."""
