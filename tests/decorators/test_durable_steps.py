@@ -26,7 +26,7 @@ from lambda_once.core.writes import Acquire
 from lambda_once.errors import stored_error
 from lambda_once.integrations.durable import LONGEST_PAUSE, retry_strategy
 from tests.decorators.durable_shop import ORDER, Shop
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory
 from tests.kit.executions import executions
 
 RETRIED = StepConfig(retry_strategy=retry_strategy)
@@ -119,9 +119,8 @@ def test_a_step_waits_for_another_attempt(shop: Shop) -> None:
 
     with ExitStack() as other, executions(handle) as of:
         name = "tests.decorators.durable_shop.Shop.charge"
-        attempt = other.enter_context(shop.rig.once.begin(5, name=name, payload={"order": 5}))
+        elsewhere(other.enter_context, shop.rig.once.begin(5, name=name, payload={"order": 5}))
         arn = of.start("first")
-        del attempt
         assert of.outcome(arn).value is None  # what the other one completed with
     assert (tries, shop.charges) == ([1, 2], [])
 
