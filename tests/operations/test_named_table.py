@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -74,6 +75,15 @@ def test_commands_find_list_show_and_resolve(shop: Shop) -> None:
     assert record is not None
     assert record.state is State.RELEASED
     assert (PLACE, "address") in _items(shop.client, shop.name)
+
+
+def test_a_large_result_is_forgotten_with_its_parts(shop: Shop) -> None:
+    """No part of it is left in the table."""
+    large = f'"{random.Random("large").randbytes(20_000).hex()}"'
+    shop.complete(PLACE, large)
+    assert len(_items(shop.client, shop.name)) > 1
+    assert shop.run("forget", PLACE, *SURE).exit_code == 0
+    assert _items(shop.client, shop.name) == [(PLACE, "lambda-once")]
 
 
 def test_the_watchdog_releases_and_goes_on_where_it_stopped(post: Post) -> None:

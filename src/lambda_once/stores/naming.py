@@ -190,8 +190,14 @@ def _named_flat(arguments: Mapping[str, Any], names: TableNames) -> dict[str, An
 def _named_batch(batch: Any, names: TableNames) -> Any:
     """Return the part of a BatchGetItem or BatchWriteItem for the token table."""
     if isinstance(batch, list):
-        return [{"PutRequest": {"Item": own_key(write["PutRequest"]["Item"], names)}} for write in batch]
+        return [_each_write(write, lambda item: own_key(item, names)) for write in batch]
     return _named_flat(batch, names) | {"Keys": [own_key(key, names) for key in batch["Keys"]]}
+
+
+def _each_write(write: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a PutRequest or DeleteRequest whose item or key is renamed."""
+    ((kind, request),) = write.items()
+    return {kind: {field: rename(value) for field, value in request.items()}}
 
 
 def _named_statement(statement: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
@@ -248,8 +254,8 @@ def renamed(answer: Any, table: str, names: TableNames) -> Any:
                 table: {**left, kind: [_own_names(key, names) for key in left[kind]]},
             }
         elif left:
-            puts = [{"PutRequest": {"Item": _own_names(put["PutRequest"]["Item"], names)}} for put in left]
-            found[field] = {**found[field], table: puts}
+            writes = [_each_write(write, lambda item: _own_names(item, names)) for write in left]
+            found[field] = {**found[field], table: writes}
     return found
 
 
