@@ -121,7 +121,7 @@ def test_the_parts_of_a_result_are_sent_once(
 ) -> None:
     """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
     monkeypatch.setattr(paging, "MOST_WRITES", 1)
-    monkeypatch.setattr(finish, "pack", lambda _text: Chunks((b"1", b"2", b"3")))
+    monkeypatch.setattr(finish, "pack", lambda _text, _seal: Chunks((b"1", b"2", b"3")))
     rig, parts = counted.rig, list[str]()
 
     def sent(request: Any, forward: Any) -> Any:
