@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from contextvars import copy_context
 from pathlib import Path
@@ -40,7 +42,24 @@ def test_what_a_page_tells_to_make_can_be_made(page: Path) -> None:
     assert told <= targets
 
 
-def test_the_readme_starts_with_two_commands() -> None:
-    """Its first shell block is `make demo` and `make test`, and nothing else."""
-    first = next(block for block in blocks(ROOT / "README.md") if block.language == "bash")
-    assert [line.split("#")[0].strip() for line in first.text.splitlines()] == ["make demo", "make test"]
+def test_a_clone_needs_two_commands() -> None:
+    """The only bash block of the README is `make demo` and `make test`."""
+    (block,) = (block for block in blocks(ROOT / "README.md") if block.language == "bash")
+    assert [line.split("#")[0].strip() for line in block.text.splitlines()] == ["make demo", "make test"]
+
+
+def test_the_first_program_prints_two_lines() -> None:
+    """With the variables that the README gives, the hello world prints the two responses and nothing else."""
+    page = ROOT / "README.md"
+    program = next(block for block in blocks(page) if block.language == "python").text
+    install = next(block for block in blocks(page) if block.language == "sh").text
+    quiet = dict(re.findall(r"\b(POWERTOOLS_\w+)=(\w+)", install))
+    assert len(quiet) == 2
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **quiet},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["{'batchItemFailures': []} ['o-1']"] * 2
