@@ -129,10 +129,10 @@ class Eager(SqliteStore):
 SUITE = TestSqliteStore()
 TWINS: dict[type[SqliteStore], Callable[[World], None]] = {
     NotAtomic: lambda world: SUITE.test_of_many_rivals_one_wins_each_token(world, together=False),
-    Unconditional: lambda world: SUITE.test_an_attempt_that_was_taken_over_ends_nothing(
+    Unconditional: lambda world: SUITE.test_an_attempt_that_was_taken_over_finishes_nothing(
         world, PAID, State.COMPLETE
     ),
-    Forgetful: lambda world: SUITE.test_an_ending_sent_again_is_written(world, PAID, State.COMPLETE),
+    Forgetful: lambda world: SUITE.test_a_finish_sent_again_is_written(world, PAID, State.COMPLETE),
     OnePlaceForParts: SUITE.test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_first,
     Unsorted: SUITE.test_what_is_unfinished_or_held_is_listed_by_its_lease,
     Eager: SUITE.test_a_store_that_writes_no_items_says_so,

@@ -10,11 +10,11 @@ from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.testing.store_suite.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, resolver
 
 RULES = [OnLapse.TAKE_OVER, OnLapse.HOLD]
-SETTLED = {"complete": PAID, "stored error": FAILED, "held": HELD}
+ENDED = {"complete": PAID, "stored error": FAILED, "held": HELD}
 
 
 def _refused(world: World, attempt: str = "a2", **options: object) -> Record:
-    """Acquire in vain: the answer carries the row, and the row is as it was."""
+    """Check that an acquisition is refused with the row, and that the row is unchanged."""
     before, item = world.row(), world.item()
     answer = world.acquire(world.acquisition(attempt, **options))  # type: ignore[arg-type]  # options of `acquisition`
     assert answer == Refused(before)
@@ -50,16 +50,16 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_token_in_progress_is_refused(self, world: World, rule: OnLapse) -> None:
-        """While the lease is alive, nobody else gets it: to its very last millisecond."""
+        """No other attempt acquires it until its lease is over, to the millisecond."""
         world.won()
         assert _refused(world, rule=rule).attempt == "a1"
         world.clock.advance(LEASE.total_seconds())
         _refused(world, rule=rule)
 
     @pytest.mark.parametrize("rule", RULES)
-    @pytest.mark.parametrize("change", SETTLED.values(), ids=SETTLED.keys())
-    def test_a_settled_token_is_refused(self, world: World, rule: OnLapse, change: Change) -> None:
-        """What is complete or held is nobody's to run, however long ago its lease ended."""
+    @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
+    def test_a_complete_or_held_token_is_refused(self, world: World, rule: OnLapse, change: Change) -> None:
+        """However long ago its lease ended."""
         world.won()
         world.finish(change)
         world.clock.advance(LEASE.total_seconds() + 1)
@@ -70,7 +70,7 @@ class Acquiring:
         "change", [PAID, FAILED, GIVEN_BACK], ids=["complete", "stored error", "released"]
     )
     def test_a_finished_token_past_its_ttl_is_free(self, world: World, rule: OnLapse, change: Change) -> None:
-        """DynamoDB deletes late: the row counts as absent in the very second of its ttl, and not before."""
+        """A row may be deleted late: it counts as absent from the second of its ttl on, and not before."""
         first = world.won()
         world.finish(change)
         ttl = world.row().ttl
@@ -88,7 +88,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_held_token_never_expires(self, world: World, rule: OnLapse) -> None:
-        """It waits for a person however long that takes."""
+        """It is held until it is resolved."""
         world.won()
         world.finish(HELD)
         world.clock.advance(10 * KEEP.total_seconds())
@@ -104,7 +104,7 @@ class Acquiring:
         assert world.row().error is None
 
     def test_a_released_token_is_not_reopened_by_a_copy_of_its_own_acquisition(self, world: World) -> None:
-        """A delayed copy of the acquisition finds the token given back, and leaves it so."""
+        """A delayed copy of the acquisition finds the token released, and leaves it so."""
         delayed = world.acquisition()
         world.acquire(delayed)
         world.finish(GIVEN_BACK)
@@ -112,8 +112,8 @@ class Acquiring:
         assert world.acquire(delayed) == Refused(before)
         assert world.row() == before
 
-    def test_under_hold_a_released_token_is_taken_only_as_it_was_seen(self, world: World) -> None:
-        """A ghost would call a person for nothing: first look, then take what was seen."""
+    def test_under_hold_a_released_token_is_acquired_only_as_seen(self, world: World) -> None:
+        """A delayed copy of an acquisition would be held for review: only the row that was read is won."""
         first = world.won(rule=OnLapse.HOLD)
         world.finish(GIVEN_BACK)
         _refused(world, rule=OnLapse.HOLD)
@@ -122,8 +122,8 @@ class Acquiring:
         assert second.fence > first.fence
         assert world.row().ttl is None
 
-    @pytest.mark.parametrize("change", SETTLED.values(), ids=SETTLED.keys())
-    def test_what_was_seen_released_is_refused_once_it_is_settled(self, world: World, change: Change) -> None:
+    @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
+    def test_a_row_seen_released_is_refused_once_it_is_finished(self, world: World, change: Change) -> None:
         """Of the same attempt, yet in another state: it is not what was seen."""
         world.won()
         world.finish(change)
@@ -140,7 +140,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
     def test_a_lapsed_token_is_not_taken_over_under_hold_and_probe(self, world: World, rule: OnLapse) -> None:
-        """Whether the work happened is unknown: a person or a probe has to say."""
+        """Whether the work happened is unknown: an operator or a probe decides."""
         world.won(rule=rule)
         world.clock.advance(LEASE.total_seconds() + 1)
         _refused(world, rule=rule)
@@ -155,7 +155,7 @@ class Acquiring:
         assert _refused(world, "a3", rule=OnLapse.PROBE, seen=asked).attempt == "a2"
 
     def test_another_lease_is_not_what_the_probe_was_asked_about(self, world: World) -> None:
-        """An attempt that renewed its lease since then is alive."""
+        """An attempt that has extended its lease is alive."""
         world.won()
         seen = world.row()
         world.clock.advance(1)
@@ -202,7 +202,7 @@ class Acquiring:
     def test_every_acquisition_sets_or_removes_the_caller(
         self, world: World, second: Presented | None
     ) -> None:
-        """A released token is anybody's, and then its new holder's alone."""
+        """The row has the credential of its last acquisition, or none."""
         world.won(presented=ALICE)
         world.finish(GIVEN_BACK)
         world.won("a2", presented=second)
@@ -212,7 +212,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("change", [PAID, FAILED, HELD])
     def test_what_ends_an_attempt_keeps_its_caller(self, world: World, change: Change) -> None:
-        """Whoever writes it: a person's decision gives the row another attempt id, and the same caller."""
+        """An operator's decision, too, which gives the row another attempt id."""
         world.won(presented=ALICE)
         seen = world.row()
         world.finish(change, resolver(seen))
@@ -245,7 +245,7 @@ class Acquiring:
         fences.append(world.won("a5").fence)
         assert fences == sorted(set(fences))
 
-    def test_a_person_who_settles_a_token_moves_its_fence(self, world: World) -> None:
+    def test_a_resolution_raises_the_fence(self, world: World) -> None:
         """The next acquisition is above that, too."""
         first = world.won()
         assert world.finish(GIVEN_BACK, resolver(world.row())) == Written.WRITTEN
@@ -264,12 +264,12 @@ class Acquiring:
         owners = [record.attempt for record in map(world.read, tokens) if record is not None]
         assert owners == [f"a{n}" if n != 5 else "other" for n in range(12)]
 
-    def test_nothing_asked_is_nothing_answered(self, world: World) -> None:
-        """An empty call is an empty answer."""
+    def test_an_empty_call_has_an_empty_answer(self, world: World) -> None:
+        """Nothing is written."""
         assert world.store.acquire([], world.deadline) == []
         assert world.store.finish([], world.deadline) == []
 
     def test_the_absent_is_read_as_none(self, world: World) -> None:
-        """A token that nobody acquired has no row."""
+        """A token that was never acquired has no row."""
         assert world.read() is None
         assert world.acquisition().take == Unclaimed(take_over=True)

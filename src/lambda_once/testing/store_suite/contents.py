@@ -140,8 +140,8 @@ class Listing:
         assert listed(world, State.IN_PROGRESS) == ["2", "4", "6", "8", "0"]
         assert listed(world, State.HELD) == ["3", "7"]
 
-    def test_an_entry_tells_who_had_the_token_and_until_when(self, world: World) -> None:
-        """All that an operator needs to ask the log."""
+    def test_an_entry_has_the_attempt_and_its_lease(self, world: World) -> None:
+        """What an operator searches the log for."""
         started = world.clock.now()
         world.won()
         (entry,) = world.store.unfinished(State.IN_PROGRESS, world.deadline)

@@ -23,14 +23,14 @@ from lambda_once.testing.store_suite.world import (
     resolver,
 )
 
-ENDINGS = {
+FINISHES = {
     "complete": (PAID, State.COMPLETE),
     "stored error": (FAILED, State.COMPLETE),
     "held": (HELD, State.HELD),
     "released": (GIVEN_BACK, State.RELEASED),
     "unstarted": (UNSTARTED, State.RELEASED),
 }
-by_ending = pytest.mark.parametrize(("change", "state"), ENDINGS.values(), ids=ENDINGS.keys())
+by_finish = pytest.mark.parametrize(("change", "state"), FINISHES.values(), ids=FINISHES.keys())
 
 
 def _refused(world: World, change: Change, by: Holder | Resolver | str) -> None:
@@ -43,25 +43,25 @@ def _refused(world: World, change: Change, by: Holder | Resolver | str) -> None:
 class Finishing:
     """`Store.finish`, by the attempt that holds the token, and by a third party."""
 
-    @by_ending
-    def test_the_holder_ends_its_attempt(self, world: World, change: Change, state: State) -> None:
-        """The row says what became of it, and keeps who did it."""
+    @by_finish
+    def test_the_holder_finishes_its_attempt(self, world: World, change: Change, state: State) -> None:
+        """The row has the outcome, and still the attempt."""
         world.won(fingerprint="f", delivery="m-1")
         before = world.row()
         world.clock.advance(1)
         assert world.finish(change, write="w1") == Written.WRITTEN
-        settled = state in (State.COMPLETE, State.HELD)
+        finished = state in (State.COMPLETE, State.HELD)
         assert world.row() == before._replace(
             state=state,
-            actual_completion=world.clock.now() if settled else None,
+            actual_completion=world.clock.now() if finished else None,
             stored=Inline('{"paid": true}') if change is PAID else None,
             error=getattr(change, "error", None),
             ttl=None if state is State.HELD else int((world.clock.now() + KEEP).timestamp()),
             write="w1",
         )
 
-    @by_ending
-    def test_an_onlooker_ends_an_attempt_as_it_was_seen(
+    @by_finish
+    def test_a_third_party_finishes_the_attempt_that_it_read(
         self, world: World, change: Change, state: State
     ) -> None:
         """With an attempt id of its own and a fence above, so that the attempt cannot take it for its own."""
@@ -70,8 +70,8 @@ class Finishing:
         row = world.row()
         assert (row.state, row.attempt, row.fence) == (state, "operator", first.fence + 1)
 
-    @by_ending
-    def test_an_ending_sent_again_is_written(self, world: World, change: Change, state: State) -> None:
+    @by_finish
+    def test_a_finish_sent_again_is_written(self, world: World, change: Change, state: State) -> None:
         """The response was lost: the refusal of the second copy is our own first one."""
         world.won()
         write = world.write(change)
@@ -83,19 +83,19 @@ class Finishing:
         assert before.state is state
         assert before.write == write.write
 
-    @by_ending
-    def test_an_equal_ending_is_not_the_same(self, world: World, change: Change, state: State) -> None:
+    @by_finish
+    def test_an_equal_finish_is_another_write(self, world: World, change: Change, state: State) -> None:
         """In the same millisecond, with the same content: another write of the attempt had made the row."""
         world.won()
         world.finish(change)
         _refused(world, change, "a1")
         assert world.row().state is state
 
-    @by_ending
-    def test_an_onlookers_ending_sent_again_is_written(
+    @by_finish
+    def test_a_third_partys_finish_sent_again_is_written(
         self, world: World, change: Change, state: State
     ) -> None:
-        """It knows its own by its id."""
+        """It is recognised by its write id."""
         world.won()
         write = world.write(change, resolver(world.row()))
         world.send(write)
@@ -104,11 +104,11 @@ class Finishing:
         assert world.row() == before
         assert before.state is state
 
-    @by_ending
-    def test_an_attempt_that_was_taken_over_ends_nothing(
+    @by_finish
+    def test_an_attempt_that_was_taken_over_finishes_nothing(
         self, world: World, change: Change, state: State
     ) -> None:
-        """Its token is its successor's, whatever it wanted to write."""
+        """Whatever it writes."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -116,21 +116,23 @@ class Finishing:
         assert world.row().attempt == "a2"
         assert state is not State.IN_PROGRESS
 
-    @by_ending
+    @by_finish
     @pytest.mark.parametrize("late", [PAID, HELD, GIVEN_BACK, "extend", "pin"])
-    def test_what_is_settled_stands(
+    def test_a_finished_row_is_final(
         self, world: World, change: Change, state: State, late: Change | str
     ) -> None:
-        """A late write of the very attempt does not change how it ended."""
+        """A later write of the same attempt is refused."""
         world.won()
         world.finish(change)
         then: dict[str, Change] = {"extend": Extend(world.ends(timedelta(hours=1))), "pin": Pin.PIN}
         _refused(world, then[late] if isinstance(late, str) else late, "a1")
         assert world.row().state is state
 
-    @by_ending
-    def test_an_onlooker_writes_only_to_what_it_saw(self, world: World, change: Change, state: State) -> None:
-        """Another attempt, another lease, or a settled row refuses it."""
+    @by_finish
+    def test_a_third_party_writes_only_to_the_row_that_it_read(
+        self, world: World, change: Change, state: State
+    ) -> None:
+        """Another attempt, another lease, or a finished row refuses it."""
         world.won()
         seen = world.row()
         _refused(world, change, Resolver("nobody", seen.expected_completion, "operator"))
@@ -139,9 +141,9 @@ class Finishing:
         _refused(world, change, resolver(seen))
         assert state is not State.IN_PROGRESS
 
-    @by_ending
-    def test_what_is_not_there_cannot_be_ended(self, world: World, change: Change, state: State) -> None:
-        """No row comes of an ending alone."""
+    @by_finish
+    def test_without_a_row_nothing_is_finished(self, world: World, change: Change, state: State) -> None:
+        """A finish makes no row."""
         _refused(world, change, "a1")
         assert world.read() is None
         assert state is not State.IN_PROGRESS
@@ -155,7 +157,7 @@ class Finishing:
         assert world.row() == before._replace(expected_completion=later, ttl=int((later + KEEP).timestamp()))
 
     def test_a_delayed_extend_does_not_shorten_a_later_one(self, world: World) -> None:
-        """A copy that arrives late finds the lease beyond it: written, and nothing is changed."""
+        """A delayed copy of an extension counts as written, and changes nothing."""
         world.won()
         world.finish(Extend(world.ends(timedelta(hours=1))))
         before = world.row()
@@ -170,7 +172,7 @@ class Finishing:
         _refused(world, Extend(world.ends(timedelta(hours=1))), "a1")
 
     def test_pin_takes_the_ttl_away(self, world: World) -> None:
-        """What waits for a person now does not expire; it stays as it is otherwise."""
+        """A row that may be held must not expire; nothing else of it changes."""
         world.won()
         before = world.row()
         assert world.finish(Pin.PIN) == Written.WRITTEN
@@ -193,7 +195,7 @@ class Finishing:
         )
         assert (row.delivery, row.fingerprint, row.fields, row.ttl, row.write) == (None,) * 5
 
-    def test_many_endings_are_answered_each_by_itself(self, world: World) -> None:
+    def test_many_finishes_are_answered_each_by_itself(self, world: World) -> None:
         """One that is refused takes none of the others with it."""
         tokens = [f"{world.token}-{n}" for n in range(12)]
         world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)

@@ -133,7 +133,7 @@ class Resolving:
         assert world.row().resolution == write.note
 
     def test_decisions_of_one_writer_are_counted(self, world: World) -> None:
-        """As long as nobody else decides in between."""
+        """Until another one decides."""
         times: list[int] = []
         for by in ("ann", "ann", "ann", "bob", "ann"):
             write = resolution(
@@ -159,7 +159,7 @@ class Resolving:
         assert chunks is not None
         assert len(chunks) == row.stored.count
 
-    def test_of_two_decisions_on_one_row_the_first_stands(self, world: World) -> None:
+    def test_of_two_decisions_on_one_row_the_first_is_written(self, world: World) -> None:
         """The second is refused, and gets the row that the first has made."""
         before = row_of(world, "held")
         first = decided(world, before, Resolve.NOT_DONE)
