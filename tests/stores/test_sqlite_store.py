@@ -162,7 +162,9 @@ def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) ->
     head = "import pytest\nfrom lambda_once import MemoryStore\n"
     suite = "from lambda_once.testing.store_suite import StoreSuite\nclass TestMine(StoreSuite):\n"
     pytester.makepyfile(head + suite + "".join(text for name, text in given.items() if name != missing))
-    ran = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider", "-k", "without_a_row")
+    ran = pytester.runpytest_subprocess(
+        "-W", "error", "-p", "no:cacheprovider", "-k", "no_decision_without_a_row"
+    )
     text = {
         "store": "a StoreSuite needs a fixture `store`",
         "forget": "a StoreSuite needs forget(store, token)",
