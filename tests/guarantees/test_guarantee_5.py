@@ -37,7 +37,7 @@ def test_a_result_of_five_megabytes_is_replayed() -> None:
 
 def test_twin_that_keeps_large_results_in_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """DynamoDB refuses the row, the token lapses, and the work is done again."""
-    monkeypatch.setattr(finishing, "pack", Inline)
+    monkeypatch.setattr(finishing, "pack", lambda text, _seal: Inline(text))
     breaks(_large)
 
 
