@@ -202,5 +202,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINES)/*/lib .cache .aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

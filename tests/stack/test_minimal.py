@@ -111,6 +111,14 @@ def test_its_queue_reports_single_failures_and_hides_messages_long_enough(minima
     assert queues["PaymentsDeadLetters"]["MessageRetentionPeriod"] == 14 * 24 * 3600
 
 
+def test_its_runtimes_are_those_of_the_sample_stack(minimal: Template, template: Template) -> None:
+    """With the same default, which the README names."""
+    small, large = (each["Parameters"]["Runtime"] for each in (minimal, template))
+    assert small["AllowedValues"] == large["AllowedValues"]
+    assert small["Default"] == large["Default"]
+    assert f"`Runtime` ({small['Default']})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_its_handler_exists(minimal: Template) -> None:
     """The module lies where CodeUri points."""
     function = of_type(minimal, "AWS::Serverless::Function")["PaymentsFunction"]
