@@ -138,25 +138,21 @@ def test_what_never_stood_stays_for_a_day() -> None:
 def test_the_requests_of_a_write() -> None:
     """Parts first, each with all that tells whether they are complete; then one conditional write."""
     version = Version("01M7X00QE961WSR1M1G7XBM9DY")
-    (batch,) = requests.put_parts(PLACE, "7", version, whole_document(b"abc", 2))
-    assert batch == {
-        "RequestItems": {
-            "documents": [
-                {
-                    "PutRequest": {
-                        "Item": {
-                            "pk": {"S": "7"},
-                            "sk": {"S": f"{version}#{name}"},
-                            "body": {"B": body},
-                            "form": {"S": "bytes"},
-                            "total": {"N": "2"},
-                        }
-                    }
+    (batch,) = requests.put_parts(PLACE, "7", version, whole_document(b"abc", 2), None)
+    assert batch == [
+        {
+            "PutRequest": {
+                "Item": {
+                    "pk": {"S": "7"},
+                    "sk": {"S": f"{version}#{name}"},
+                    "body": {"B": body},
+                    "form": {"S": "bytes"},
+                    "total": {"N": "2"},
                 }
-                for name, body in (("0001", b"ab"), ("0002", b"c"))
-            ]
+            }
         }
-    }
+        for name, body in (("0001", b"ab"), ("0002", b"c"))
+    ]
     first = requests.put_head(PLACE, "7", Head(version, at=5), None)
     assert first["ConditionExpression"] == "attribute_not_exists(#key)"
     assert first["Item"] == {
@@ -173,10 +169,12 @@ def test_the_requests_of_a_write() -> None:
 
 def test_batches_are_bounded() -> None:
     """At most 25 items, and four million bytes, a request."""
-    many = list(requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(60), 1)))
-    assert [len(each["RequestItems"]["documents"]) for each in many] == [25, 25, 10]
-    large = list(requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(5_000_000), 400_000)))
-    assert [len(each["RequestItems"]["documents"]) for each in large] == [10, 3]
+    many = list(requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(60), 1), None))
+    assert [len(each) for each in many] == [25, 25, 10]
+    large = list(
+        requests.put_parts(PLACE, "7", Version("v"), whole_document(bytes(5_000_000), 400_000), None)
+    )
+    assert [len(each) for each in large] == [10, 3]
 
 
 def test_importing_it_loads_neither_boto3_nor_ulid() -> None:

@@ -11,39 +11,32 @@ import click
 
 from lambda_once.cli.options import DURATION, with_output
 from lambda_once.patterns.ledger.layout import ID_BYTES
-from lambda_once.patterns.sizing import HEADROOM, OTHER_BYTES, LedgerPlan, plan
+from lambda_once.patterns.sizing import HEADROOM, OTHER_BYTES, RATE_UNITS, LedgerPlan, plan
 
 if TYPE_CHECKING:
     from lambda_once.cli.render import Output
 
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:/([smhd]))?", re.ASCII)
 
 
-def _rate(text: str) -> float:
+def rate(text: str) -> float:
     found = _RATE.fullmatch(text.strip())
     if found is None or float(found[1]) == 0:
         raise click.BadParameter(f"{text!r} is not a rate: give 20/s, 90/m, 5/h or 100/d")
-    return float(found[1]) / _SECONDS[found[2] or "s"]
+    return float(found[1]) / RATE_UNITS[found[2] or "s"]
 
 
-def _size(text: str | int) -> int | None:
+def size(text: str | int) -> int | None:
     return None if text == "max" else click.INT(text)
 
 
 @click.command("plan")
-@click.option(
-    "--rate", type=_rate, metavar="RATE", help="Writes to the whole ledger: 20/s, 90/m, 5/h, 100/d."
-)
+@click.option("--rate", type=rate, help="Writes to the whole ledger: 20/s, 90/m, 5/h, 100/d.")
 @click.option("--lifetime", type=DURATION, help="How long ids are remembered: 90s, 5m, 2h, 14d.")
 @click.option("--shards", type=int, help="Items of one key.  [default: the fewest, or 1]")
-@click.option("--id-bytes", type=_size, default=ID_BYTES, help="Bytes of an id, or max.  [default: 8]")
-@click.option(
-    "--other-bytes", type=_size, default=OTHER_BYTES, help="Bytes beside the ids, or max.  [default: 200]"
-)
-@click.option(
-    "--headroom", type=float, default=HEADROOM, help="Part of both limits left free.  [default: 1/3]"
-)
+@click.option("--id-bytes", type=size, default=ID_BYTES, help="Bytes of an id, or max.  [default: 8]")
+@click.option("--other-bytes", type=size, default=OTHER_BYTES, help="Other bytes, or max.  [default: 200]")
+@click.option("--headroom", type=float, default=HEADROOM, help="Free part of both limits.  [default: 1/3]")
 @with_output
 def command(output: Output, **given: Any) -> None:
     """

@@ -1,7 +1,7 @@
 """
 Size a ledger: `plan` computes the rate, the lifetime of ids, the number of shards or a size in bytes.
 
-Two limits of DynamoDB apply to an item that collects ids. Nothing is rounded before the end:
+Two limits of DynamoDB apply to an item that collects ids (docs/sizing.md). Nothing is rounded before the end:
 
     ids    = writes a second to the item × seconds that an id is kept
     bytes  = ids × id_bytes + other_bytes + what the ledger adds            at most 409,600
@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Context
@@ -39,10 +38,12 @@ MOST_UNITS: Final = 1_000
 """Write units a second of one partition, and so of one item."""
 NEW_TABLE_UNITS: Final = 4_000
 """Write units a second that a new on-demand table takes."""
-UNIT_BYTES: Final = 1_024
+WRITE_UNIT_BYTES: Final = 1_024
 READ_UNIT_BYTES: Final = 4_096
 LONGEST: Final = timedelta(days=36_525)
 PERIODS: Final = {name: timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}
+RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Seconds of the units in which the command line takes a rate."""
 
 _MS: Final = timedelta(milliseconds=1)
 _BOUNDS: Final[dict[str, tuple[Any, Any, Any, str]]] = {
@@ -54,10 +55,6 @@ _BOUNDS: Final[dict[str, tuple[Any, Any, Any, str]]] = {
     "headroom": ((int, float), 0, 0.9, "the part of both limits to leave free, 0 to 0.9"),
 }
 _ROW: Final = "{0:<20}{1.shards:>8,}{1.item_bytes:>12,}{1.write_units:>13,}{2:>10,}{1.read_units:>12,}"
-_WARM: Final = (
-    "a new on-demand table takes {:,} units/s: before traffic starts, set its warm throughput to {:,} write "
-    "units, or provision as many"
-)
 
 
 class Limit(Enum):
@@ -107,13 +104,13 @@ class LedgerPlan:
         put("ids", -(-writes * kept // (seconds * 1_000 * self.shards)))
         fixed = self.other_bytes + item_overhead(self.buckets)
         put("item_bytes", self.ids * self.id_bytes + fixed)
-        put("write_units", write_units(self.item_bytes))
+        put("write_units", _units(self.item_bytes, WRITE_UNIT_BYTES))
         put("total_units", self.rate * self.write_units)
         put("item_units", self.total_units / self.shards)
-        put("read_units", read_units(self.item_bytes) * self.shards)
+        put("read_units", _units(self.item_bytes, READ_UNIT_BYTES) * self.shards)
         put("warm_units", math.ceil(self.total_units) if self.total_units > NEW_TABLE_UNITS else None)
         most_ids = math.floor(MOST_ITEM_BYTES * (1 - self.headroom) - fixed) // self.id_bytes
-        full_first = most_ids * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept
+        full_first = most_ids * _units(MOST_ITEM_BYTES, WRITE_UNIT_BYTES) * 1_000 <= MOST_UNITS * kept
         put("limit", Limit.ITEM if full_first else Limit.WRITES)
 
     def fits(self, most_units: int = MOST_UNITS) -> bool:
@@ -146,7 +143,10 @@ class LedgerPlan:
             rows[f"one item per {row.period}"] = row
             notes.append(f"one item per {row.period}: its key ends with the {row.period} of the message")
         if self.warm_units:
-            notes.append(_WARM.format(NEW_TABLE_UNITS, self.warm_units))
+            notes.append(
+                f"a new on-demand table takes {NEW_TABLE_UNITS:,} units/s: before traffic starts, set its "
+                f"warm throughput to {self.warm_units:,} write units, or provision as many"
+            )
         kept = f"{text['lifetime']}, and forgotten after about {_time(self.remembered)}"
         ids = f"{self.ids:,} ids of {text['id_bytes']} bytes at most"
         return [
@@ -185,9 +185,7 @@ def plan(
         known["shards"] = 1
     if len(unknown) > 1:
         raise Misconfigured(f"{' and '.join(unknown)} depend on one another: give one of them")
-    easiest: dict[str, Any] = {
-        name: MOST_SHARDS if name == "shards" else _BOUNDS[name][1] for name in unknown
-    }
+    easiest: dict[str, Any] = {name: _BOUNDS[name][2 if name == "shards" else 1] for name in unknown}
     count = bucket_count() if buckets is None else buckets
     draft = LedgerPlan(**easiest | known, buckets=count, solved=unknown[0] if unknown else None)
     if found := _most(draft, unknown[0]) if unknown else draft if draft.fits() else None:
@@ -198,14 +196,8 @@ def plan(
     raise Misconfigured(f"no plan fits {values}: give {' or '.join(ways) or 'less of one of these'}")
 
 
-def write_units(size: int) -> int:
-    """Return the write units of writing an item of *size* bytes: one for each KB begun."""
-    return -(-size // UNIT_BYTES)
-
-
-def read_units(size: int) -> int:
-    """Return the read units of a consistent read: one for every 4 KB begun."""
-    return -(-size // READ_UNIT_BYTES)
+def _units(size: int, unit: int) -> int:
+    return -(-size // unit)  # one for each unit begun
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -215,9 +207,8 @@ def _checked(name: str, value: Any) -> Any:
     if name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST.total_seconds():
         found = timedelta(seconds=value)
     if isinstance(found, bool) or not isinstance(found, kinds) or not least <= found <= most:
-        raise Misconfigured(
-            f"{name} is {value if isinstance(value, timedelta) else repr(value)}: give {wanted}"
-        )
+        shown = str(value) if isinstance(value, timedelta) else repr(value)
+        raise Misconfigured(f"{name} is {shown}: give {wanted}")
     return found
 
 
@@ -243,10 +234,10 @@ def _most(draft: LedgerPlan, name: str, most_units: int = MOST_UNITS) -> LedgerP
 
 def rate_text(rate: float) -> str:
     """Return a rate as the command line takes it, rounded down to three digits; whole numbers are whole."""
-    units = ((1, "s"), (60, "m"), (3_600, "h"), (86_400, "d"))
-    seconds, unit = next((each for each in units if rate * each[0] >= 1), units[-1])
-    context = Context(prec=max(3, len(str(int(rate * seconds)))), rounding=ROUND_FLOOR)
-    return f"{context.create_decimal(f'{rate * seconds:.12g}').normalize():,f}/{unit}"
+    unit = next((unit for unit, seconds in RATE_UNITS.items() if rate * seconds >= 1), "d")
+    number = rate * RATE_UNITS[unit]
+    context = Context(prec=max(3, len(str(int(number)))), rounding=ROUND_FLOOR)
+    return f"{context.create_decimal(f'{number:.12g}').normalize():,f}/{unit}"
 
 
 def _time(span: timedelta) -> str:
@@ -259,9 +250,5 @@ def _time(span: timedelta) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    forms: dict[str, Callable[[Any], str]] = {
-        "rate": rate_text,
-        "lifetime": _time,
-        "headroom": "{:.0%}".format,
-    }
-    return forms.get(name, "{:,}".format)(value)
+    forms: dict[str, Any] = {"rate": rate_text, "lifetime": _time, "headroom": "{:.0%}".format}
+    return str(forms.get(name, "{:,}".format)(value))

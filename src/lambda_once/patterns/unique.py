@@ -53,8 +53,7 @@ class Unique:
     for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key and
     *identity* never count. *mark* names the attribute that keeps which put wrote the item. With None the item
     gets no such attribute: a put whose answer was lost is then a duplicate of itself, and ``same`` compares
-    with the item as it is now. *metrics* and *logger* are your Powertools objects; without them nothing is
-    counted or logged.
+    with the item as it is now. *metrics*, *logger*: your Powertools objects, if any.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)

@@ -16,30 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.patterns.documents.content import (
-    MOST_PART_BYTES,
-    check_id,
-    content_of,
-    named_sections,
-    whole_document,
-)
-from lambda_once.patterns.documents.parts import (
-    ABSENT,
-    ATTRIBUTES,
-    Absent,
-    Head,
-    Version,
-    behind,
-    checked_version,
-    deleting,
-    expect,
-    new_version,
-    newest_whole,
-    succeeding,
-    superseded,
-    versions,
-    written_at,
-)
+from lambda_once.patterns.documents import content, parts
+from lambda_once.patterns.documents.content import check_id
+from lambda_once.patterns.documents.parts import ABSENT, Absent, Head, Version, checked_version, expect
 from lambda_once.patterns.documents.requests import DocumentTable, TableKeys
 from lambda_once.patterns.items import own_names
 from lambda_once.patterns.observing import Observer, observed
@@ -95,7 +74,7 @@ class Documents:
     id is (partition, name). *part_bytes* is the size of one part. *ahead* is how far the current version may
     be ahead of this clock for a write (None: any), *keep_deleted* how long a deletion is remembered. *names*:
     other names for the attributes of documents, such as ``ttl`` (the table's TTL attribute).
-    *metrics* and *logger* are your Powertools objects; without them nothing is counted or logged.
+    *metrics*, *logger*: your Powertools objects, if any.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -117,7 +96,7 @@ class Documents:
         _check_options(part_bytes, ahead, keep_deleted)
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
-        self.place = TableKeys(table, key, sort, prefix, own_names(names, ATTRIBUTES, (key, sort)))
+        self.place = TableKeys(table, key, sort, prefix, own_names(names, parts.ATTRIBUTES, (key, sort)))
         self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead
@@ -196,10 +175,10 @@ class Documents:
         older = list(self._table.parts(entity_id, below=head.version))
         if not older:
             return 0  # and the parts that stay are not read
-        newest = self._table.parts(entity_id, below=behind(head.version), lowest=head.version)
-        found = versions([*newest, *older])
-        abandoned = new_version(self._clock.now() - ABANDONED, None)
-        gone = [(part.version, part.name) for part in superseded(head, found, abandoned)]
+        newest = self._table.parts(entity_id, below=parts.behind(head.version), lowest=head.version)
+        found = parts.versions([*newest, *older])
+        abandoned = parts.new_version(self._clock.now() - ABANDONED, None)
+        gone = [(part.version, part.name) for part in parts.superseded(head, found, abandoned)]
         self._table.delete(entity_id, gone)
         return len(gone)
 
@@ -228,13 +207,13 @@ class Documents:
 
     def _look(self, entity_id: DocumentId, *, consistent: bool) -> Document | Head | None:
         """Return the document, or the head of one that cannot be read now."""
-        head, parts = self._table.all(entity_id, consistent=consistent)
+        head, stored = self._table.all(entity_id, consistent=consistent)
         if head is None or head.deleted:
             return None
-        found = newest_whole(head, versions(parts))
+        found = parts.newest_whole(head, parts.versions(stored))
         if found is None:
             return head
-        return Document(entity_id, content_of(found), found.version, found.version != head.version)
+        return Document(entity_id, content.content_of(found), found.version, found.version != head.version)
 
     # -- the steps
 
@@ -242,18 +221,19 @@ class Documents:
         if (document is _Nothing.GIVEN) == (sections is None):
             raise Misconfigured("give either a document or sections=")
         if sections is None:
-            return whole_document(document, self._part_bytes)
-        return named_sections(sections, self._part_bytes)
+            return content.whole_document(document, self._part_bytes)
+        return content.named_sections(sections, self._part_bytes)
 
     def _next(self, entity_id: DocumentId, seen: Head | None) -> Version:
         now = self._clock.now()
-        if seen is not None and self._ahead is not None and written_at(seen.version) > now + self._ahead:
-            raise VersionAhead(
-                f"document {entity_id!r}: version {seen.version} is of {written_at(seen.version)}, and it is "
-                f"{now} here: a clock is wrong by more than {self._ahead}. If it is not "
-                f"this one, use ahead=None"
-            )
-        return new_version(now, None if seen is None else seen.version)
+        if seen is not None and self._ahead is not None:
+            written = parts.written_at(seen.version)
+            if written > now + self._ahead:
+                raise VersionAhead(
+                    f"document {entity_id!r}: version {seen.version} is of {written}, and it is {now} here: "
+                    f"a clock is wrong by more than {self._ahead}. If it is not this one, use ahead=None"
+                )
+        return parts.new_version(now, None if seen is None else seen.version)
 
     def _commit(
         self,
@@ -272,9 +252,9 @@ class Documents:
         """
         while True:
             now = self._clock.now()
-            head = succeeding(seen, version, now)
+            head = parts.succeeding(seen, version, now)
             if deletes:
-                head = deleting(head, now, self._keep_deleted)
+                head = parts.deleting(head, now, self._keep_deleted)
             seen = self._table.put_head(entity_id, head, seen)
             committed = False if seen is None else seen.committed(version)
             if committed is True:
@@ -311,8 +291,8 @@ class Documents:
 
 
 def _check_options(part_bytes: int, ahead: timedelta | None, keep_deleted: timedelta) -> None:
-    if isinstance(part_bytes, bool) or not 1 <= part_bytes <= MOST_PART_BYTES:
-        raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {MOST_PART_BYTES:,}")
+    if isinstance(part_bytes, bool) or not 1 <= part_bytes <= content.MOST_PART_BYTES:
+        raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {content.MOST_PART_BYTES:,}")
     if ahead is not None and ahead < timedelta(0):
         raise Misconfigured(f"ahead is {ahead}: give how far clocks may differ, or None")
     if keep_deleted < timedelta(hours=1):

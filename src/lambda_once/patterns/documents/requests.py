@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.dynamodb.paging import batch_write, pages
+from lambda_once.dynamodb.paging import MOST_WRITES, batch_write, pages
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import (
@@ -43,8 +43,6 @@ USUAL_NAMES: Final = MappingProxyType({name: name for name in ATTRIBUTES})
 SHOWN: Final = ("total", "form", "above")
 """The attributes of a part that are read without its body."""
 
-MOST_ITEMS: Final = 25
-"""Of one BatchWriteItem (DynamoDB's limit)."""
 MOST_BYTES: Final = 4_000_000
 """Of one BatchWriteItem here: below DynamoDB's 16 MB, counted in Base64, and sent within two seconds."""
 
@@ -154,41 +152,21 @@ def put_head(place: TableKeys, entity_id: DocumentId, head: Head, seen: Head | N
 
 
 def put_parts(
-    place: TableKeys,
-    entity_id: DocumentId,
-    version: Version,
-    drafts: Sequence[Draft],
-    above: Version | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Yield the BatchWriteItems that put the parts of *version*, begun while *above* was current."""
+    place: TableKeys, entity_id: DocumentId, version: Version, drafts: Sequence[Draft], above: Version | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the writes of each BatchWriteItem for *version*, which was begun while *above* was current."""
     begun: Item = {} if above is None else {"above": {"S": above}}
-    items = [
-        place.at(entity_id, _sort(version, draft.name)) | place.named(_item(draft, len(drafts)) | begun)
-        for draft in drafts
-    ]
-    puts = [{"PutRequest": {"Item": item}} for item in items]
-    return _batches(place, zip(puts, [len(draft.body) for draft in drafts], strict=True))
-
-
-def delete_parts(
-    place: TableKeys, entity_id: DocumentId, parts: Iterable[tuple[Version, str]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the BatchWriteItems that delete *parts*, by version and name."""
-    keys = [place.at(entity_id, _sort(version, name)) for version, name in parts]
-    return _batches(place, (({"DeleteRequest": {"Key": key}}, 0) for key in keys))
-
-
-def _batches(place: TableKeys, writes: Iterable[tuple[dict[str, Any], int]]) -> Iterator[dict[str, Any]]:
     batch: list[dict[str, Any]] = []
     total = 0
-    for write, size in writes:
-        if batch and (len(batch) == MOST_ITEMS or total + size > MOST_BYTES):
-            yield {"RequestItems": {place.table: batch}}
+    for draft in drafts:
+        key = place.at(entity_id, _sort(version, draft.name))
+        item = key | place.named(_item(draft, len(drafts)) | begun)
+        if batch and (len(batch) == MOST_WRITES or total + len(draft.body) > MOST_BYTES):
+            yield batch
             batch, total = [], 0
-        batch.append(write)
-        total += size
-    if batch:
-        yield {"RequestItems": {place.table: batch}}
+        batch.append({"PutRequest": {"Item": item}})
+        total += len(draft.body)
+    yield batch
 
 
 # -- items
@@ -222,11 +200,8 @@ def stored_part(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
 
 def _values(head: Head) -> Values:
     values: Values = {"version": head.version, "at": head.at, "before": list(head.before)}
-    if head.floor:
-        values["floor"] = head.floor
-    if head.ttl is not None:
-        values["ttl"] = head.ttl
-    return values
+    values |= {"floor": head.floor} if head.floor else {}
+    return values | ({} if head.ttl is None else {"ttl": head.ttl})
 
 
 def head_of(place: TableKeys, item: Mapping[str, Any]) -> Head:
@@ -264,15 +239,15 @@ class DocumentTable:
         return head
 
     def put(
-        self, entity_id: DocumentId, version: Version, drafts: Sequence[Draft], above: Version | None = None
+        self, entity_id: DocumentId, version: Version, drafts: Sequence[Draft], above: Version | None
     ) -> None:
         """Put all parts of *version*, begun while *above* was current."""
         for batch in put_parts(self._place, entity_id, version, drafts, above):
             self._write(batch)
 
     def delete(self, entity_id: DocumentId, parts: Iterable[tuple[Version, str]]) -> None:
-        for batch in delete_parts(self._place, entity_id, parts):
-            self._write(batch)
+        keys = [self._place.at(entity_id, _sort(version, name)) for version, name in parts]
+        self._write([{"DeleteRequest": {"Key": key}} for key in keys])
 
     def parts(
         self, entity_id: DocumentId, *, below: str, lowest: str = LOWEST, consistent: bool = False
@@ -312,7 +287,6 @@ class DocumentTable:
         for page in pages(self._transport.send, "query", request):
             yield from page["Items"]
 
-    def _write(self, batch: dict[str, Any]) -> None:
-        """Send *batch*, and again what was left unprocessed, as long as each answer processes a part."""
-        transport, table = self._transport, self._place.table
-        batch_write(transport.send, table, batch["RequestItems"][table], transport.deadline, TRIES)
+    def _write(self, writes: list[dict[str, Any]]) -> None:
+        """Send *writes*, and again what was left unprocessed, as long as answers process a part."""
+        batch_write(self._transport.send, self._place.table, writes, self._transport.deadline, TRIES)

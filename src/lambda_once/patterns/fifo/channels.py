@@ -19,13 +19,8 @@ LARGEST: Final = 1024 * KIBIBYTE
 
 PASSING: Final = frozenset(
     {
-        *(
-            "InternalError",
-            "InternalErrorException",
-            "InternalFailure",
-            "ServiceUnavailable",
-            "RequestTimeout",
-        ),
+        *("InternalError", "InternalErrorException", "InternalFailure"),
+        *("ServiceUnavailable", "RequestTimeout"),
         *("RequestThrottled", "Throttled", "ThrottledException", "Throttling", "ThrottlingException"),
         *("KMSThrottling", "KMSThrottlingException", "KmsThrottled"),
     }
@@ -130,28 +125,29 @@ def channel_of(target: str, largest: int | None = None) -> Channel:
         make = partial(queue_request, target)
         return Channel(found["name"], most, "sqs", None, "send_message_batch", make)
     raise Misconfigured(
-        f"{target!r} is neither the ARN of an SNS FIFO topic nor the URL of an SQS FIFO queue: "
-        f"both end in .fifo"
+        f"{target!r} is neither the ARN of an SNS FIFO topic nor the URL of an SQS FIFO queue: both end in"
+        " .fifo"
     )
 
 
 def topic_request(topic: str, batch: Sequence[Message]) -> dict[str, Any]:
     """Return the arguments of the PublishBatch that publishes *batch*."""
-    entries = [_entry(place, message, "Message") for place, message in enumerate(batch)]
-    return {"TopicArn": topic, "PublishBatchRequestEntries": entries}
+    return {"TopicArn": topic, "PublishBatchRequestEntries": _entries(batch, "Message")}
 
 
 def queue_request(queue: str, batch: Sequence[Message]) -> dict[str, Any]:
     """Return the arguments of the SendMessageBatch that sends *batch*."""
-    entries = [_entry(place, message, "MessageBody") for place, message in enumerate(batch)]
-    return {"QueueUrl": queue, "Entries": entries}
+    return {"QueueUrl": queue, "Entries": _entries(batch, "MessageBody")}
 
 
-def _entry(place: int, message: Message, body: str) -> dict[str, Any]:
-    return {
-        "Id": str(place),
-        body: message.body,
-        "MessageGroupId": message.group,
-        "MessageDeduplicationId": message.deduplication_id,
-        "MessageAttributes": dict(message.attributes),
-    }
+def _entries(batch: Sequence[Message], body: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "Id": str(place),
+            body: message.body,
+            "MessageGroupId": message.group,
+            "MessageDeduplicationId": message.deduplication_id,
+            "MessageAttributes": dict(message.attributes),
+        }
+        for place, message in enumerate(batch)
+    ]

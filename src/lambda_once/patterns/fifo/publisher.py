@@ -34,10 +34,9 @@ LATE: Final = SendFailure("DeadlinePassed", "the invocation ends", passes=True)
 
 WINDOW_SECONDS: Final = 300
 """
-How long a deduplication id is remembered.
+How long a deduplication id is remembered (API references, MessageDeduplicationId of the batch operations).
 
-Source: API references, MessageDeduplicationId of PublishBatch (SNS) and SendMessageBatch (SQS). The six tries
-of one message are at most six seconds apart, so a late try is well within it, and is not delivered again.
+The six tries of one message are at most six seconds apart, so a late try is not delivered again.
 """
 
 
@@ -54,11 +53,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """
-    The message was refused for good, here or by the service. A retry changes nothing.
-
-    Where it was refused here, its group and id are empty if they are not known.
-    """
+    """The message was refused for good, by the service or here: then group and id may be empty."""
 
     group: str
     deduplication_id: str
@@ -68,11 +63,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """
-    No try was answered, and one may have succeeded: publish it again, the id is the same.
-
-    With code "DeadlinePassed" there was no time for a try, or for another one.
-    """
+    """No try was answered, or there was no time ("DeadlinePassed"): publish it again, the id is the same."""
 
     group: str
     deduplication_id: str
@@ -103,8 +94,7 @@ class Publisher:
     *with_content*: the content is part of the id, so that an amended message with the same key is delivered,
     and not dropped as a duplicate. *ignore*: dotted paths that do not count as content. *attributes*: message
     attributes, or a callable that returns them for a message. *largest*: bytes of a request; the topic's
-    MaximumMessageSize if it was raised. *metrics* and *logger* are your Powertools objects; without them
-    nothing is counted or logged.
+    MaximumMessageSize if it was raised. *metrics*, *logger*: your Powertools objects, if any.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -236,10 +226,10 @@ def results_of(
     if answer.passes and tries < TRIES:
         backlog.again(position, tries)
         return {}
-    unsent = {
+    results: dict[int, Result] = {
         held: Unsent(message.group, messages[held].deduplication_id, position)
         for held in backlog.failed(position)
     }
-    if answer.passes:
-        return {position: Unanswered(*known, answer.code), **unsent}
-    return {position: Failed(*known, answer.code, answer.reason), **unsent}
+    code, reason = answer.code, answer.reason
+    results[position] = Unanswered(*known, code) if answer.passes else Failed(*known, code, reason)
+    return results

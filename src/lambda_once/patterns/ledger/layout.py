@@ -36,11 +36,7 @@ BUCKET_BYTES: Final = 3
 """Bytes of one bucket beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
 
 STAMP_BYTES: Final = 30
-"""
-Bytes of ``bt``, ``bw``, ``bl`` and ``bv``: names of 2 bytes, and a byte for every two digits and one more.
-
-``bt`` and ``bw`` have 14 digits together, for their product is the time; widths have 11, writes 9.
-"""
+"""Of ``bt`` and ``bw`` (14 digits together), ``bl``, ``bv``: a byte for every two digits and one more."""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
@@ -58,28 +54,19 @@ LONGEST_ID: Final = 1024
 
 
 def waste(ids: float, buckets: int) -> float:
-    """
-    Return the bytes that *buckets* add to an item that gets *ids* in a window.
-
-    The oldest bucket is removed as a whole, so ids are kept up to one width, window / (buckets - 1), too
-    long; and each bucket has a name.
-    """
+    """Return the bytes that *buckets* add to an item of *ids* in a window: ids kept too long, and names."""
     return ids * ID_BYTES / (buckets - 1) + buckets * BUCKET_BYTES
 
 
 def bucket_count(ids: float | None = None) -> int:
-    """
-    Return the number of live buckets with the least `waste`, for *ids* in a window.
-
-    Where *ids* is not known it is the most: an empty bucket is not stored.
-    """
+    """Return the number of live buckets with the least `waste`; the most, where *ids* is not known."""
     if ids is None:
         return MOST_BUCKETS
     return min(range(FEWEST_BUCKETS, MOST_BUCKETS + 1), key=lambda buckets: waste(ids, buckets))
 
 
 def overhang(buckets: int) -> float:
-    """Return the windows that an id is kept at most; it is kept for one at least."""
+    """Return the windows that an id is kept at most."""
     return buckets / (buckets - 1)
 
 
@@ -119,11 +106,7 @@ class Layout:
 
 
 def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
-    """
-    Return the layout that keeps an id for *window* at least, with clocks at most `SKEW` apart.
-
-    Raises `Misconfigured` for a window that is not positive, and for too few or too many buckets.
-    """
+    """Return the layout that keeps an id for *window*, with clocks `SKEW` apart. Raises `Misconfigured`."""
     given: object = window
     if not isinstance(given, timedelta) or window <= timedelta(0):
         raise Misconfigured(f"a ledger's window is a positive timedelta, not {window!r}")
@@ -135,7 +118,6 @@ def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
 
 
 def bucket_name(number: int) -> str:
-    """Return the attribute of bucket *number*."""
     return f"{BUCKETS}{number % NAMES}"
 
 
@@ -158,7 +140,6 @@ class LedgerTable:
     """The names of the key and of the ledger's own."""
 
     def seen(self, item: Mapping[str, Mapping[str, Any]]) -> Seen:
-        """Return *item* as this ledger sees it."""
         own = {usual: dict(item[name]) for usual, name in self.own.items() if name in item}
         return Seen(own, plain_item({name: item[name] for name in item if name not in self.taken}))
 
@@ -173,17 +154,8 @@ def ledger_table(name: str, key: tuple[str, ...], names: object = None) -> Ledge
     return LedgerTable(name, key, every, frozenset((*key, *every.values())))
 
 
-def id_digest(name: str | bytes) -> bytes:
+def id_digest(name: object) -> bytes:
     """Return the 8 bytes that an id is kept as; text counts as UTF-8. Raises `Misconfigured`."""
-    return sha256(_id_bytes(name)).digest()[:ID_BYTES]
-
-
-def shard_of(digest: bytes, shards: int) -> int:
-    """Return the shard of an id: always the same one."""
-    return int.from_bytes(digest, "big") % shards
-
-
-def _id_bytes(name: object) -> bytes:
     if not isinstance(name, str | bytes):
         raise Misconfigured(f"an id is text or bytes, not {type(name).__name__}: give the message's own id")
     try:
@@ -192,7 +164,11 @@ def _id_bytes(name: object) -> bytes:
         raise Misconfigured("an id of text must be valid Unicode: it holds half a surrogate pair") from None
     if not 1 <= len(written) <= LONGEST_ID:
         raise Misconfigured(f"an id has 1 to {LONGEST_ID:,} bytes, not {len(written):,}")
-    return written
+    return sha256(written).digest()[:ID_BYTES]
+
+
+def shard_of(digest: bytes, shards: int) -> int:
+    return int.from_bytes(digest, "big") % shards
 
 
 # -- an item as it is: *seen* is `Seen.own`
@@ -208,8 +184,7 @@ def in_use(seen: Item, ours: Layout) -> Layout:
     """
     Return the layout to write *seen* in: its own, or *ours* if that keeps ids longer.
 
-    So writers of two windows that take turns do not rearrange the ids each time, which would keep them longer
-    and longer.
+    So two writers of different windows do not rearrange ids in turn, which would keep them ever longer.
     """
     present = layout_of(seen, ours)
     return ours if present is None or present.span < ours.span else present
@@ -256,7 +231,6 @@ def remembered(seen: Item, layout: Layout, number: int) -> dict[int, set[bytes]]
 
 
 def time_of(seen: Item) -> int:
-    """Return the number of the newest bucket."""
     return int(seen.get(TIME, {"N": "0"})["N"])
 
 

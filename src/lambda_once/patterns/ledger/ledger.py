@@ -12,16 +12,9 @@ from lambda_once.dynamodb.retry import back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import Item, Values
 from lambda_once.patterns.ledger import arguments, requests
+from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.arguments import Key
-from lambda_once.patterns.ledger.layout import (
-    ID_BYTES,
-    id_digest,
-    ids_at,
-    layout_for,
-    layout_of,
-    ledger_table,
-    newest,
-)
+from lambda_once.patterns.ledger.layout import ID_BYTES, id_digest, ids_at
 from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
@@ -54,7 +47,7 @@ class Ledger:
     by the id: for `add` and `get` alone, because floors, set attributes and expectations need one item.
     *names*: other names for the ledger's own attributes, ``bt``, ``bw``, ``bl`` and ``bv``; that of ``b`` is
     what the names of the buckets ``b0`` to ``b63`` begin with. They stay as long as the items.
-    *metrics* and *logger* are your Powertools objects; without them nothing is counted or logged.
+    *metrics*, *logger*: your Powertools objects, if any.
 
     The number of shards is changed by two deployments: with *shards_next*, the future number, ids are written
     by *shards* and refused by both; then the future number is *shards*, and the old one *shards_before*.
@@ -78,8 +71,8 @@ class Ledger:
     ) -> None:
         if shards_next is not None and shards_before is not None:
             raise Misconfigured("give shards_next or shards_before: one change of the number at a time")
-        self._table = ledger_table(table, arguments.key_names(key), names)
-        self._layout = layout_for(window, buckets)
+        self._table = layouts.ledger_table(table, arguments.key_names(key), names)
+        self._layout = layouts.layout_for(window, buckets)
         self._shards = arguments.shard_count(shards)
         other = shards_before if shards_next is None else shards_next
         self._other_shards = self._shards if other is None else arguments.shard_count(other)
@@ -134,16 +127,13 @@ class Ledger:
         writes = self._additions(key, amounts, id, floor or {}, set or {})
         now = self._transport.clock.now()
         seen = [self._table.seen(self._item(write.key) or {}).own for write in writes]
-        has_id = [
-            write.digest in ids_at(item, self._layout, now) for write, item in zip(writes, seen, strict=True)
-        ]
-        home = has_id.index(True) if any(has_id) else 0
-        write = writes[home]
-        request = (
-            requests.adding(write, write.layout.number(now))  # refused as a duplicate
-            if any(has_id)
-            else requests.again(write, now, seen[home])
-        )
+        has_id = [writes[0].digest in ids_at(item, self._layout, now) for item in seen]
+        if any(has_id):  # the entry is refused as a duplicate
+            write = writes[has_id.index(True)]
+            request = requests.adding(write, write.layout.number(now))
+        else:
+            write = writes[0]
+            request = requests.again(write, now, seen[0])
 
         def refusal(item: Item) -> Duplicate | Refused:
             found = requests.refused_because(write, now, self._table.seen(item))
@@ -202,9 +192,8 @@ class Ledger:
         Read the item and set the attributes that *change* returns; start again if it was written meanwhile.
 
         ``values`` of the result is the item. *change* gets the item without its key, empty where there is
-        none; it may be called several times, so it should have no effects. With *id* it is not called for an
-        id that is remembered. Raises `Conflict` after ten lost races, or near the
-        invocation's end; and what `add` raises.
+        none; it may be called several times, so it should have no effects, and with *id* not for an id that
+        is remembered. Raises `Conflict` after ten lost races or near the invocation's end, and as `add` does.
         """
         self._refuse_shards("change")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
@@ -240,9 +229,9 @@ class Ledger:
             write = self._write(where, b"")
             for _ in range(FORMS):
                 seen = self._table.seen(self._item(where) or {}).own
-                if layout_of(seen, self._layout) in (None, self._layout):
+                if layouts.layout_of(seen, self._layout) in (None, self._layout):
                     break
-                number = newest(seen, self._layout, self._transport.clock.now())
+                number = layouts.newest(seen, self._layout, self._transport.clock.now())
                 with suppress(ConditionFailed):  # written to meanwhile: again
                     self._update(requests.rearranging(write, number, seen))
             else:
@@ -251,12 +240,7 @@ class Ledger:
     # -- one item
 
     def _additions(
-        self,
-        key: Key,
-        amounts: Mapping[str, Amount],
-        name: str | bytes,
-        floor: Mapping[str, Amount],
-        sets: Mapping[str, object],
+        self, key: Key, amounts: object, name: object, floor: object, sets: object
     ) -> list[LedgerWrite]:
         """Return the addition to each item that may have the id, first the one to send."""
         digest = id_digest(name)
@@ -267,10 +251,8 @@ class Ledger:
         floors = arguments.checked_floor(floor, added)
         if floors or settings:
             self._refuse_shards("floor and set")
-        return [
-            self._write(home, digest, amounts=added, floor=floors, sets=settings)
-            for home in self._homes(key, digest)
-        ]
+        parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings}
+        return [self._write(home, digest, **parts) for home in self._homes(key, digest)]
 
     def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
         parts: dict[str, Any] = {"amounts": {}, "floor": {}, "sets": {}, "expected": {}} | known
@@ -304,9 +286,9 @@ class Ledger:
     def _full(self) -> Full:
         return Full(
             f"an item of ledger {self._table.name!r} is full: the ids of one window and its attributes "
-            f"exceed 400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
-            f"deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing "
-            f"was added; there is room again when the oldest ids are forgotten"
+            "exceed 400 KB. Compute the shards with `lambda-once plan`, and change their number by two "
+            "deployments (shards_next=, shards_before=), or shorten the window by relayout(). Nothing was "
+            "added; there is room again when the oldest ids are forgotten"
         )
 
     def _contended(self, write: LedgerWrite) -> StoreUnavailable:
@@ -325,9 +307,8 @@ class Ledger:
         try:
             return batch_get(send, self._table.name, keys, deadline, ROUNDS, ConsistentRead=True)
         except Unprocessed:
-            raise StoreUnavailable(
-                f"ledger {self._table.name!r} did not return all its shards; retry"
-            ) from None
+            message = f"ledger {self._table.name!r} did not return all its shards; retry"
+            raise StoreUnavailable(message) from None
 
     def _homes(self, key: Key, digest: bytes) -> list[Item]:
         """Return the items that may have the id, by both numbers of shards; first the one to write to."""
@@ -343,7 +324,7 @@ class Ledger:
         if self._most_shards > 1:
             raise Misconfigured(
                 f"{what}: a key with {self._most_shards} shards has no single item for it. Keep such "
-                f"counters in a ledger of one shard"
+                "counters in a ledger of one shard"
             )
 
 

@@ -57,8 +57,8 @@ class Ratchet:
     *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
     far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. *names*: other
     names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL attribute), ``_rank`` and
-    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. *metrics* and *logger* are
-    your Powertools objects; without them nothing is counted or logged. Connects at first use.
+    ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. *metrics*, *logger*: your
+    Powertools objects, if any. Connects at first use.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
