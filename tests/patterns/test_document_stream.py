@@ -207,7 +207,7 @@ def test_without_the_rule_a_version_in_progress_is_lost(
     found.documents.write(ID, text("b"))
     monkeypatch.setattr(document_parts.Head, "stood", lambda *_: False)
     monkeypatch.setattr(
-        "lambda_once.patterns.documents.documents.superseded",
+        "lambda_once.patterns.documents.parts.superseded",
         lambda _head, versions, _old: [part for each in versions for part in each.parts],
     )
     cleaner(found.documents, grace=timedelta(0))(event(record("head")))

@@ -38,7 +38,7 @@ MOST_UNITS: Final = 1_000
 """Write units a second of one partition, and so of one item."""
 NEW_TABLE_UNITS: Final = 4_000
 """Write units a second that a new on-demand table takes."""
-WRITE_UNIT_BYTES: Final = 1_024
+UNIT_BYTES: Final = 1_024
 READ_UNIT_BYTES: Final = 4_096
 LONGEST: Final = timedelta(days=36_525)
 PERIODS: Final = {name: timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}
@@ -104,13 +104,13 @@ class LedgerPlan:
         put("ids", -(-writes * kept // (seconds * 1_000 * self.shards)))
         fixed = self.other_bytes + item_overhead(self.buckets)
         put("item_bytes", self.ids * self.id_bytes + fixed)
-        put("write_units", _units(self.item_bytes, WRITE_UNIT_BYTES))
+        put("write_units", write_units(self.item_bytes))
         put("total_units", self.rate * self.write_units)
         put("item_units", self.total_units / self.shards)
-        put("read_units", _units(self.item_bytes, READ_UNIT_BYTES) * self.shards)
+        put("read_units", read_units(self.item_bytes) * self.shards)
         put("warm_units", math.ceil(self.total_units) if self.total_units > NEW_TABLE_UNITS else None)
         most_ids = math.floor(MOST_ITEM_BYTES * (1 - self.headroom) - fixed) // self.id_bytes
-        full_first = most_ids * _units(MOST_ITEM_BYTES, WRITE_UNIT_BYTES) * 1_000 <= MOST_UNITS * kept
+        full_first = most_ids * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept
         put("limit", Limit.ITEM if full_first else Limit.WRITES)
 
     def fits(self, most_units: int = MOST_UNITS) -> bool:
@@ -196,8 +196,14 @@ def plan(
     raise Misconfigured(f"no plan fits {values}: give {' or '.join(ways) or 'less of one of these'}")
 
 
-def _units(size: int, unit: int) -> int:
-    return -(-size // unit)  # one for each unit begun
+def write_units(size: int) -> int:
+    """Return the write units of an item: one for each KB begun."""
+    return -(-size // UNIT_BYTES)
+
+
+def read_units(size: int) -> int:
+    """Return the read units of a consistent read: one for every 4 KB begun."""
+    return -(-size // READ_UNIT_BYTES)
 
 
 def _checked(name: str, value: Any) -> Any:
