@@ -10,20 +10,17 @@ from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import Tracer
 
 from lambda_once import Once
 from lambda_once.errors import InProgress
 from lambda_once.observability import traces
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig, elsewhere, in_memory
-
-pytest.importorskip("opentelemetry.sdk")  # the environment of the oldest packages has the API alone
-
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import Tracer
 
 
 class Traced:

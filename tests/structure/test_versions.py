@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 
 import pytest
 
-from tests.versions import FAST, ROOT, at_least, candidates, environments, pythons
+from tests.versions import FAST, OF_SDKS, ROOT, SDKS, at_least, candidates, environments, pythons, tools
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PYTHONS = {(3, 13): "/b/python", (3, 11): "/a/python"}
@@ -41,6 +42,7 @@ def test_the_oldest_packages_meet_the_oldest_python() -> None:
     assert {"aws-lambda-powertools", "jmespath", "boto3", "pydantic", "click", "rich", "python-ulid"} <= names
     assert [(each.name, each.python) for each in newest] == [("3.11", "/a/python"), ("3.13", "/b/python")]
     assert not any("==" in package for each in newest for package in each.packages)
+    assert all({*tools(PROJECT, SDKS)} <= {*each.packages} for each in newest)
 
 
 def test_the_pythons_of_this_machine_are_found() -> None:
@@ -53,3 +55,14 @@ def test_the_pythons_of_this_machine_are_found() -> None:
 def test_the_fast_folders_are_there() -> None:
     """A folder that was renamed must not be left out silently."""
     assert [folder for folder in FAST if not (ROOT / folder).is_dir()] == []
+
+
+def test_what_the_oldest_packages_leave_out_needs_an_sdk() -> None:
+    """Exactly the files of these folders that import a package which is beside the newest only."""
+    sdks = re.compile(
+        r"^(from|import) (aws_durable|opentelemetry\.sdk|avro|google\.protobuf|tests\.kit\.executions)",
+        re.MULTILINE,
+    )
+    files = [file for folder in FAST for file in sorted((ROOT / folder).rglob("test_*.py"))]
+    left_out = {file for each in OF_SDKS for file in ROOT.glob(each)}
+    assert {file for file in files if sdks.search(file.read_text(encoding="utf-8"))} == left_out
