@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lambda_once.engine import pipeline
 from lambda_once.testing import create_table
 from tests.decorators.counted import Counted
-from tests.decorators.durable_shop import Shop
 from tests.decorators.grounds import Memory, Table
 from tests.decorators.rig import ENGINE, LEAN, MEMORY, STRICT, Rig
 from tests.kit import tables
-from tests.kit.executions import executions
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
+
+if TYPE_CHECKING:
+    from tests.decorators.durable_shop import Shop
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +88,10 @@ def counted(endpoint: str | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Shop]:
-    """An empty shop, on each store in turn."""
+    """An empty shop, on each store in turn. It needs the durable SDK, which is not everywhere."""
+    from tests.decorators.durable_shop import Shop
+    from tests.kit.executions import executions
+
     shop = Shop(rig)
     with executions(shop.handle) as shop.of:
         yield shop
