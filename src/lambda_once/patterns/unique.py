@@ -124,7 +124,7 @@ class Unique:
         if not found:
             raise Misconfigured(
                 f"table {self._table!r} refused an item and did not return the existing one: use an endpoint "
-                f"that supports ReturnValuesOnConditionCheckFailure"
+                "that supports ReturnValuesOnConditionCheckFailure"
             )
         existing, ours = plain_item(found), plain_item(row)
         values = self._known(existing)
@@ -227,9 +227,8 @@ def _made(part: KeyPart, item: Mapping[str, object]) -> str:
 def _given(part: KeyPart, item: Mapping[str, object]) -> object:
     found = _present(part.name, item)
     if isinstance(found, bool) or not isinstance(found, str | bytes | int | Decimal):
-        raise Misconfigured(
-            f"{part.name!r} is a {type(found).__name__}: a key attribute is text, a number or bytes"
-        )
+        kind = type(found).__name__
+        raise Misconfigured(f"{part.name!r} is a {kind}: a key attribute is text, a number or bytes")
     if isinstance(found, str):
         _check_length(part, found.encode("utf-8", "surrogatepass"))
     elif isinstance(found, bytes):

@@ -75,9 +75,8 @@ def _encoded(content: object, what: str) -> tuple[Form, bytes]:
 
 def _check_number(parts: int) -> None:
     if parts > MOST_PARTS:
-        raise Misconfigured(
-            f"the document has {parts:,} parts, and {MOST_PARTS:,} is the most: make it smaller"
-        )
+        most = f"{MOST_PARTS:,} is the most"
+        raise Misconfigured(f"the document has {parts:,} parts, and {most}: make it smaller")
 
 
 def _fits(text: str, most: int) -> bool:

@@ -56,13 +56,12 @@ class Form(StrEnum):
 
 
 class Absent(Enum):
-    """See `ABSENT`."""
+    """``expected_version=ABSENT``: write only if there is no document."""
 
     ABSENT = "no document"
 
 
 ABSENT: Final = Absent.ABSENT
-"""``expected_version=ABSENT``: write only if there is no document."""
 
 
 class Part(NamedTuple):
@@ -126,10 +125,9 @@ class Head(NamedTuple):
 
 def new_version(at: datetime, above: Version | None) -> Version:
     """
-    Return a version of the time *at*, but always greater than *above*.
+    Return a version of the time *at*, or one millisecond later than *above* where that is greater.
 
-    Where the clock is not ahead of *above*, it is one millisecond later than that. Its 80 random bits are new
-    each time: two writers with the same *above* must not make the same version.
+    Its 80 random bits are new each time: two writers with the same *above* must not make the same version.
     """
     from ulid import ULID
 
@@ -140,7 +138,6 @@ def new_version(at: datetime, above: Version | None) -> Version:
 
 
 def written_at(version: Version) -> datetime:
-    """Return the time of *version*."""
     from ulid import ULID
 
     return datetime.fromtimestamp(ULID.from_str(version).milliseconds / 1000, UTC)
@@ -229,7 +226,7 @@ def expect(entity_id: DocumentId, expected: Version | Absent | None, head: Head 
     if version != (None if isinstance(expected, Absent) else expected):
         raise Conflict(
             f"document {entity_id!r}: expected {_named(expected)}, but it has {_named(version)}: "
-            f"read it, and decide again",
+            "read it, and decide again",
             values={} if version is None else {"version": version},
         )
 

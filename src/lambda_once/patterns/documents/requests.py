@@ -61,13 +61,11 @@ class TableKeys(NamedTuple):
     names: Mapping[str, str] = USUAL_NAMES
 
     def at(self, entity_id: DocumentId, sort: str) -> Item:
-        """Return the key of the item *sort* of a document."""
         if not isinstance(entity_id, str):
             entity_id, sort = entity_id[0], f"{self.prefix}{entity_id[1]}{SEPARATOR}{sort}"
         return {self.key: {"S": entity_id}, self.sort: {"S": sort}}
 
     def named(self, own: Item) -> Item:
-        """Return the attributes *own* by their names in the table."""
         return {self.names[name]: each for name, each in own.items()}
 
     def own(self, item: Mapping[str, Any]) -> Item:
@@ -99,11 +97,7 @@ def query(
     consistent: bool = False,
     bodies: bool = True,
 ) -> dict[str, Any]:
-    """
-    Return the Query for the head and the parts of one document, backwards from sort key *up_to* to *lowest*.
-
-    Without *bodies* it returns what `stored_part` needs; it is charged all the same.
-    """
+    """Return the Query for a document's items, backwards to *lowest*; without *bodies* it costs the same."""
     request: dict[str, Any] = {
         "TableName": place.table,
         "KeyConditionExpression": "#key = :id AND #sort BETWEEN :lowest AND :up_to",
@@ -226,7 +220,6 @@ class DocumentTable:
         self._transport = transport
 
     def head(self, entity_id: DocumentId) -> Head | None:
-        """Return the head, read consistently."""
         item = self._transport.send("get_item", get_head(self._place, entity_id)).get("Item")
         return None if item is None else head_of(self._place, item)
 
@@ -265,16 +258,11 @@ class DocumentTable:
         return head_of(self._place, first), self._only_parts(items)
 
     def heads(self, partition: str) -> Iterator[tuple[str, Head]]:
-        """
-        Yield name and head of each document of *partition*, backwards by name.
-
-        Each is a request of its own that reads one item: a page would read the parts, too.
-        """
+        """Yield name and head of each document, backwards by name; a page would read the parts, too."""
         place, before = self._place, None
         while found := self._transport.send("query", last(place, partition, before))["Items"]:
             entity_id, rest = place.within(found[0])
-            # The parts are not read; an item of others beneath the prefix is passed by.
-            ours = LOWEST < rest <= HEAD
+            ours = LOWEST < rest <= HEAD  # an item of others beneath the prefix is passed by
             before = place.at(entity_id, LOWEST) if ours else {name: found[0][name] for name in place[1:3]}
             if rest == HEAD:
                 yield entity_id[1], head_of(self._place, found[0])

@@ -36,9 +36,8 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     Return a Lambda handler for the stream of the table of *documents*.
 
     It cleans each document whose head was written, once a batch, and returns ``batchItemFailures``: the
-    records of documents that could not be cleaned in time. *grace*: how long a superseded version stays for
-    its readers; the handler waits for it, once a batch. Raises `Misconfigured` for a grace below 0 or over
-    ten minutes.
+    records of documents that could not be cleaned in time. It waits for *grace*, 0 to 10 minutes, in which a
+    superseded version stays for its readers, once a batch. Raises `Misconfigured`.
     """
     if not timedelta(0) <= grace <= LONGEST_GRACE:
         raise Misconfigured(f"grace is {grace}: give 0 to {LONGEST_GRACE}")

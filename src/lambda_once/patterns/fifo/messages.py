@@ -64,12 +64,7 @@ class Message:
 
 
 def body_of(message: object) -> str:
-    """
-    Return the body of *message*: text as it is, anything else as JSON.
-
-    A Decimal is a JSON number of the same value. Raises `Misconfigured` for an empty message, one that is not
-    JSON-serialisable, and characters that no message may have.
-    """
+    """Return *message* as text, or as JSON, a Decimal as a number of its value. Raises `Misconfigured`."""
     try:
         text = message if isinstance(message, str) else _json(message)
         text.encode()
@@ -95,8 +90,7 @@ def group_id(group: object) -> str:
     Return the message group id of *group*: no two texts have the same.
 
     Characters that are not valid are percent-encoded, and what is then too long, or looks like a digest, is
-    digested. A whole number is its digits. Raises `KeyMissing` for an empty group, and `Misconfigured` for
-    one that is neither text nor a whole number.
+    digested. A whole number is its digits. Raises `KeyMissing` and `Misconfigured`.
     """
     if isinstance(group, int) and not isinstance(group, bool):
         return str(group)
@@ -160,12 +154,7 @@ class MessageFormat:
         return Message(body, group, self._deduplication_id(message, payload), attributes, size)
 
     def all_prepared(self, messages: Sequence[object]) -> list[Message]:
-        """
-        Return *messages* ready to be sent, each with its `Message.problem` if it has one.
-
-        One is `KeyReused`: it has the id of an earlier one and other content, so it would be accepted and
-        never delivered.
-        """
+        """Return *messages* ready to be sent, each with its `Message.problem` if it has one."""
         ready = [self._judged(message) for message in messages]
         first: dict[str, int] = {}
         for position, message in enumerate(ready):
@@ -221,14 +210,12 @@ def _selected(selector: Selector, message: object, payload: object, what: str) -
 
 class Backlog:
     """
-    The messages that are still to be sent.
+    The messages that are still to be sent, by position.
 
-    At most one message of a group is in flight: so none overtakes another of its group, whichever messages of
-    a request fail.
+    At most one of a group is in flight: none overtakes another of its group, whichever of a request fail.
     """
 
     def __init__(self, messages: Mapping[int, Message]) -> None:
-        """*messages* by position, in their order."""
         self._messages = messages
         self._behind: dict[str, deque[int]] = {}
         for position, message in messages.items():
@@ -304,9 +291,8 @@ def _checked_text(what: str, text: str) -> str:
 
 def _attribute(name: str, given: object) -> dict[str, Any]:
     if not _ATTRIBUTE_NAME.fullmatch(name):
-        raise Misconfigured(
-            f"attribute {name!r}: a name is letters, digits, '-', '_' and '.', 256 characters at most"
-        )
+        wanted = "letters, digits, '-', '_' and '.', 256 characters at most"
+        raise Misconfigured(f"attribute {name!r}: a name is {wanted}")
     if given in ("", b""):
         raise Misconfigured(f"attribute {name!r} is empty: leave it out")
     match given:
@@ -317,6 +303,5 @@ def _attribute(name: str, given: object) -> dict[str, Any]:
         case int() | Decimal() if not isinstance(given, bool):
             return {"DataType": "Number", "StringValue": str(given)}
         case _:
-            raise Misconfigured(
-                f"attribute {name!r} is a {type(given).__name__}: give text, a number or bytes"
-            )
+            kind = type(given).__name__
+            raise Misconfigured(f"attribute {name!r} is a {kind}: give text, a number or bytes")

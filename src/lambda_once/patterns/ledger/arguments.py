@@ -29,7 +29,6 @@ _PATH: Final = frozenset(".[]")
 
 
 def key_names(key: object) -> tuple[str, ...]:
-    """Return the names of the key attributes."""
     names = (key,) if isinstance(key, str) else key
     if not isinstance(names, tuple | list) or len(names) not in (1, 2) or len({*names}) != len(names):
         raise Misconfigured(f"key names one or two attributes, the partition key first, not {key!r}")
@@ -39,7 +38,6 @@ def key_names(key: object) -> tuple[str, ...]:
 
 
 def shard_count(shards: object) -> int:
-    """Return *shards*, which is a number of shards."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
         raise Misconfigured(f"a ledger has 1 to {MOST_SHARDS:,} shards, not {shards!r}")
     return shards
@@ -64,23 +62,19 @@ def all_homes(names: tuple[str, ...], key: object, shards: int) -> list[Item]:
 
 
 def key_item(names: tuple[str, ...], key: object, shard: int | None) -> Item:
-    """
-    Return the key of the item, or of one shard.
-
-    The shard is appended to the partition key, so that each has a partition of its own.
-    """
+    """Return the key of the item, or of one shard, which has a partition of its own."""
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(names):
         raise Misconfigured(f"a key here is {' and '.join(names)}: {len(names)} parts, not {len(parts)}")
     for name, part in zip(names, parts, strict=True):
-        _check_key_part(name, part)
+        if not is_key_value(part):
+            raise Misconfigured(f"key {name!r} is text, bytes or a number, and not empty: it is {part!r}")
     if shard is not None:
         parts = (_sharded(names[0], parts[0], shard), *parts[1:])
     return typed_item(dict(zip(names, parts, strict=True)))
 
 
 def checked_amounts(amounts: object, apart: AbstractSet[str]) -> dict[str, Number]:
-    """Return the amounts to add, by counter."""
     return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
 
 
@@ -94,14 +88,12 @@ def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Num
 
 
 def checked_values(what: str, values: object, apart: AbstractSet[str]) -> dict[str, object]:
-    """Return the attributes to set."""
     found = _named(what, values, apart)
     typed_item(found)
     return found
 
 
 def checked_expected(expected: object, apart: AbstractSet[str]) -> dict[str, object]:
-    """Return the values that attributes must have."""
     found = _named("expected", expected, apart)
     if not found:
         raise Misconfigured("expected names no attribute: give what was read, such as a version")
@@ -147,11 +139,6 @@ def _number(name: str, amount: object) -> Number:
     except Misconfigured as error:
         raise Misconfigured(f"attribute {name!r}: {error}") from None
     return amount
-
-
-def _check_key_part(name: str, part: object) -> None:
-    if not is_key_value(part):
-        raise Misconfigured(f"key {name!r} is text, bytes or a number, and not empty: it is {part!r}")
 
 
 def _sharded(name: str, part: object, shard: int) -> str:

@@ -222,8 +222,7 @@ class Ledger:
         """
         Make the items of *key* keep ids for this ledger's window, and forget older ids at once.
 
-        A longer window is taken up by the next write; a shorter one only by this. Ids that are kept count as
-        added up to one width later. Raises as `add` does.
+        A longer window is taken up by the next write; a shorter one only by this. Raises as `add` does.
         """
         for where in arguments.all_homes(self._table.key, key, self._most_shards):
             write = self._write(where, b"")

@@ -12,27 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed
-from lambda_once.patterns.ledger.layout import (
-    LAYOUT,
-    NAMES,
-    TIME,
-    VERSION,
-    WIDTH,
-    Layout,
-    LedgerTable,
-    Seen,
-    bucket_name,
-    ids_at,
-    in_use,
-    newest,
-    remembered,
-    time_of,
-)
+from lambda_once.patterns.ledger import layout as layouts
+from lambda_once.patterns.ledger.layout import LAYOUT, TIME, VERSION, WIDTH, ids_at, in_use
 from lambda_once.patterns.results import Conflict, Duplicate, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+    from lambda_once.patterns.ledger.layout import Layout, LedgerTable, Seen
 
 Number = int | Decimal
 
@@ -60,7 +48,6 @@ class LedgerWrite:
 
     @property
     def shown(self) -> str:
-        """The item, for messages."""
         return f"item {plain_item(self.key)} of ledger {self.table.name!r}"
 
 
@@ -86,18 +73,13 @@ def adding(write: LedgerWrite, number: int) -> dict[str, Any]:
 
 
 def rearranging(write: LedgerWrite, number: int, seen: Item) -> dict[str, Any]:
-    """
-    Return the UpdateItem of *write* that also rearranges the ids of the item *seen*.
-
-    For an item that the usual form cannot bring to bucket *number*: it was idle for long, or was written with
-    another window.
-    """
+    """Return the UpdateItem that also rearranges the ids of *seen*: long idle, or of another window."""
     terms = _Terms(write.table)
-    kept = remembered(seen, write.layout, number)
+    kept = layouts.remembered(seen, write.layout, number)
     if write.digest:
         kept.setdefault(number, set()).add(write.digest)
     names = {terms.bucket(each): ids for each, ids in kept.items()}
-    others = [name for name in map(terms.bucket, range(NAMES)) if name not in names]
+    others = [name for name in map(terms.bucket, range(layouts.NAMES)) if name not in names]
     buckets = [f"{name} = {terms.typed({'BS': sorted(ids)})}" for name, ids in names.items()]
     condition = [as_seen(terms, seen), *_conditions(terms, write)]
     update = (
@@ -197,10 +179,9 @@ def needs(write: LedgerWrite) -> dict[str, Number]:
 
 def refused_because(write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate | Refused | None:
     """
-    Return why the item *seen* refused *write*; None: it is at another time, or has another layout (`again`).
+    Return why *seen* refused *write*; None: it is at another time, or has another layout (`again`).
 
-    A duplicate is one whatever else is true. Raises `Conflict`; `Misconfigured` where a counter with a floor
-    is not a number.
+    Raises `Conflict`; `Misconfigured` where a counter with a floor is not a number.
     """
     if write.digest in ids_at(seen.own, write.layout, now):
         return Duplicate(seen.values)
@@ -222,7 +203,7 @@ def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
     """Return *write* in the form that the item *seen* takes, in the layout in use there."""
     layout = in_use(seen, write.layout)
     write = replace(write, layout=layout)
-    number = newest(seen, layout, now)
+    number = layouts.newest(seen, layout, now)
     return adding(write, number) if _is_in_step(seen, layout, number) else rearranging(write, number, seen)
 
 
@@ -233,7 +214,7 @@ def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
     ours = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
     if any(seen.get(name, {"N": each})["N"] != each for name, each in ours.items()) or WIDTH not in seen:
         return False
-    return number - len(layout.spare(number)) <= time_of(seen) <= number
+    return number - len(layout.spare(number)) <= layouts.time_of(seen) <= number
 
 
 def _counter(values: Values, name: str) -> Number:
@@ -272,7 +253,7 @@ class _Terms:
         return usual if name == usual else self.name(name)
 
     def bucket(self, number: int) -> str:
-        return self.own(bucket_name(number))
+        return self.own(layouts.bucket_name(number))
 
     def value(self, plain: object) -> str:
         return self.typed(typed(plain))

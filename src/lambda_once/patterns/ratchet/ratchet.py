@@ -138,16 +138,13 @@ class Ratchet:
         the timestamp of what was read. Raises `Misconfigured` without *ts* where timestamps are not times.
         """
         if ts is not None:
-            return Revision(self, self._stamp(ts))
+            return self._revision(ts)
         if self._ahead is None or isinstance(after, str):
             raise Misconfigured("with ahead=None timestamps are not times: give revision() the token")
         return Revision(self, self._timestamps.next(None if after is None else int(after)))
 
-    def _stamp(self, ts: object) -> Stamp:
-        return stamp_of(ts, times=self._ahead is not None)
-
-    def _revision(self, ts: datetime | Stamp | Revision) -> Revision:
-        return ts if isinstance(ts, Revision) else Revision(self, self._stamp(ts))
+    def _revision(self, ts: object) -> Revision:
+        return ts if isinstance(ts, Revision) else Revision(self, stamp_of(ts, times=self._ahead is not None))
 
     def _write(
         self, write: RatchetWrite, key: Mapping[str, object], revision: Revision, expected: Expected
@@ -187,10 +184,8 @@ class Ratchet:
                 return Stale({name: stored})
         if sent.was_written(write.stamp, stored):
             return Applied({name: write.stamp})
-        raise Conflict(
-            f"{sent.key} is not as expected: read it, and decide again",
-            values={} if stored is None else {name: stored},
-        )
+        values = {} if stored is None else {name: stored}
+        raise Conflict(f"{sent.key} is not as expected: read it, and decide again", values=values)
 
     # -- reading
 
@@ -202,11 +197,7 @@ class Ratchet:
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
     ) -> list[Values | None]:
-        """
-        Return the result of `get` for each of *keys*, any number, in their order.
-
-        Raises `StoreUnavailable` when six requests in a row read nothing.
-        """
+        """Return `get` of each of *keys*, any number, in their order. Raises `StoreUnavailable`."""
         wanted = [self._table.just_key(key) for key in keys]
         items = batch_get(
             self._transport.send,
@@ -216,9 +207,8 @@ class Ratchet:
             TRIES,
             ConsistentRead=consistent,
         )
-        found = {
-            tuple(self._table.key_of(plain_item(item)).values()): self._table.live(item) for item in items
-        }
+        keyed = ((self._table.key_of(plain_item(item)), item) for item in items)
+        found = {tuple(key.values()): self._table.live(item) for key, item in keyed}
         return [found.get(tuple(key.values())) for key in wanted]
 
     def query(
@@ -284,10 +274,8 @@ class Revision:
     """
     One change under one timestamp, ``stamp``: written from any thread, any number of times, within its block.
 
-    ``id`` is random; with ``expected=`` a write recognises itself by it.
-
-        with ratchet.revision() as revision:
-            revision.put(item)                          # or ratchet.put(item, revision)
+    `put` and `delete` are those of the `Ratchet`. ``id`` is random; with ``expected=`` a write recognises
+    itself by it.
     """
 
     def __init__(self, ratchet: Ratchet, stamp: Stamp) -> None:
@@ -298,11 +286,9 @@ class Revision:
         self._sent: dict[str, InFlight] | None = {}
 
     def put(self, item: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
-        """Put as `Ratchet.put` does, under this timestamp."""
         return self._ratchet.put(item, self, expected=expected)
 
     def delete(self, key: Mapping[str, object], *, expected: Expected = ANYTHING) -> Applied | Stale:
-        """Delete as `Ratchet.delete` does, under this timestamp."""
         return self._ratchet.delete(key, self, expected=expected)
 
     def note(self, key: str, rank: str | None, expected: Expected) -> InFlight:

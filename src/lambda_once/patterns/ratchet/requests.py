@@ -75,7 +75,6 @@ class RatchetTable:
     indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def own(self, attribute: str) -> str:
-        """Return the name of an attribute of the ratchet's own in this table."""
         return self.names.get(attribute, attribute)
 
     def __post_init__(self) -> None:
@@ -174,9 +173,8 @@ def put(table: RatchetTable, item: Mapping[str, object], stamp: Stamp) -> Ratche
     """Return the write of *item*. Raises `Misconfigured`."""
     content = table.content(item)
     rank = rank_of(content)
-    return RatchetWrite(
-        table, stamp, content | {table.stamp: typed(stamp), table.own(RANK): typed(rank)}, rank
-    )
+    marks = {table.stamp: typed(stamp), table.own(RANK): typed(rank)}
+    return RatchetWrite(table, stamp, content | marks, rank)
 
 
 def tombstone(table: RatchetTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
@@ -191,7 +189,6 @@ def rank_of(content: Item) -> str:
 
 
 def get(table: RatchetTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
-    """Return the arguments of GetItem."""
     return {"TableName": table.name, "Key": typed_item(table.just_key(key)), "ConsistentRead": consistent}
 
 
@@ -228,11 +225,7 @@ def query(
 
 
 class InFlight:
-    """
-    All requests of one write of a revision: in flight, answered and unanswered.
-
-    ``open``: how many may have taken effect, as far as is known.
-    """
+    """All requests of one write of a revision; ``open``: how many may have taken effect."""
 
     def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
         self.key = key
@@ -242,7 +235,6 @@ class InFlight:
         self._lock = lock
 
     def written(self) -> None:
-        """Note that one request took effect."""
         with self._lock:
             self._written = True
 
@@ -265,5 +257,5 @@ class InFlight:
                 return False
         raise StoreUnavailable(
             f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
-            f"written or not. Read it, and decide again"
+            "written or not. Read it, and decide again"
         )

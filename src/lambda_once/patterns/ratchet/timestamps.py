@@ -35,8 +35,7 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
     """
     Return *ts* as a stamp: a datetime in milliseconds, a whole Decimal as an int, anything else as it is.
 
-    *times*: only times are valid. Raises `Misconfigured` for a naive datetime, float, fraction, bool, empty
-    text and other text than printable ASCII; with *times* also for text and for what are probably seconds.
+    *times*: only times are valid, no text and not what are probably seconds. Raises `Misconfigured`.
     """
     match ts:
         case datetime():
@@ -52,9 +51,8 @@ def stamp_of(ts: object, *, times: bool) -> Stamp:
         case str() if not times:
             if 1 <= len(ts) <= MOST_CHARACTERS and ts.isascii() and ts.isprintable():
                 return ts
-            raise Misconfigured(
-                f"token {ts!r}: give 1 to {MOST_CHARACTERS} printable ASCII characters, of one length"
-            )
+            wanted = f"1 to {MOST_CHARACTERS} printable ASCII characters, of one length"
+            raise Misconfigured(f"token {ts!r}: give {wanted}")
     wanted = "milliseconds (int) or an aware datetime" if times else "int, text of fixed width or a datetime"
     hint = "; for other tokens, give the Ratchet ahead=None" if times and isinstance(ts, str) else ""
     raise Misconfigured(f"timestamp of type {type(ts).__name__}: give {wanted}{hint}")
