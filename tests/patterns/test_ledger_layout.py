@@ -24,7 +24,6 @@ from lambda_once.patterns.ledger.layout import (
     item_overhead,
     layout_for,
     ledger_table,
-    overhang,
     shard_of,
     waste,
 )
@@ -43,7 +42,7 @@ def test_an_id_outlives_its_window_and_the_skew(window: timedelta, buckets: int,
     assert number in layout.live(layout.number(at + window + SKEW))
     longest = timedelta(milliseconds=layout.width * buckets)
     assert number not in layout.live(layout.number(at + longest + timedelta(milliseconds=1)))
-    assert longest <= (window + SKEW) * overhang(buckets) + timedelta(milliseconds=buckets)
+    assert longest <= (window + SKEW) * buckets / (buckets - 1) + timedelta(milliseconds=buckets)
 
 
 @given(WINDOWS, BUCKETS, TIMES)
@@ -79,7 +78,6 @@ def test_bucket_counts(ids: int | None, buckets: int) -> None:
 def test_what_else_an_item_holds() -> None:
     """The names of the buckets and four stamps; the other modules of the ledger take the figures from it."""
     assert item_overhead(32) == 32 * BUCKET_BYTES + 30
-    assert [overhang(n) for n in (2, 3, 5)] == [2, 1.5, 1.25]
 
 
 def test_names_of_its_own() -> None:

@@ -1,8 +1,4 @@
-"""
-Python values as DynamoDB's typed attributes, and back: ``{"id": "5"}`` and ``{"id": {"S": "5"}}``.
-
-And the names that a pattern's own attributes have in a table.
-"""
+"""Python values as DynamoDB's typed attributes, and back; the names of a pattern's own attributes."""
 
 from __future__ import annotations
 
@@ -34,8 +30,7 @@ def own_names(given: object, own: Sequence[str], others: Sequence[str]) -> dict[
     """
     Return the name in the table of each attribute of *own*, those of a pattern: as in *given*, or the same.
 
-    *others*: names in use, such as the key's. Raises `Misconfigured` for a name that is used twice, and for
-    one in *given* of no attribute of *own*.
+    *others*: names in use, such as the key's. Raises `Misconfigured`.
     """
     if not isinstance(given, Mapping | None):
         raise Misconfigured(f"names={given!r}: give a mapping of {', '.join(own)}")

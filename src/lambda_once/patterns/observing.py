@@ -88,9 +88,8 @@ def observed(operation: Callable[Concatenate[Any, P], R]) -> Callable[Concatenat
             event = EVENTS.get(type(outcome))
             if event is not None:
                 other = isinstance(outcome, results.Duplicate) and not outcome.same
-                self._observer.report(
-                    Event.KEY_REUSED if other else event, args[0] if args else kwargs[first]
-                )
+                event = Event.KEY_REUSED if other else event
+                self._observer.report(event, args[0] if args else kwargs[first])
         return result
 
     return reported

@@ -72,11 +72,7 @@ class Refused:
 
 
 class Conflict(RetryLater):
-    """
-    The item is not as it was expected. Nothing was written.
-
-    ``values``: attributes of the item as it is now; empty where there is none.
-    """
+    """The item is not as expected, but has ``values``, empty where there is none. Nothing was written."""
 
     def __init__(self, message: str, *, values: Values | None = None) -> None:
         super().__init__(message)
@@ -89,10 +85,9 @@ class Full(RetryLater):
 
 class TooFarAhead(RetryLater):
     """
-    A timestamp is further ahead of this clock than is allowed, and would block its item. Nothing was written.
+    ``stamp``, a timestamp in milliseconds, is too far ahead of this clock's ``now``. Nothing was written.
 
-    It is the timestamp of the write or that of the item; one of two clocks is wrong. ``stamp``: that
-    timestamp in milliseconds. ``now``: the time of this clock, aware.
+    It is that of the write or that of the item, and would block the item; one of two clocks is wrong.
     """
 
     def __init__(

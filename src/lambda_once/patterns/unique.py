@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
 ABSENT: Final = "attribute_not_exists(#key)"
 """
-No item has this key: the first put wins, whoever else writes at the same time.
-
-DynamoDB evaluates it on the item of the whole primary key, so the partition key suffices (developer guide,
-"Condition expressions", preventing overwrites).
+No item has this key, so the first put wins. The partition key suffices: DynamoDB evaluates it on the item of
+the whole primary key (developer guide, "Condition expressions", preventing overwrites).
 """
 
 MARK: Final = "put"
@@ -220,7 +218,7 @@ def _made(part: KeyPart, item: Mapping[str, object]) -> str:
             f"{part.name!r} is made of {', '.join(part.fields)}: leave it out of the item, or name it in key="
         )
     text = joined({name: _present(name, item) for name in part.fields})
-    _check_length(part, text.encode())
+    _check_length(part, text)
     return text
 
 
@@ -229,9 +227,7 @@ def _given(part: KeyPart, item: Mapping[str, object]) -> object:
     if isinstance(found, bool) or not isinstance(found, str | bytes | int | Decimal):
         kind = type(found).__name__
         raise Misconfigured(f"{part.name!r} is a {kind}: a key attribute is text, a number or bytes")
-    if isinstance(found, str):
-        _check_length(part, found.encode("utf-8", "surrogatepass"))
-    elif isinstance(found, bytes):
+    if isinstance(found, str | bytes):
         _check_length(part, found)
     return found
 
@@ -251,11 +247,11 @@ def _encoded(name: str, value: object) -> str:
     raise Misconfigured(f"{name!r} is a {type(value).__name__}: a key is made of text and whole numbers")
 
 
-def _check_length(part: KeyPart, written: bytes) -> None:
-    if len(written) > part.limit:
-        raise Misconfigured(
-            f"{part.name!r} has {len(written)} bytes, and DynamoDB takes {part.limit}: use a digest as key"
-        )
+def _check_length(part: KeyPart, value: str | bytes) -> None:
+    size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
+    if size > part.limit:
+        takes = f"DynamoDB takes {part.limit}"
+        raise Misconfigured(f"{part.name!r} has {size} bytes, and {takes}: use a digest as key")
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

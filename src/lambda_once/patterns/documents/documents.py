@@ -43,11 +43,7 @@ AHEAD: Final = timedelta(minutes=5)
 KEEP_DELETED: Final = timedelta(days=14)
 """No write that began before a deletion may end after the deletion was forgotten."""
 ABANDONED: Final = timedelta(days=1)
-"""
-The age from which an uncommitted version has no writer any more.
-
-An invocation takes 15 minutes at most; 90 on Lambda Managed Instances.
-"""
+"""The age from which an uncommitted version has no writer: an invocation takes 90 minutes at most."""
 
 
 class _Nothing(Enum):
@@ -93,7 +89,14 @@ class Documents:
         logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
-        _check_options(part_bytes, ahead, keep_deleted)
+        if isinstance(part_bytes, bool) or not 1 <= part_bytes <= content.MOST_PART_BYTES:
+            raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {content.MOST_PART_BYTES:,}")
+        if ahead is not None and ahead < timedelta(0):
+            raise Misconfigured(f"ahead is {ahead}: give how far clocks may differ, or None")
+        if keep_deleted < timedelta(hours=1):
+            raise Misconfigured(
+                f"keep_deleted is {keep_deleted}: a deletion must outlive every write it races"
+            )
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
         self.place = TableKeys(table, key, sort, prefix, own_names(names, parts.ATTRIBUTES, (key, sort)))
@@ -125,9 +128,7 @@ class Documents:
         """
         check_id(entity_id, self.place.prefix)
         drafts = self._drafts(document, sections)
-        expected = (
-            checked_version(expected_version) if isinstance(expected_version, str) else expected_version
-        )
+        expected = checked_version(expected_version)
         seen = self._table.head(entity_id)
         expect(entity_id, expected, seen)
         version = self._next(entity_id, seen)
@@ -151,7 +152,7 @@ class Documents:
         Raises as `write` does. The head stays, and remembers the deletion for ``keep_deleted``.
         """
         check_id(entity_id, self.place.prefix)
-        expected = None if expected_version is None else checked_version(expected_version)
+        expected = checked_version(expected_version)
         seen = self._table.head(entity_id)
         expect(entity_id, expected, seen)
         version = self._next(entity_id, seen)
@@ -288,12 +289,3 @@ class Documents:
         """
         check_id((partition, "-"), self.place.prefix)
         return ((name, head.version) for name, head in self._table.heads(partition) if not head.deleted)
-
-
-def _check_options(part_bytes: int, ahead: timedelta | None, keep_deleted: timedelta) -> None:
-    if isinstance(part_bytes, bool) or not 1 <= part_bytes <= content.MOST_PART_BYTES:
-        raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {content.MOST_PART_BYTES:,}")
-    if ahead is not None and ahead < timedelta(0):
-        raise Misconfigured(f"ahead is {ahead}: give how far clocks may differ, or None")
-    if keep_deleted < timedelta(hours=1):
-        raise Misconfigured(f"keep_deleted is {keep_deleted}: a deletion must outlive every write it races")

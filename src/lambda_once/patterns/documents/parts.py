@@ -152,10 +152,12 @@ def is_version(text: object) -> bool:
     return isinstance(text, str) and _VERSION.fullmatch(text) is not None
 
 
-def checked_version(text: str) -> Version:
-    if not is_version(text):
-        raise Misconfigured(f"expected_version is {text!r}: give the version of a document as read")
-    return Version(text)
+def checked_version(expected: str | Absent | None) -> Version | Absent | None:
+    if not isinstance(expected, str):
+        return expected
+    if not is_version(expected):
+        raise Misconfigured(f"expected_version is {expected!r}: give the version of a document as read")
+    return Version(expected)
 
 
 # -- complete and superseded versions

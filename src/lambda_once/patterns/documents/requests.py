@@ -34,9 +34,8 @@ FIRST: Final = "attribute_not_exists(#key)"
 """There is no head, as this writer saw: of two writers of a new document one is first."""
 AS_SEEN: Final = "#version = :seen"
 """
-The head is as this writer saw it: no version in between is lost, and versions only grow.
-
-No version is committed twice, so a late copy of this write meets another head and does nothing.
+The head is as this writer saw it: no version in between is lost, and versions only grow. No version is
+committed twice, so a late copy of this write meets another head and does nothing.
 """
 
 USUAL_NAMES: Final = MappingProxyType({name: name for name in ATTRIBUTES})

@@ -17,7 +17,7 @@ from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.documents.parts import HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from lambda_once.patterns.documents.parts import DocumentId
     from lambda_once.patterns.documents.requests import TableKeys
@@ -55,20 +55,14 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
 def _heads(event: Mapping[str, Any], place: TableKeys) -> dict[DocumentId, list[str]]:
     """Return the sequence numbers of the written heads in *event*, by document."""
     found: dict[DocumentId, list[str]] = {}
-    for record in _written(event):
-        change = record["dynamodb"]
-        entity_id, sort = place.within(change["Keys"])
-        if sort == HEAD:
-            found.setdefault(entity_id, []).append(change["SequenceNumber"])
-    return found
-
-
-def _written(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for record in event.get("Records", ()):
         if record.get("eventSource") != "aws:dynamodb":
             raise Misconfigured("the event is not of a DynamoDB stream: map the function to one")
-        if record["eventName"] != "REMOVE":
-            yield record
+        change = record["dynamodb"]
+        entity_id, sort = place.within(change["Keys"])
+        if sort == HEAD and record["eventName"] != "REMOVE":
+            found.setdefault(entity_id, []).append(change["SequenceNumber"])
+    return found
 
 
 def _has_time(context: Any, grace: timedelta) -> bool:

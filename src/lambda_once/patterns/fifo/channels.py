@@ -72,6 +72,8 @@ class Channel:
 
         If it is refused because of one message, each message is sent by itself.
         """
+        from botocore.parsers import ResponseParserError
+
         from lambda_once.dynamodb.errors import Caught, code_of, is_transient
 
         publish = getattr(client, self.operation)
@@ -81,7 +83,8 @@ class Channel:
             if len(batch) > 1 and code_of(error) in ABOUT_A_MESSAGE:
                 return [answer for message in batch for answer in self.send(client, [message])]
             return [SendFailure(code_of(error), str(error), is_transient(error, PASSING))] * len(batch)
-        except _unparsed() as error:
+        except (ResponseParserError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # botocore cannot parse the answer: it is a proxy's page, for example
             page = f"the endpoint's answer is not {self.service.upper()}'s ({type(error).__name__})"
             return [SendFailure("NotAnAnswer", page, passes=True)] * len(batch)
         answers: dict[str, Answer] = {each["Id"]: each for each in answer.get("Successful", ())}
@@ -99,13 +102,6 @@ class Channel:
             connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 1}, tcp_keepalive=True
         )
         return boto3.client(self.service, region_name=self.region, config=settings)  # type: ignore[call-overload,unused-ignore]
-
-
-def _unparsed() -> tuple[type[Exception], ...]:
-    """Return the errors of botocore for an answer that it cannot parse, such as a proxy's page."""
-    from botocore.parsers import ResponseParserError
-
-    return ResponseParserError, AttributeError, LookupError, TypeError, ValueError
 
 
 def channel_of(target: str, largest: int | None = None) -> Channel:

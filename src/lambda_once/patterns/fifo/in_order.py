@@ -66,7 +66,5 @@ def _records(event: object) -> list[Record]:
 
 def _group(record: Record) -> str | None:
     """Return the message group; None on a standard queue, where groups have no order."""
-    if not record["eventSourceARN"].endswith(".fifo"):
-        return None
-    group: str = record["attributes"]["MessageGroupId"]
-    return group
+    fifo = record["eventSourceARN"].endswith(".fifo")
+    return str(record["attributes"]["MessageGroupId"]) if fifo else None

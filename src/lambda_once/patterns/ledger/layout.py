@@ -65,11 +65,6 @@ def bucket_count(ids: float | None = None) -> int:
     return min(range(FEWEST_BUCKETS, MOST_BUCKETS + 1), key=lambda buckets: waste(ids, buckets))
 
 
-def overhang(buckets: int) -> float:
-    """Return the windows that an id is kept at most."""
-    return buckets / (buckets - 1)
-
-
 def item_overhead(buckets: int) -> int:
     """Return the bytes of an item beside its key, the caller's attributes and the ids."""
     return buckets * BUCKET_BYTES + STAMP_BYTES
