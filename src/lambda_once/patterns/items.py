@@ -64,8 +64,8 @@ def typed(value: object) -> dict[str, Any]:
     try:
         attribute: dict[str, Any] = serializer.serialize(_exact(value))
     except (TypeError, ArithmeticError, RecursionError) as error:
-        message = f"a value of type {type(value).__name__} cannot be stored: {error}"
-        raise Misconfigured(message) from None
+        kind = type(value).__name__
+        raise Misconfigured(f"a value of type {kind} cannot be stored: {error}") from None
     return attribute
 
 

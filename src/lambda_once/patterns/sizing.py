@@ -1,15 +1,14 @@
 """
 Size a ledger: `plan` computes the rate, the lifetime of ids, the number of shards or a size in bytes.
 
-Two limits of DynamoDB apply to an item that collects ids (docs/sizing.md). Nothing is rounded before the end:
+Two limits of DynamoDB apply to an item that collects ids. Nothing is rounded before the end:
 
     ids    = writes a second to the item × seconds that an id is kept
     bytes  = ids × id_bytes + other_bytes + what the ledger adds            at most 409,600
     units  = writes a second × KB of the item, rounded up for each write    at most 1,000 a second
 
-Sources: DynamoDB developer guide, "Quotas", "DynamoDB item sizes and formats", "Capacity unit consumption for
-write operations" (the whole item; refused writes too), "Designing partition keys", "Warm throughput". The
-guide does not give the size of a set; DynamoDB Local 2.6.1 counts the bytes of its elements.
+Sources: DynamoDB developer guide, "Quotas", "Capacity unit consumption for write operations" (the whole item;
+refused writes too), "Designing partition keys", "Warm throughput"; the size of a set is DynamoDB Local's.
 """
 
 from __future__ import annotations
@@ -172,10 +171,9 @@ def plan(
     """
     Compute what is left out: the most, or the fewest shards, within both limits less *headroom*.
 
-    *rate* is in requests a second, *lifetime* a `timedelta` or seconds. Left out, either is the most for
-    *shards* (1 by default); both given, *shards* is the fewest. ``id_bytes=None`` or ``other_bytes=None`` is
-    the most for the others. With everything given, the plan is checked. *buckets* is the ledger's. Raises
-    `Misconfigured`, with what is possible.
+    *rate* is in requests a second, *lifetime* a `timedelta` or seconds; without one of them *shards* is 1 by
+    default. ``id_bytes=None`` or ``other_bytes=None`` is the most for the others. With everything given, the
+    plan is checked. *buckets* is the ledger's. Raises `Misconfigured`, with what is possible.
     """
     given = dict(zip(_BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, headroom), strict=True))
     known: dict[str, Any] = {name: _checked(name, each) for name, each in given.items() if each is not None}
@@ -209,9 +207,8 @@ def read_units(size: int) -> int:
 def _checked(name: str, value: Any) -> Any:
     """Return *value*, a lifetime as a `timedelta`. Raises `Misconfigured` where it is out of bounds."""
     kinds, least, most, wanted = _BOUNDS[name]
-    found = value
-    if name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST.total_seconds():
-        found = timedelta(seconds=value)
+    seconds = name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST.total_seconds()
+    found = timedelta(seconds=value) if seconds else value
     if isinstance(found, bool) or not isinstance(found, kinds) or not least <= found <= most:
         shown = str(value) if isinstance(value, timedelta) else repr(value)
         raise Misconfigured(f"{name} is {shown}: give {wanted}")
@@ -250,8 +247,8 @@ def _time(span: timedelta) -> str:
     """Return a length of time, rounded down to the second from a minute on."""
     if span < PERIODS["minute"]:
         return f"{span.total_seconds():g} s"
-    hours, minutes, seconds = span.seconds // 3_600, span.seconds // 60 % 60, span.seconds % 60
-    parts = {"d": span.days, "h": hours, "min": minutes, "s": seconds}
+    minutes, seconds = divmod(span.seconds, 60)
+    parts = {"d": span.days, "h": minutes // 60, "min": minutes % 60, "s": seconds}
     return " ".join(f"{count:,} {unit}" for unit, count in parts.items() if count)
 
 

@@ -201,8 +201,7 @@ def key_of(parts: Sequence[KeyPart], item: Mapping[str, object]) -> Values:
 
     Fields are percent-encoded and joined by ``#``, so no two lists of fields have the same key: ("a#b", "c")
     is ``a%23b#c``. A whole number is ``=5``, the text "5" is ``5``. Raises `KeyMissing` for a field that is
-    missing, None or empty; `Misconfigured` for another type, for a key that is too long, and for an item that
-    already has an attribute that is to be made.
+    missing, None or empty, and `Misconfigured`.
     """
     return {part.name: _made(part, item) if part.fields else _given(part, item) for part in parts}
 
@@ -214,8 +213,9 @@ def joined(fields: Mapping[str, object]) -> str:
 
 def _made(part: KeyPart, item: Mapping[str, object]) -> str:
     if part.name in item:
+        made_of = ", ".join(part.fields)
         raise Misconfigured(
-            f"{part.name!r} is made of {', '.join(part.fields)}: leave it out of the item, or name it in key="
+            f"{part.name!r} is made of {made_of}: leave it out of the item, or name it in key="
         )
     text = joined({name: _present(name, item) for name in part.fields})
     _check_length(part, text)

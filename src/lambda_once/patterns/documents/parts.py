@@ -224,14 +224,11 @@ def expect(entity_id: DocumentId, expected: Version | Absent | None, head: Head 
     """Raise `Conflict` where the current version is not the expected one; None expects nothing."""
     if expected is None:
         return
+    wanted = None if isinstance(expected, Absent) else expected
     version = None if head is None or head.deleted else head.version
-    if version != (None if isinstance(expected, Absent) else expected):
+    if version != wanted:
+        needs, has = ("no version" if each is None else f"version {each}" for each in (wanted, version))
         raise Conflict(
-            f"document {entity_id!r}: expected {_named(expected)}, but it has {_named(version)}: "
-            "read it, and decide again",
+            f"document {entity_id!r}: expected {needs}, but it has {has}: read it, and decide again",
             values={} if version is None else {"version": version},
         )
-
-
-def _named(version: Version | Absent | None) -> str:
-    return "no version" if version is None or isinstance(version, Absent) else f"version {version}"

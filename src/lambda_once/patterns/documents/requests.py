@@ -83,10 +83,6 @@ class TableKeys(NamedTuple):
 # -- requests
 
 
-def get_head(place: TableKeys, entity_id: DocumentId) -> dict[str, Any]:
-    return {"TableName": place.table, "Key": place.at(entity_id, HEAD), "ConsistentRead": True}
-
-
 def query(
     place: TableKeys,
     entity_id: DocumentId,
@@ -219,7 +215,9 @@ class DocumentTable:
         self._transport = transport
 
     def head(self, entity_id: DocumentId) -> Head | None:
-        item = self._transport.send("get_item", get_head(self._place, entity_id)).get("Item")
+        key = self._place.at(entity_id, HEAD)
+        request = {"TableName": self._place.table, "Key": key, "ConsistentRead": True}
+        item = self._transport.send("get_item", request).get("Item")
         return None if item is None else head_of(self._place, item)
 
     def put_head(self, entity_id: DocumentId, head: Head, seen: Head | None) -> Head | None:

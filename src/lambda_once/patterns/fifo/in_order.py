@@ -1,8 +1,4 @@
-"""
-Processes a batch of SQS messages one by one, those of a FIFO group in order.
-
-For functions that need nothing else of this package, because their data is idempotent.
-"""
+"""Processes a batch of SQS messages one by one, those of a FIFO group in order; needs no token."""
 
 from __future__ import annotations
 

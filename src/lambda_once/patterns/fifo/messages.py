@@ -1,8 +1,7 @@
 """
 Messages for a FIFO topic or queue: how they are made, and which may be sent next.
 
-The limits are those of the API references of Amazon SNS (PublishBatch) and Amazon SQS (SendMessageBatch), and
-of the SNS developer guide, "Raw message delivery" (ten attributes).
+Limits: API references of PublishBatch and SendMessageBatch; SNS developer guide, "Raw message delivery".
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 
 BATCH: Final = 10
 """The most messages of one request."""
-
 MOST_ATTRIBUTES: Final = 10
 """Of one message: with more, SNS does not deliver it to a queue with raw delivery."""
-
 ID_LIMIT: Final = 128
 """Characters of a message group id: ASCII letters, digits and punctuation."""
 
@@ -42,7 +39,6 @@ _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
 """Message attributes by their names."""
-
 
 Selector = str | Callable[..., object]
 """A JMESPath expression over the message, or a callable that gets it."""

@@ -1,8 +1,4 @@
-"""
-Publishes to an SNS FIFO topic or an SQS FIFO queue, in order within a group.
-
-Each message has a deduplication id made of its key, and is delivered once within five minutes.
-"""
+"""Publishes to a FIFO topic or queue in order within a group, each message once within five minutes."""
 
 from __future__ import annotations
 

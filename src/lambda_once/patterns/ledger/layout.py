@@ -31,20 +31,16 @@ if TYPE_CHECKING:
 
 ID_BYTES: Final = 8
 """Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""
-
 BUCKET_BYTES: Final = 3
 """Bytes of one bucket beside its ids: its name. A set adds nothing of its own (DynamoDB Local 2.6.1)."""
-
 STAMP_BYTES: Final = 30
 """Of ``bt`` and ``bw`` (14 digits together), ``bl``, ``bv``: a byte for every two digits and one more."""
 
 FEWEST_BUCKETS: Final = 2
 MOST_BUCKETS: Final = 32
 """Beyond 32, a bucket saves less than a thousandth of the ids' bytes, and makes every request larger."""
-
 NAMES: Final = 64
 """Names of buckets: at least as many spare ones as live ones."""
-
 SKEW: Final = timedelta(seconds=2)
 """How far the clocks of writers may be apart."""
 

@@ -1,8 +1,4 @@
-"""
-The UpdateItem of a ledger, as a value, and why it was refused. Pure.
-
-Every condition of the ledger is here, with the guarantee that it gives.
-"""
+"""The UpdateItem of a ledger as a value, each condition with its guarantee, and why it was refused. Pure."""
 
 from __future__ import annotations
 

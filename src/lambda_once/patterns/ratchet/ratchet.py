@@ -161,7 +161,7 @@ class Ratchet:
         return Applied({self._table.stamp: write.stamp})
 
     def _in_time(self, write: RatchetWrite, key: Mapping[str, object]) -> str:
-        """Return *key* as text. Raises `TooFarAhead` for the timestamp of *write*."""
+        """Return *key* as text. Raises `TooFarAhead`."""
         shown = f"{self._table.key_of(key)}"
         check_ahead(write.stamp, self._transport.clock.now(), self._ahead, where=f"the write of {shown}")
         return shown
@@ -176,7 +176,7 @@ class Ratchet:
             if not comparable(write.stamp, found):
                 raise Misconfigured(
                     f"{sent.key} has the timestamp {found}, which cannot be compared with {write.stamp!r}: "
-                    f"use one type per table, and text of one length. Nothing was written"
+                    "use one type per table, and text of one length. Nothing was written"
                 )
             stored = plain_item({name: found})[name]
             check_ahead(stored, self._transport.clock.now(), self._ahead, where=f"the item {sent.key}")
@@ -199,14 +199,9 @@ class Ratchet:
     ) -> list[Values | None]:
         """Return `get` of each of *keys*, any number, in their order. Raises `StoreUnavailable`."""
         wanted = [self._table.just_key(key) for key in keys]
-        items = batch_get(
-            self._transport.send,
-            self._table.name,
-            {tuple(key.values()): typed_item(key) for key in wanted}.values(),
-            self._transport.deadline,
-            TRIES,
-            ConsistentRead=consistent,
-        )
+        keys = {tuple(key.values()): typed_item(key) for key in wanted}.values()
+        send, deadline = self._transport.send, self._transport.deadline
+        items = batch_get(send, self._table.name, keys, deadline, TRIES, ConsistentRead=consistent)
         keyed = ((self._table.key_of(plain_item(item)), item) for item in items)
         found = {tuple(key.values()): self._table.live(item) for key, item in keyed}
         return [found.get(tuple(key.values())) for key in wanted]
@@ -295,8 +290,7 @@ class Revision:
         """
         Note that *key* is written, and return what is known of its requests. Called by `Ratchet`.
 
-        Raises `Misconfigured` for other content under one timestamp, of which one would be lost; for one
-        write with and without *expected*; and after the block.
+        Raises `Misconfigured` for other content, which would be lost, and after the block.
         """
         with self._lock:
             if self._sent is None:
