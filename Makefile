@@ -17,6 +17,8 @@ VENVS := .venv-versions
 SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
+RELEASE_VENV := .venv-release
+WHEEL_VENVS := .venv-wheel
 UV_VERSION := 0.13.8
 ENGINES := engines
 
@@ -185,6 +187,22 @@ validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI
 	@AWS_DEFAULT_REGION=$${AWS_DEFAULT_REGION:-eu-central-1} SAM_CLI_TELEMETRY=0 \
 		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(SAM_VENV)/bin/sam validate --lint
 
+# ------------------------------------------------------------------ release it
+
+$(RELEASE_VENV)/.installed: requirements/release.txt | $(BIN)/python
+	@echo "Installing the release tools into $(RELEASE_VENV)"
+	@test -x $(RELEASE_VENV)/bin/python || $(BIN)/python -m venv $(RELEASE_VENV)
+	@$(RELEASE_VENV)/bin/python $(LOCKED) requirements/release.txt
+	@touch $@
+
+.PHONY: dist
+dist: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and use the wheel on every Python there is
+	@$(RELEASE_VENV)/bin/python -m release.dist
+
+.PHONY: layer
+layer: $(RELEASE_VENV)/.installed ## Pack the wheel that make dist built into layers, one a Python and architecture, with their SHA-256
+	@$(RELEASE_VENV)/bin/python -m release.layer
+
 # ------------------------------------------------------------------ keep it
 
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -198,9 +216,10 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 	@$(COMPILE) --group demo pyproject.toml --constraint requirements/dev.txt --output-file requirements/demo.txt
 	@$(COMPILE) --group mutants pyproject.toml --constraint requirements/dev.txt --output-file requirements/mutants.txt
 	@$(COMPILE) --group pyproject.toml:layer --constraint requirements/dev.txt --output-file src/requirements.txt
+	@$(COMPILE) --group pyproject.toml:release --output-file requirements/release.txt
 	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

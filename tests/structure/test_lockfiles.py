@@ -24,8 +24,8 @@ def _strangers(text: str) -> list[str]:
 
 
 def test_the_locks_are_there() -> None:
-    """There is one lock an environment: demo, development, mutation tests, the SAM CLI, and the layer."""
-    assert {"demo.txt", "dev.txt", "mutants.txt", "sam.txt", "requirements.txt"} == {
+    """There is one lock an environment: demo, development, mutation tests, release, SAM CLI, layer."""
+    assert {"demo.txt", "dev.txt", "mutants.txt", "release.txt", "sam.txt", "requirements.txt"} == {
         lock.name for lock in LOCKS
     }
 

@@ -1,0 +1,159 @@
+"""
+Build the sdist and the wheel of the last commit, check them, and use the wheel on every Python there is.
+
+``make dist``. Both are built twice, in folders, time zones and umasks of their own, and fail unless they are
+equal byte by byte; one wheel is built from the sdist, the other from the sources. dist/ gets them, with
+their SHA-256 in SHA256SUMS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.versions import candidates, pythons, tools
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+ENVIRONMENTS = ROOT / ".venv-wheel"
+FIRST_USE = ROOT / "release" / "first_use.py"
+LIMIT = 450_000
+"""Bytes that the wheel may have."""
+TRIED = ("tests/core", "tests/sources", "tests/decorators")
+"""Folders whose tests run against the installed wheel."""
+BESIDE = ("tests", "examples", "benchmarks", "events", "template.yaml", "pyproject.toml")
+"""What these tests read; not src."""
+
+_IN_WHEEL = re.compile(r"lambda_once/(.+\.py|py\.typed)$|lambda_once-[^/]+\.dist-info/")
+
+
+def flaws(names: Iterable[str], size: int) -> list[str]:
+    """Return what is wrong with a wheel that has the files *names* and *size* bytes."""
+    listed = list(names)
+    found = [
+        f"{name} is not part of the package: see [tool.hatch.build.targets.wheel]"
+        for name in listed
+        if not _IN_WHEEL.match(name) or "/tests/" in name
+    ]
+    if "lambda_once/py.typed" not in listed:
+        found.append("lambda_once/py.typed is missing: type checkers would ignore the package")
+    if size > LIMIT:
+        found.append(f"the wheel has {size:,} bytes; {LIMIT:,} are allowed")
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file in *folder*, by name."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }
+
+
+def write_sums(folder: Path) -> None:
+    """Write SHA256SUMS into *folder*, as `sha256sum --check` reads it."""
+    lines = [f"{digest}  {name}\n" for name, digest in digests(folder).items() if name != "SHA256SUMS"]
+    (folder / "SHA256SUMS").write_text("".join(lines), encoding="ascii")
+
+
+def epoch() -> str:
+    """Return SOURCE_DATE_EPOCH, else the time of the last commit."""
+    return os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct").decode().strip()
+
+
+def export(folder: Path) -> Path:
+    """Write the files of the last commit into *folder*."""
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", "HEAD"))) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True).stdout
+
+
+def _run(*command: str | Path, cwd: Path = ROOT, umask: int = -1, **environment: str) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([*map(str, command)], cwd=cwd, check=True, umask=umask, env=inherited | environment)
+
+
+def _build(source: Path, into: Path, *options: str, umask: int, zone: str) -> None:
+    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", into, *options, ".")
+    _run(*build, cwd=source, umask=umask, TZ=zone, SOURCE_DATE_EPOCH=epoch())
+
+
+def _built_twice(scratch: Path) -> Path:
+    first, second = scratch / "first", scratch / "second"
+    _build(export(scratch / "a"), first, umask=0o022, zone="UTC")
+    _build(export(scratch / "longer-name"), second, "--sdist", "--wheel", umask=0o077, zone="Asia/Tokyo")
+    if digests(first) != digests(second):
+        raise SystemExit(f"Two builds of one commit differ: {digests(first)}, {digests(second)}")
+    return first
+
+
+def _check(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        wrong = flaws(archive.namelist(), wheel.stat().st_size)
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+    _run(sys.executable, "-m", "twine", "check", "--strict", *built.iterdir())
+    _run(sys.executable, "-m", "check_wheel_contents", wheel)
+    return wheel
+
+
+def _try(wheel: Path, project: Mapping[str, Any], name: str, executable: str, beside: Path) -> None:
+    """Use *wheel* in a new environment: first alone, then with all extras, by the tests of `TRIED`."""
+    folder = ENVIRONMENTS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    _run(executable, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    _run(python, "-m", "pip", "install", "--quiet", wheel)
+    _run(python, "-I", FIRST_USE)
+    extras = ",".join(project["project"]["optional-dependencies"])
+    parser = "aws-lambda-powertools[parser]"
+    _run(python, "-m", "pip", "install", "--quiet", f"{wheel}[{extras}]", parser, *tools(project))
+    _run(python, "-m", "pip", "check")
+    _run(folder / "bin" / "lambda-once", "--help", cwd=beside)
+    only_installed = ("-o", "pythonpath=.", "-p", "no:cacheprovider")
+    chosen = ("-m", "not engine and not e2e", "--numprocesses=auto", *TRIED)
+    _run(python, "-m", "pytest", "-q", *only_installed, *chosen, cwd=beside)
+
+
+def main() -> None:
+    """Build, check and try; raise SystemExit or CalledProcessError where something is wrong."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    if _git("status", "--porcelain"):
+        print("There are changes that are not committed; the last commit is built, without them.")
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        built = _built_twice(scratch)
+        wheel = _check(built)
+        beside = scratch / "beside"
+        beside.mkdir()
+        for each in BESIDE:
+            shutil.move(scratch / "a" / each, beside / each)
+        for version, executable in sorted(pythons(candidates()).items()):
+            print(f"== {wheel.name} on {executable}", flush=True)
+            _try(wheel, project, ".".join(map(str, version)), executable, beside)
+        shutil.rmtree(DIST, ignore_errors=True)
+        shutil.copytree(built, DIST)
+    write_sums(DIST)
+    print((DIST / "SHA256SUMS").read_text(encoding="ascii"), end="")
+
+
+if __name__ == "__main__":
+    main()

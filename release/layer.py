@@ -1,0 +1,103 @@
+"""
+Pack the wheel in dist/ and its requirements into layers, one a Python and architecture, with their SHA-256.
+
+``make layer``. The requirements are those of src/requirements.txt, by hash, as wheels for Amazon Linux.
+Equal wheels give an equal archive (from one version of zlib): names are sorted, times and modes are fixed.
+Each layer that a Python of this machine can use is used once.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from release.dist import DIST, FIRST_USE, ROOT, write_sums
+from tests.versions import candidates, pythons
+
+LOCK = ROOT / "src" / "requirements.txt"
+LAYERS = DIST / "layers"
+ARCHITECTURES = {"x86_64": "manylinux2014_x86_64", "arm64": "manylinux2014_aarch64"}
+"""Lambda's names, and pip's: Amazon Linux 2 and 2023 both run what is built for manylinux2014."""
+LIMIT = 250_000_000
+"""Bytes of all layers of a function, unpacked (Lambda quotas)."""
+
+_PYTHON = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
+
+
+def minors(classifiers: Iterable[str]) -> list[int]:
+    """Return the minor versions of Python 3 among *classifiers*."""
+    return [int(found[1]) for each in classifiers if (found := _PYTHON.fullmatch(each))]
+
+
+def pack(wheels: Iterable[Path], target: Path) -> int:
+    """
+    Write the files of *wheels* under python/ into the archive *target*; return how many bytes they have.
+
+    Raises ValueError where two wheels have the same file, or one has files for elsewhere (`.data`).
+    """
+    contents: dict[str, bytes] = {}
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                if name.endswith("/"):
+                    continue
+                if name in contents or ".data/" in name:
+                    raise ValueError(f"{wheel.name}: {name} cannot be put into a layer")
+                contents[name] = archive.read(name)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as layer:
+        for name in sorted(contents):
+            entry = zipfile.ZipInfo(f"python/{name}", (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, 0o100644 << 16
+            layer.writestr(entry, contents[name], zipfile.ZIP_DEFLATED)
+    return sum(map(len, contents.values()))
+
+
+def _download(minor: int, tag: str, into: Path) -> None:
+    """Download the wheels of `LOCK` for Python 3.*minor* and the platform *tag*."""
+    target = ("--platform", tag, "--implementation", "cp", "--python-version", f"3.{minor}")
+    only_locked = ("--only-binary=:all:", "--no-deps", "--require-hashes", "--requirement", str(LOCK))
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(into))
+    subprocess.run([*pip, *target, *only_locked], check=True)
+
+
+def _use(layer: Path, python: str) -> None:
+    """Run `FIRST_USE` with nothing but *layer* and the standard library."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.unpack_archive(layer, folder)
+        subprocess.run([python, "-I", "-S", str(FIRST_USE), f"{folder}/python"], check=True)
+
+
+def main() -> None:
+    """Write the layers into dist/layers; raise where one cannot be made, is too large, or does not work."""
+    wheels = [*DIST.glob("*.whl")]
+    if len(wheels) != 1:
+        raise SystemExit(f"dist/ has {len(wheels)} wheels: run make dist first")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    here, machine = pythons(candidates()), platform.machine().replace("aarch64", "arm64")
+    shutil.rmtree(LAYERS, ignore_errors=True)
+    LAYERS.mkdir()
+    for minor in minors(project["classifiers"]):
+        for architecture, tag in ARCHITECTURES.items():
+            layer = LAYERS / f"lambda-once-{project['version']}-python3.{minor}-{architecture}.zip"
+            with tempfile.TemporaryDirectory() as folder:
+                _download(minor, tag, Path(folder))
+                size = pack([*wheels, *Path(folder).iterdir()], layer)
+            if size > LIMIT:
+                raise SystemExit(f"{layer.name} has {size:,} bytes unpacked; Lambda takes {LIMIT:,}")
+            print(f"{layer.name}: {layer.stat().st_size:,} bytes, {size:,} unpacked", flush=True)
+            if architecture == machine and (3, minor) in here:
+                _use(layer, here[3, minor])
+    write_sums(LAYERS)
+    print((LAYERS / "SHA256SUMS").read_text(encoding="ascii"), end="")
+
+
+if __name__ == "__main__":
+    main()
