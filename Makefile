@@ -199,6 +199,10 @@ $(RELEASE_VENV)/.installed: requirements/release.txt | $(BIN)/python
 dist: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and use the wheel on every Python there is
 	@$(RELEASE_VENV)/bin/python -m release.dist
 
+.PHONY: surface
+surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.md): write tests/golden/surface.txt
+	@$(BIN)/python -m tests.surface
+
 .PHONY: layer
 layer: $(RELEASE_VENV)/.installed ## Pack the wheel that make dist built into layers, one a Python and architecture, with their SHA-256
 	@$(RELEASE_VENV)/bin/python -m release.layer

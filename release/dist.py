@@ -31,9 +31,9 @@ ENVIRONMENTS = ROOT / ".venv-wheel"
 FIRST_USE = ROOT / "release" / "first_use.py"
 LIMIT = 450_000
 """Bytes that the wheel may have."""
-TRIED = ("tests/core", "tests/sources", "tests/decorators")
+TRIED = ("tests/core", "tests/sources", "tests/testing")
 """Folders whose tests run against the installed wheel."""
-BESIDE = ("tests", "examples", "benchmarks", "events", "template.yaml", "pyproject.toml")
+BESIDE = ("tests", "docs", "examples", "benchmarks", "events", "template.yaml", "pyproject.toml")
 """What these tests read; not src."""
 
 _IN_WHEEL = re.compile(r"lambda_once/(.+\.py|py\.typed)$|lambda_once-[^/]+\.dist-info/")
@@ -128,7 +128,7 @@ def _try(wheel: Path, project: Mapping[str, Any], name: str, executable: str, be
     _run(python, "-m", "pip", "install", "--quiet", f"{wheel}[{extras}]", parser, *tools(project))
     _run(python, "-m", "pip", "check")
     _run(folder / "bin" / "lambda-once", "--help", cwd=beside)
-    only_installed = ("-o", "pythonpath=.", "-p", "no:cacheprovider")
+    only_installed = ("-o", "pythonpath=.", "-o", f"cache_dir={folder}/cache")
     chosen = ("-m", "not engine and not e2e", "--numprocesses=auto", *TRIED)
     _run(python, "-m", "pytest", "-q", *only_installed, *chosen, cwd=beside)
 

@@ -85,19 +85,24 @@ def _print(access: Access, counts: Counts, now: datetime, screen: Any) -> None:
         late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
         click.echo(f"{stamp(now)}  {busy:,} in progress, {overdue:,} overdue{late}, {held:,} held")
     else:
-        row = {
-            "at": stamp(now),
-            "inProgress": busy,
-            "overdue": overdue,
-            "held": held,
-            "oldestOverdueSeconds": None if oldest is None else int(oldest.total_seconds()),
-        }
+        row = counts_json(counts, now)
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
     beyond, _ = counts.beyond(access.table.shards)
     if beyond and access.shards_known:
         access.output.say(
             f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
         )
+
+
+def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
+    """Return *counts* as JSON values."""
+    return {
+        "at": stamp(now),
+        "inProgress": counts.of(Status.IN_PROGRESS),
+        "overdue": counts.of(Status.OVERDUE),
+        "held": counts.of(Status.HELD),
+        "oldestOverdueSeconds": None if counts.oldest is None else int((now - counts.oldest).total_seconds()),
+    }
 
 
 def _table(counts: Counts, now: datetime) -> RenderableType:
