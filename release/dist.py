@@ -91,7 +91,16 @@ def _run(*command: str | Path, cwd: Path = ROOT, umask: int = -1, **environment:
 
 
 def _build(source: Path, into: Path, *options: str, umask: int, zone: str) -> None:
-    build = (sys.executable, "-m", "build", "--no-isolation", "--outdir", into, *options, ".")
+    build: tuple[str | Path, ...] = (
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        into,
+        *options,
+        ".",
+    )
     _run(*build, cwd=source, umask=umask, TZ=zone, SOURCE_DATE_EPOCH=epoch())
 
 
