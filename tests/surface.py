@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from logging import getLevelName
@@ -52,6 +52,10 @@ DECORATORS: Final = (
 )
 """What names its options where it is given one that does not exist; its own signature has none."""
 REQUIRED: Final = " required"
+STARS: Final[Mapping[object, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 NOW: Final = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 
 
@@ -129,7 +133,7 @@ def _parameters(path: str, value: Any) -> Iterator[str]:
         return
     given = [each for each in inspect.signature(value).parameters.values() if each.name != "self"]
     for position, parameter in enumerate(given, 1):
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = STARS.get(parameter.kind, "")
         by = " by keyword" if parameter.kind is parameter.KEYWORD_ONLY else f" at {position}"
         required = REQUIRED if parameter.default is parameter.empty and not stars else ""
         yield f"parameter {path}({stars}{parameter.name}){'' if stars else by}{required}"
@@ -158,7 +162,8 @@ def _events() -> Iterator[str]:
         yield f"log event {event.value} {getLevelName(event.level)}"
         if event.metric:
             yield f"metric {event.metric} counts {event.value}"
-    for field in Details(Event.DONE, *[""] * (len(Details._fields) - 1)).fields():
+    everything: list[Any] = [""] * (len(Details._fields) - 1)
+    for field in Details(Event.DONE, *everything).fields():
         yield f"log field {field}"
 
 
@@ -209,13 +214,12 @@ def _outputs() -> Iterator[str]:
 
 
 def _paths(value: Any, above: str = "") -> Iterator[str]:
-    match value:
-        case dict():
-            for name, each in value.items():
-                yield f"{above}{name}"
-                yield from _paths(each, f"{above}{name}.")
-        case [first, *_]:
-            yield from _paths(first, above)
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield f"{above}{name}"
+            yield from _paths(each, f"{above}{name}.")
+    elif isinstance(value, list) and value:
+        yield from _paths(value[0], above)
 
 
 if __name__ == "__main__":
