@@ -192,7 +192,7 @@ class Ledger:
         Read the item and set the attributes that *change* returns; start again if it was written meanwhile.
 
         ``values`` of the result is the item. *change* gets the item without its key, empty where there is
-        none; it may be called several times, so it should have no effects, and with *id* not for an id that
+        none; it may be called several times, so it should have no effects. It is not called for an *id* that
         is remembered. Raises `Conflict` after ten lost races or near the invocation's end, and as `add` does.
         """
         self._refuse_shards("change")
