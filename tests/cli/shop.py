@@ -147,7 +147,7 @@ def complaint(ran: Result) -> str:
 def on_strict(monkeypatch: pytest.MonkeyPatch, shards: int = 1) -> Iterator[Shop]:
     """Open a shop on the strict engine; commands read its clock."""
     with mounted():
-        client = tables.client()
+        client = tables.shared()
         create_table(client, "tokens")
         shop = Shop(client, "tokens", shards=shards)
         monkeypatch.setattr(options, "clock", lambda: shop.clock)

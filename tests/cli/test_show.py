@@ -17,6 +17,7 @@ from lambda_once.core.writes import Complete, Hold, Release
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import REQUEST, TIMED_OUT, Shop, complaint, open_shop
+from tests.kit import tables
 
 __all__ = ["open_shop"]
 
@@ -272,6 +273,7 @@ def test_a_whole_number_is_found_readable_and_hashed(shop: Shop, hashed: bool) -
 
 def _requests(shop: Shop) -> list[str]:
     sent: list[str] = []
+    shop.client = tables.client(shop._endpoint)  # its own: nobody else's requests are to be noted
     shop.client.meta.events.register("before-call.dynamodb", lambda model, **_: sent.append(model.name))
     return sent
 

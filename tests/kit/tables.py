@@ -32,6 +32,12 @@ def client(endpoint: str | None = None, **options: Any) -> Any:
     return session().client("dynamodb", endpoint_url=endpoint, config=config)
 
 
+@cache
+def shared() -> Any:
+    """Return one client for all tests on the strict engine that leave its events as they are."""
+    return client()
+
+
 def lean(endpoint: str) -> LeanClient:
     """Make the lean client for *endpoint*, with the time limits that the package gives it."""
     there = Endpoint(endpoint, REGION)

@@ -50,7 +50,7 @@ class Ground:
 def strict() -> Iterator[Ground]:
     """Tables of the strict engine."""
     with mounted(), ExitStack() as stack:
-        yield Ground(tables.client(), stack)
+        yield Ground(tables.shared(), stack)
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_any_events_in_any_order_with_repetitions_end_in_the_same_item(
 def shared_strict() -> Iterator[Ground]:
     """Tables of the strict engine for all examples."""
     with mounted(), ExitStack() as stack:
-        yield Ground(tables.client(), stack)
+        yield Ground(tables.shared(), stack)
 
 
 # -- negative twins

@@ -15,7 +15,6 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from moto.cloudformation.models import Stack
 
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict.mounted import mounted
@@ -156,7 +155,7 @@ def deploy(session: boto3.Session, translated: Template, parameters: dict[str, s
     cloudformation = session.client("cloudformation")
     with pytest.MonkeyPatch.context() as patch:
         # moto 5.2.5 reads JSON as YAML, in Python: that took longer than the rest of a test.
-        patch.setattr(Stack, "parse_template", staticmethod(json.loads))
+        patch.setattr("moto.cloudformation.models.Stack.parse_template", staticmethod(json.loads))
         cloudformation.create_stack(
             StackName="orders",
             TemplateBody=json.dumps(known),

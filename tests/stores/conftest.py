@@ -33,7 +33,7 @@ def memory() -> World:
 def strict() -> Iterator[World]:
     """A table of the strict engine."""
     with mounted():
-        client = tables.client()
+        client = tables.shared()
         create_table(client, "tokens")
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
 
