@@ -41,13 +41,14 @@ def pack(wheels: Iterable[Path], target: Path) -> int:
     """
     Write the files of *wheels* under python/ into the archive *target*; return how many bytes they have.
 
-    Raises ValueError where two wheels have the same file, or one has files for elsewhere (`.data`).
+    Scripts are left out. Raises ValueError where two wheels have the same file, or one has other files for
+    elsewhere (`.data`).
     """
     contents: dict[str, bytes] = {}
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             for name in archive.namelist():
-                if name.endswith("/"):
+                if name.endswith("/") or ".data/scripts/" in name:
                     continue
                 if name in contents or ".data/" in name:
                     raise ValueError(f"{wheel.name}: {name} cannot be put into a layer")

@@ -73,7 +73,7 @@ def _wheel(path: Path, files: dict[str, str], year: int) -> Path:
 
 def test_equal_wheels_give_an_equal_layer(tmp_path: Path) -> None:
     """Neither their order, nor the order or the times of their files, changes a byte."""
-    files = {"b/__init__.py": "b", "b/": "", "b/a.py": "a"}
+    files = {"b/__init__.py": "b", "b/": "", "b/a.py": "a", "b-1.data/scripts/b": "left out"}
     one, other = _wheel(tmp_path / "1.whl", {"c.py": "c"}, 2026), _wheel(tmp_path / "2.whl", files, 2025)
     again = _wheel(tmp_path / "3.whl", dict(reversed(files.items())), 2024)
     first, second = tmp_path / "first.zip", tmp_path / "second.zip"
@@ -84,9 +84,9 @@ def test_equal_wheels_give_an_equal_layer(tmp_path: Path) -> None:
         assert {entry.external_attr >> 16 & 0o777 for entry in layer.infolist()} == {0o644}
 
 
-@pytest.mark.parametrize("name", ["a.py", "b-1.data/scripts/b"])
+@pytest.mark.parametrize("name", ["a.py", "b-1.data/headers/b.h"])
 def test_a_file_that_has_no_one_place_is_refused(tmp_path: Path, name: str) -> None:
-    """The same path in two wheels, and scripts, which a layer has no folder for."""
+    """The same path in two wheels, and what belongs elsewhere than beside the modules."""
     wheels = [_wheel(tmp_path / "a.whl", {"a.py": ""}, 2026), _wheel(tmp_path / "b.whl", {name: ""}, 2026)]
     with pytest.raises(ValueError, match=rf"b\.whl: {name} cannot be put into a layer"):
         pack(wheels, tmp_path / "layer.zip")
