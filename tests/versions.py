@@ -147,7 +147,7 @@ def run_tests(environment: Environment) -> bool:
     python = install(environment)
     cache = f"cache_dir=.cache/pytest-{environment.name}"
     on_all_cores = ("--numprocesses=auto", "--dist=worksteal")
-    left_out = [f"--ignore-glob=*/{each}" for each in OF_SDKS if environment.name == "oldest"]
+    left_out = [f"--ignore-glob={each}" for each in OF_SDKS if environment.name == "oldest"]
     chosen = ("-m", "not engine and not e2e", *on_all_cores, *left_out, *FAST)
     command = [str(python), "-m", "pytest", "-q", "-o", cache, *chosen]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
