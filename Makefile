@@ -80,10 +80,14 @@ ON_ALL_CORES := --numprocesses=auto --dist=worksteal
 test: lint typecheck ## Lint, type-check, and run every test that needs no engine
 	@$(BIN)/python -m pytest -m "not engine and not e2e" $(ON_ALL_CORES)
 
+# What check leaves to test: each loads a library of its own.
+INTEGRATIONS := durable* execution* seal spans
+
 .PHONY: check
 check: lint typecheck ## The inner loop: lint, type-check, and the tests that take milliseconds
-	@$(BIN)/python -m pytest -m "not engine and not e2e" -q $(ON_ALL_CORES) tests/core tests/sources \
-		tests/observability tests/dynamodb tests/stores tests/engine tests/decorators tests/structure/test_imports.py
+	@$(BIN)/python -m pytest -m "not engine and not e2e and not slow and not hypothesis" -q $(ON_ALL_CORES) \
+		tests/core tests/sources tests/observability tests/dynamodb tests/stores tests/engine tests/decorators \
+		tests/structure/test_imports.py $(patsubst %,--ignore-glob='*/test_%.py',$(INTEGRATIONS))
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Lint and check the formatting

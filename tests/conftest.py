@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -38,6 +38,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Send no captured output of what passed from a worker: it costs more than many a test."""
+    report = yield
+    if report.passed and hasattr(item.config, "workerinput"):
+        report.sections.clear()
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ AWS = "https://dynamodb.eu-central-1.amazonaws.com"
 TINY = Size(
     rounds=2,
     scaling_rounds=2,
-    cpu_rounds=2,
+    cpu_rounds=1,
     cpu_times=1,
     starts=1,
     throttled=1,
@@ -34,6 +34,9 @@ TINY = Size(
     batches=(1, 2),
     results=(1_000, 500_000),
 )
+
+TAKEN_ONCE = (cold_start.PART, cold_start.THROTTLED, processor.TLS, processor.HTTP, processor.STUB)
+"""The parts of which such a run takes one round, of all others two."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def test_every_part_is_measured_on_every_side(whole_run: Run) -> None:
         timings = whole_run.of(part)
         assert timings
         for timing in timings:
-            rounds = 1 if part in (cold_start.PART, cold_start.THROTTLED) else 2
+            rounds = 1 if part in TAKEN_ONCE else 2
             assert {OURS.name, LEAN.name} <= timing.samples.keys()
             assert (THEIRS.name in timing.samples) != bool(timing.note)
             for sample in timing.samples.values():

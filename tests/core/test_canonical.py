@@ -294,6 +294,7 @@ def _memory_of_ordinary_numbers() -> int:
     return _hashed([1.23] * 100_000)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("short", [1e24, 12e9, -9e23])
 def test_a_hash_needs_no_room_for_all_digits(short: float) -> None:
     """`1e24` is written with 25 digits: these are hashed in pieces, in the memory of ordinary numbers."""

@@ -78,6 +78,7 @@ def started(making: str, environ: dict[str, str]) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in ran.stdout.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["botocore", "lean"])
 def test_in_lambda_the_client_is_there(kind: str) -> None:
     """No request is sent for it."""
@@ -98,18 +99,21 @@ LAZY: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAZY)
 def test_elsewhere_it_is_not(name: str) -> None:
     """An import never fails: what is wrong is said at first use."""
     assert started(*LAZY[name])["client"] == "False"
 
 
+@pytest.mark.slow
 def test_a_snapshot_holds_no_secret_no_random_id_and_no_client() -> None:
     """Many environments start from it."""
     found = started("once = Once()\nonce.sqs(key='id')(print)", SNAPSHOT)
     assert (found["client"], found["random"], found["secrets"]) == ("False", "0", "0")
 
 
+@pytest.mark.slow
 def test_twin_of_the_snapshot() -> None:
     """What the test above looks for is found where a client is made."""
     found = started(

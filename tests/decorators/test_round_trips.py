@@ -144,6 +144,7 @@ def test_falsy_results_cost_no_more(layers: Layers, wire: Wire, result: object) 
     assert wire.of(lambda: work(5)) == ["UpdateItem"]
 
 
+@pytest.mark.slow
 def test_a_large_result_costs_one_more_each_way(layers: Layers, wire: Wire) -> None:
     """The parts of a result of 5 MB are written before the row is flipped, and read in bulk."""
     large = ["".join(f"{number:x}" for number in range(start, start + 100_000)) for start in range(12)]

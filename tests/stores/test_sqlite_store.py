@@ -152,6 +152,7 @@ def test_twins_without_a_guard_fail_the_suite(twin: type[SqliteStore]) -> None:
         check(world(twin(":memory:")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["store", "forget"])
 def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) -> None:
     """A subclass without a store, or without a way to delete a row, fails by the name of what it needs."""
@@ -173,6 +174,7 @@ def test_what_a_suite_lacks_is_named(pytester: pytest.Pytester, missing: str) ->
     ran.assert_outcomes(errors=int(missing == "store"), failed=int(missing == "forget"))
 
 
+@pytest.mark.slow
 def test_a_store_of_its_own_passes_outside_of_this_project(pytester: pytest.Pytester) -> None:
     """With plain pytest, warnings as errors, and nothing but the subclass."""
     pytester.makepyfile("""

@@ -55,6 +55,9 @@ def _part(module: Path) -> str:
     return first.removesuffix(".py")
 
 
+PARTS = {_part(module) for module in MODULES}
+
+
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements under *node*: an import is one, and no expression has one inside."""
     for child in ast.iter_child_nodes(node):
@@ -86,8 +89,7 @@ def _parts_of(names: frozenset[str]) -> set[str]:
     """Return the parts of this package that *names* lie in; a bare `lambda_once` counts as its `__init__`."""
     ours = [name.split(".") for name in names if name.split(".")[0] == "lambda_once"]
     parts = {name[1] if len(name) > 1 else "__init__" for name in ours}
-    known = {_part(module) for module in MODULES}
-    return {part if part in known else "__init__" for part in parts}
+    return {part if part in PARTS else "__init__" for part in parts}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.relative_to(PACKAGE)))
