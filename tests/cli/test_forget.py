@@ -291,6 +291,7 @@ def test_a_duplicate_that_reads_meanwhile_gets_no_result(at: Desk, monkeypatch: 
 def test_the_story_says_that_it_was_forgotten(at: Desk) -> None:
     """Not that the work's result could not be stored."""
     token = _charge(at, NAME)
+    at.clock.advance(1)
     assert at.run("forget", token, *SURE).exit_code == 0
     shown = at.run("show", token)
     assert "its result was forgotten" in said(shown)

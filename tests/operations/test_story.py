@@ -91,6 +91,29 @@ def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
     )
 
 
+DONE_AT: datetime = ENDS[State.COMPLETE]["actual_completion"]
+
+
+@pytest.mark.parametrize(
+    ("at", "said", "told"),
+    [
+        (ROW.created - timedelta(minutes=1), "ann resolved an earlier attempt", "could not be stored"),
+        (DONE_AT, "ann resolved it as done", "could not be stored"),
+        (DONE_AT + timedelta(milliseconds=1), "ann had it forgotten", "was forgotten"),
+    ],
+    ids=["before the work", "the probe's answer", "afterwards"],
+)
+def test_a_result_was_forgotten_by_a_decision_after_it(at: datetime, said: str, told: str) -> None:
+    """A missing result beside another decision is one that could not be stored."""
+    note = NOTE._replace(at=at)
+    row = ROW._replace(
+        state=State.COMPLETE, stored=Unavailable.UNAVAILABLE, resolution=note, **ENDS[State.COMPLETE]
+    )
+    whole = "\n".join(event.what for event in story(row, NOW))
+    assert f"its result {told}" in whole
+    assert said in whole
+
+
 def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
     """The next delivery runs again."""
     row = ROW._replace(state=State.COMPLETE, ttl=int(NOW.timestamp()) - 1, **ENDS[State.COMPLETE])

@@ -88,7 +88,15 @@ def erase_parts(table: TokenTable, record: Record) -> None:
 
 
 def is_forgotten(record: Record) -> bool:
-    """Whether an operator had *record* forgotten; a probe, which also leaves no result, leaves no note."""
+    """
+    Whether an operator had *record* forgotten.
+
+    Work whose result could not be stored may have a note, too: of an earlier attempt, which is older than the
+    completion, or of the watchdog's probe, which is the completion.
+    """
     if record.error is not None:
         return record.error.message == FORGOTTEN
-    return record.stored is Unavailable.UNAVAILABLE and record.resolution is not None
+    note, completed = record.resolution, record.actual_completion
+    if record.stored is not Unavailable.UNAVAILABLE or note is None or completed is None:
+        return False
+    return note.at > completed
