@@ -113,7 +113,7 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
-engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need a DynamoDB engine (DYNAMODB_ENDPOINT=…: on that one)
+engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one) or ElasticMQ
 	@$(BIN)/python -m pytest -m engine
 
 .PHONY: test-versions

@@ -7,10 +7,11 @@ import json
 import random
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def bodies(load: Load) -> Iterator[tuple[Lane, dict[str, Any], str]]:
             Lane.DELIVERIES: {
                 "orderId": f"fifo_{order}",
                 "customer": group,
-                "items": [chance.choice(ITEMS[:5])],
+                "items": [chance.choice(WORKS)],
             },
             Lane.RECEIPTS: {"orderId": order, "customer": group, "kind": "paid", "amount": 4990},
         }
@@ -189,16 +190,14 @@ class _Crew:
             for number in range(load.workers)
         ]
         self._mappings: list[EventSourceMapping] = []
+        parts = [*(partial(self._poll, number) for number in range(load.workers)), self._kill]
         self._threads = [
-            threading.Thread(target=self._guarded, args=(self._poll, number), name="queues-poller")
-            for number in range(load.workers)
+            threading.Thread(target=self._guarded, args=(part,), name="queues-crew") for part in parts
         ]
-        self._threads.append(
-            threading.Thread(target=self._guarded, args=(self._kill, 0), name="queues-killer")
-        )
 
     def acknowledged(self) -> set[str]:
-        return {id_ for mapping in self._mappings for id_ in mapping.deleted}
+        # Each set is copied as a whole: the pollers add to them meanwhile.
+        return set().union(*(mapping.deleted.copy() for mapping in tuple(self._mappings)))
 
     @contextmanager
     def at_work(self, options: dict[str, Any]) -> Iterator[None]:
@@ -230,9 +229,9 @@ class _Crew:
         for error in self._errors:
             raise error
 
-    def _guarded(self, work: Any, number: int) -> None:
+    def _guarded(self, part: Callable[[], None]) -> None:
         try:
-            work(number)
+            part()
         except Exception as error:  # noqa: BLE001  (raised by whoever waits)
             self._errors.append(error)
 
@@ -263,7 +262,7 @@ class _Crew:
             if not sum(mapping.poll() for mapping in mappings):
                 self._stopping.wait(0.1)
 
-    def _kill(self, _: int) -> None:
+    def _kill(self) -> None:
         chance = random.Random(f"{self._load.seed}/kills")
         deadline = Deadline(self._clock, self._clock.now() + timedelta(seconds=self._load.seconds))
         while not deadline.passed() and not self._stopping.wait(chance.uniform(0.05, 0.4)):
