@@ -14,7 +14,7 @@ from lambda_once.core.results import Parts, Unavailable
 from lambda_once.core.writes import Finish, Resolver
 from lambda_once.dynamodb.paging import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
-from lambda_once.operations import forgetting as forgetting_module
+from lambda_once.operations import table as table_module
 from lambda_once.operations.forgetting import FORGOTTEN, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
@@ -204,7 +204,7 @@ def _resolved_meanwhile(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def meanwhile(_table: TokenTable, _record: Record) -> None:
         assert at.run("resolve", token, "--done", "--force", *SURE).exit_code == 0
 
-    monkeypatch.setattr(forget_command, "erase_parts", meanwhile)
+    monkeypatch.setattr(TokenTable, "erase_parts", meanwhile)
 
 
 def test_a_row_that_has_changed_is_refused(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_parts_that_are_not_deleted_leave_the_row(at: Desk, monkeypatch: pytest.
         raise Unprocessed(message)
 
     with monkeypatch.context() as patched:
-        patched.setattr(forgetting_module, "batch_write", throttled)
+        patched.setattr(table_module, "batch_write", throttled)
         assert at.run("forget", token, *SURE).exit_code == 2
     assert at.row("p-1") == before
     assert at.ask("p-1") == LARGE

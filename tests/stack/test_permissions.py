@@ -15,7 +15,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
-from lambda_once.operations.forgetting import erase_parts, forgetting
+from lambda_once.operations.forgetting import forgetting
 from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
@@ -249,7 +249,7 @@ def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
     calls = noted(client)
     record = table.read("orders/large")
     assert record is not None
-    erase_parts(table, record)
+    table.erase_parts(record)
     assert table.finish(forgetting(record, by="ann", because="x", now=NOW)) == Written.WRITTEN
     assert calls <= allowed(translated, "TokenOperation")
     assert may_write(parts_condition(translated, "TokenOperation"), deleted)

@@ -200,6 +200,12 @@ def test_a_cold_start_loads_no_sdk() -> None:
     assert not loaded & set(ONLY_AT_FIRST_USE)
 
 
+def test_tests_of_handlers_need_no_sdk() -> None:
+    """`lambda_once.testing` is imported where boto3 and pytest are not installed."""
+    without = "sys.modules.update(dict.fromkeys(('boto3', 'botocore', 'pytest')))"
+    assert "lambda_once" in _loaded_after(f"{without}\nimport lambda_once.testing")
+
+
 def test_a_loaded_sdk_is_seen() -> None:
     """The check above would notice boto3."""
     assert {"boto3", "botocore"} <= _loaded_after("import boto3")

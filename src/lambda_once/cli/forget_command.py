@@ -11,7 +11,7 @@ from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.cli.resolve_command import CACHES, is_written, shown_row
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import after_finish
-from lambda_once.operations.forgetting import erase_parts, forget_objection, forgetting
+from lambda_once.operations.forgetting import forget_objection, forgetting
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,7 +59,7 @@ def command(access: Access, token: str, consent: Consent, *, attempt: str | None
         return
     if not consent.given("Erase it?"):
         _refuse(access, before, "you declined", before, now)
-    erase_parts(access.table, before)
+    access.table.erase_parts(before)
     if not is_written(access, write):
         current = access.table.read(before.token)
         access.output.show(side_by_side({"as shown": before, "now": current}, now))

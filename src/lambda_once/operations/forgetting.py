@@ -2,27 +2,21 @@
 Forget what a token stores of its work: the result, its parts, the message of the error.
 
 The token stays, so nothing runs again; a duplicate gets `ResultUnavailable`. For people who ask that their
-data be erased.
+data be erased. Pure; `TokenTable.erase_parts` deletes the parts.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Failure, Record, State, new_attempt_id
-from lambda_once.core.results import Parts, Unavailable
+from lambda_once.core.results import Unavailable
 from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
-from lambda_once.dynamodb.paging import Unprocessed, batch_write
 from lambda_once.operations.resolution import noted
-from lambda_once.stores.requests import part_keys
-from lambda_once.stores.transport import unavailable
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from lambda_once.operations.table import TokenTable
 
 FORGOTTEN: Final = "(forgotten)"
 """The message of an error that was forgotten; its kind, the name of a class, stays."""
@@ -66,25 +60,6 @@ def _change(record: Record) -> Complete | Hold | Release:
             raise ValueError(f"token {record.token} is in progress")
         case _ as unreachable:
             assert_never(unreachable)
-
-
-def erase_parts(table: TokenTable, record: Record) -> None:
-    """
-    Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
-
-    No other row leads to them, whatever has become of this one: a finished row is only ever replaced, under
-    another attempt id. Until it is written, a duplicate gets `ResultUnavailable`, for parts are missing.
-    Raises `StoreUnavailable`, some of them deleted, and `Misconfigured`.
-    """
-    if not isinstance(record.stored, Parts):
-        return
-    deadline = table.deadline()
-    writes = [{"DeleteRequest": {"Key": key}} for key in part_keys(record, record.stored.count)]
-    send = partial(table.transport.asked, deadline=deadline, token=record.token)
-    try:
-        batch_write(send, table.name, writes, deadline)
-    except Unprocessed:
-        raise unavailable(record.token, "not all parts were deleted in time") from None
 
 
 def is_forgotten(record: Record) -> bool:

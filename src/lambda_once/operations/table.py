@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import State
+from lambda_once.core.results import Parts
+from lambda_once.dynamodb.paging import Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
+from lambda_once.stores.requests import part_keys
 from lambda_once.stores.rows import configured_names, configured_shards
 from lambda_once.stores.store import DynamoDBStore
-from lambda_once.stores.transport import TokenTransport
+from lambda_once.stores.transport import TokenTransport, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +87,24 @@ class TokenTable:
         """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
         (answer,) = self.store.finish([write], deadline or self.deadline())
         return answer
+
+    def erase_parts(self, record: Record) -> None:
+        """
+        Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
+
+        No other row leads to them, whatever has become of this one: a finished row is only ever replaced,
+        under another attempt id. Until it is written, a duplicate gets `ResultUnavailable`, for parts are
+        missing. Raises `StoreUnavailable`, some of them deleted, and `Misconfigured`.
+        """
+        if not isinstance(record.stored, Parts):
+            return
+        deadline = self.deadline()
+        writes = [{"DeleteRequest": {"Key": key}} for key in part_keys(record, record.stored.count)]
+        send = partial(self.transport.asked, deadline=deadline, token=record.token)
+        try:
+            batch_write(send, self.name, writes, deadline)
+        except Unprocessed:
+            raise unavailable(record.token, "not all parts were deleted in time") from None
 
 
 class Cursor:
