@@ -691,3 +691,51 @@ def test_a_lease_of_a_waiting_record_is_extended(rig: Rig) -> None:
 
     rig.once.kinesis(lease=timedelta(seconds=10))(work)(kinesis_event(*"abc"), rig.context(seconds=900))
     assert seen == ["a", "b", "c"]
+
+
+# ---------------------------------------------------------------- in a function
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("build", "kind", "key"),
+    [
+        (lambda: kinesis_event({"id": "5"}, {"id": "5"}), KinesisStreamRecord, "record.id"),
+        (
+            lambda: dynamodb_stream_event((None, {"id": "5"}), (None, {"id": "5"})),
+            DynamoDBRecord,
+            "record.NewImage.id",
+        ),
+    ],
+)
+def test_a_record_in_a_function_is_its_data_within_its_id(
+    rig: Rig, build: Callable[[], dict[str, Any]], kind: type[Any], key: str
+) -> None:
+    """Equal records are separate calls, another role makes no other one, and key= selects from the data."""
+    seen: list[str] = []
+    work = rig.once.function(lambda record: seen.append(record.event_id))
+    keyed = rig.once.function(key=key, name="keyed")(lambda record: seen.append(f"of {record.event_id}"))
+    one, other = build()["Records"]
+    again = one | {"invokeIdentityArn": "arn:aws:iam::123456789012:role/renamed", "eventVersion": "2"}
+    for raw in (one, other, again):
+        work(kind(raw))
+        keyed(kind(raw))
+    assert seen == [one["eventID"], f"of {one['eventID']}", other["eventID"]]
+
+
+@in_memory
+def test_ignored_fields_of_a_record_in_a_function_are_those_of_its_data(rig: Rig) -> None:
+    """They are no part of the call; the others are, and a record that cannot be read is its raw event."""
+    seen: list[object] = []
+    work = rig.once.function(ignore=["record.sent"])(
+        lambda record, step: seen.append((record.kinesis.data, step))
+    )
+    (raw,) = kinesis_event({"id": 5, "sent": 1})["Records"]
+    (resent,) = kinesis_event({"id": 5, "sent": 2})["Records"]
+    resent["eventID"] = raw["eventID"]
+    (unreadable,) = kinesis_event("")["Records"]
+    unreadable["kinesis"]["data"] = "no base64"
+    for each in (raw, resent, unreadable, unreadable):
+        for step in (1, 2):
+            work(KinesisStreamRecord(each), step)
+    assert seen == [(each["kinesis"]["data"], step) for each in (raw, unreadable) for step in (1, 2)]

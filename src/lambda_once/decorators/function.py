@@ -26,8 +26,8 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import payload_of
-from lambda_once.sources.unit import Unit, itself
+from lambda_once.sources.messages import argument_of
+from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,11 @@ class FunctionIdentifier(NamedTuple):
             check_arguments(self.identifier.default_name, named)
         if self.is_method:
             named.pop(next(iter(named)))
-        payload = {name: payload_of(value) for name, value in named.items()}
-        return Unit(payload, payload, named, None, itself, parsed=False), bound.args
+        found = {name: argument_of(value) for name, value in named.items()}
+        payload = {name: each.payload for name, each in found.items()}
+        keys = {name: each.key for name, each in found.items() if each.key is not NOTHING}
+        within = keys or NOTHING
+        return Unit(payload, payload, named, None, itself, within=within, parsed=False), bound.args
 
 
 def protected_function(

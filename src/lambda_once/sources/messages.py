@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from lambda_once.sources.envelopes import NotBase64, TooDeep, at, open_body
 from lambda_once.sources.records import EventRecord, RecordSource
-from lambda_once.sources.source import Source
+from lambda_once.sources.source import Source, named_source
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 
@@ -32,30 +32,57 @@ def sns_messages(event: object) -> list[EventRecord]:
     return SNS.records(event)
 
 
-def payload_of(value: object) -> object:
-    """
-    Return the part of *value*, an argument of a function, that identifies the work.
+class Argument(NamedTuple):
+    """An argument of a function, as far as it identifies the work."""
 
-    For Powertools' records of SQS, SNS and Amazon MQ that is the payload: receipt handle, receive count,
-    timestamps and signatures belong to one delivery. For its other data classes it is the event; anything
-    else is itself.
+    payload: object
+    key: object = NOTHING
+    """What tells a record of a stream from another one with an equal payload."""
+
+
+def argument_of(value: object) -> Argument:
+    """
+    Return what identifies the work in *value*, an argument of a function.
+
+    For Powertools' records of SQS, SNS, Amazon MQ, Kinesis and DynamoDB Streams that is the payload: receipt
+    handle, receive count, timestamps, signatures and roles belong to one delivery. For a record that cannot
+    be read, and for its other data classes, it is the event; anything else is itself.
     """
     raw = getattr(value, "raw_event", None)
     if not isinstance(raw, dict):
-        return value
-    if at(raw, "eventSource") == "aws:sqs":
-        unit = _sqs_message(raw).unit
-    elif at(raw, "EventSource") == "aws:sns":
-        unit = _sns_unit(raw)
-    elif "redelivered" in raw:
+        return Argument(value)
+    if "redelivered" in raw:
         from lambda_once.sources.mq import data_of
 
         with suppress(NotBase64, TooDeep):
-            return data_of(raw)
-        return raw
-    else:
-        return raw
-    return unit.payload if isinstance(unit, Unit) else raw
+            return Argument(data_of(raw))
+        return Argument(raw)
+    source = named_source(raw)
+    unit = _unit_of(source, raw)
+    if not isinstance(unit, Unit):
+        return Argument(raw)
+    return Argument(unit.payload, unit.key if source in _STREAMS else NOTHING)
+
+
+_STREAMS: Final = frozenset({Source.KINESIS, Source.DYNAMODB})
+
+
+def _unit_of(source: Source, record: dict[str, object]) -> Unit | Malformed | None:
+    match source:
+        case Source.SQS:
+            return _sqs_message(record).unit
+        case Source.SNS:
+            return _sns_unit(record)
+        case Source.KINESIS:
+            from lambda_once.sources.kinesis import KINESIS
+
+            return KINESIS.read(record).unit
+        case Source.DYNAMODB:
+            from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
+
+            return DYNAMODB_STREAM.read(record).unit
+        case _:
+            return None
 
 
 def _sqs_message(record: object) -> EventRecord:
