@@ -132,7 +132,7 @@ class Once:
         model: type[M],
         key: str | Callable[[M], object] = ...,
         **options: Unpack[QueueOptions],
-    ) -> OfRecords[M]: ...
+    ) -> OfRecords[M, PartialItemFailureResponse]: ...
     @overload
     def sqs(
         self,
@@ -141,7 +141,7 @@ class Once:
         *,
         key: str | Callable[[SQSRecord], object] = ...,
         **options: Unpack[QueueOptions],
-    ) -> OfRecords[SQSRecord]: ...
+    ) -> OfRecords[SQSRecord, PartialItemFailureResponse]: ...
     def sqs(self, f: Any = None, /, **options: Any) -> Any:
         """
         Turn a function of one record into a handler of SQS batches, standard or FIFO.

@@ -22,7 +22,6 @@ from lambda_once.policies import OnError, OnLapseOption
 from lambda_once.sources.problems import Problem
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
     from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
     from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
     from aws_lambda_powertools.utilities.kafka.schema_config import SchemaConfig
@@ -57,26 +56,17 @@ class Handler(Protocol[E_contra, C_contra, R_co]):
         ...
 
 
-class OfRecords(Protocol[M_co]):
-    """`Once.sqs` with options: a decorator of a function of one record or one model."""
+class OfRecords(Protocol[M_co, R_co]):
+    """
+    A decorator of records with options, of a function of one record or one model *M_co*.
+
+    The handler returns *R_co*.
+    """
 
     @overload
-    def __call__(
-        self, f: Callable[[M_co, C], object], /
-    ) -> Handler[Event, C, PartialItemFailureResponse]: ...
+    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, R_co]: ...
     @overload
-    def __call__(
-        self, f: Callable[[M_co], object], /
-    ) -> Handler[Event, LambdaContext, PartialItemFailureResponse]: ...
-
-
-class OfMessages(Protocol[M_co]):
-    """`Once.sns` and `Once.mq` with options."""
-
-    @overload
-    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, None]: ...
-    @overload
-    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, None]: ...
+    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, R_co]: ...
 
 
 class MessageDecorator(Protocol[M_co]):
@@ -95,7 +85,7 @@ class MessageDecorator(Protocol[M_co]):
         model: type[M],
         key: str | Callable[[M], object] = ...,
         **options: Unpack[RecordOptions],
-    ) -> OfMessages[M]: ...
+    ) -> OfRecords[M, None]: ...
     @overload
     def __call__(
         self,
@@ -104,16 +94,7 @@ class MessageDecorator(Protocol[M_co]):
         *,
         key: str | Callable[[M_co], object] = ...,
         **options: Unpack[RecordOptions],
-    ) -> OfMessages[M_co]: ...
-
-
-class OfStream(Protocol[M_co]):
-    """`Once.kinesis` and the other streams with options."""
-
-    @overload
-    def __call__(self, f: Callable[[M_co, C], object], /) -> Handler[Event, C, StreamResponse]: ...
-    @overload
-    def __call__(self, f: Callable[[M_co], object], /) -> Handler[Event, LambdaContext, StreamResponse]: ...
+    ) -> OfRecords[M_co, None]: ...
 
 
 class StreamDecorator(Protocol[M_co]):
@@ -133,7 +114,7 @@ class StreamDecorator(Protocol[M_co]):
         key: str | Callable[[M], object] = ...,
         on_give_up: Callable[[M_co, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
-    ) -> OfStream[M]: ...
+    ) -> OfRecords[M, StreamResponse]: ...
     @overload
     def __call__(
         self,
@@ -143,7 +124,7 @@ class StreamDecorator(Protocol[M_co]):
         key: str | Callable[[M_co], object] = ...,
         on_give_up: Callable[[M_co, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
-    ) -> OfStream[M_co]: ...
+    ) -> OfRecords[M_co, StreamResponse]: ...
 
 
 class KafkaDecorator(Protocol):
@@ -168,7 +149,7 @@ class KafkaDecorator(Protocol):
         key: str | Callable[[M], object] = ...,
         on_give_up: Callable[[Any, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
-    ) -> OfStream[M]: ...
+    ) -> OfRecords[M, StreamResponse]: ...
     @overload
     def __call__(
         self,
@@ -179,7 +160,7 @@ class KafkaDecorator(Protocol):
         key: str | Callable[[ConsumerRecordRecords], object] = ...,
         on_give_up: Callable[[ConsumerRecordRecords, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
-    ) -> OfStream[ConsumerRecordRecords]: ...
+    ) -> OfRecords[ConsumerRecordRecords, StreamResponse]: ...
     @overload
     def __call__(
         self,
@@ -189,7 +170,7 @@ class KafkaDecorator(Protocol):
         key: str | Callable[[KafkaEventRecord], object] = ...,
         on_give_up: Callable[[KafkaEventRecord, GiveUp], object] = ...,
         **options: Unpack[StreamOptions],
-    ) -> OfStream[KafkaEventRecord]: ...
+    ) -> OfRecords[KafkaEventRecord, StreamResponse]: ...
 
 
 class OfEvents(Protocol):
