@@ -1,0 +1,158 @@
+"""
+Rows with a trace, sealed results and errors, and a forgotten result, by the version that introduced these.
+
+``tests/golden/rows-with-trace-and-seals.json`` is never written again, as the files beside it are not.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.results import Inline, Parts, Seal, Sealed, Unavailable, unpack, unpack_chunks
+from lambda_once.operations.forgetting import is_forgotten
+from lambda_once.stores.requests import part_keys
+from lambda_once.stores.rows import part_of, record_of
+from tests.stores.test_golden_rows import FILE, START, _attributes
+
+ROWS: dict[str, dict[str, Any]] = _attributes(
+    json.loads(FILE.with_name("rows-with-trace-and-seals.json").read_text(encoding="utf-8"))
+)
+RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
+STATES = {
+    "in progress with a trace": State.IN_PROGRESS,
+    "complete with a sealed result": State.COMPLETE,
+    "complete with a sealed result in parts": State.COMPLETE,
+    "sealed stored error": State.COMPLETE,
+    "held with a sealed error": State.HELD,
+    "released with a sealed error": State.RELEASED,
+    "forgotten": State.COMPLETE,
+}
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+RESULT = {"name": "Ann", "score": 700}
+LONG = [str(n * n * 2_654_435_761 % 2**32) for n in range(900)]
+
+
+def encrypt(data: bytes, token: str) -> bytes:
+    """Hide *data* from nobody: what it must do here is depend on *token*, and not be what it was."""
+    return token.encode() + b"\0" + bytes(each ^ 90 for each in data)
+
+
+def decrypt(sealed: bytes, token: str) -> bytes:
+    """Return what `encrypt` got."""
+    of, _, hidden = sealed.partition(b"\0")
+    if of != token.encode():
+        raise ValueError("sealed for another token")
+    return bytes(each ^ 90 for each in hidden)
+
+
+def _seal(record: Record) -> Seal:
+    return Seal(encrypt, decrypt, record.token)
+
+
+def _chunks(name: str) -> list[bytes]:
+    """Return the parts of the file, which are where a reader asks for them."""
+    parts = ROWS[name]["parts"]
+    assert part_keys(RECORDS[name], len(parts)) == [{"lockToken": part["lockToken"]} for part in parts]
+    return [part_of(part) for part in parts]
+
+
+@pytest.mark.parametrize("name", sorted(ROWS.keys() | STATES.keys()))
+def test_a_row_reads_as_what_it_was(name: str) -> None:
+    """Its state, and the trace of its acquisition."""
+    assert (RECORDS[name].state, RECORDS[name].trace) == (STATES[name], TRACE)
+
+
+def test_a_sealed_result_is_opened() -> None:
+    """In the row and in parts; not without its seal, and not with that of another token."""
+    name = "complete with a sealed result"
+    record, other = RECORDS[name], RECORDS["forgotten"]
+    assert isinstance(record.stored, Inline)
+    assert json.loads(unpack(record.stored.data, _seal(record))) == RESULT
+    for wrong in (None, _seal(other)):
+        with pytest.raises(Sealed):
+            unpack(record.stored.data, wrong)
+
+
+def test_a_sealed_result_in_parts_is_opened() -> None:
+    """All parts are one sealed text."""
+    name = "complete with a sealed result in parts"
+    assert RECORDS[name].stored == Parts(2)
+    assert json.loads(unpack_chunks(_chunks(name), _seal(RECORDS[name]))) == LONG
+    with pytest.raises(Sealed):
+        unpack_chunks(_chunks(name))
+
+
+@pytest.mark.parametrize("name", [name for name in STATES if "error" in name])
+def test_a_sealed_error_is_opened(name: str) -> None:
+    """Its kind is readable, its message only with the seal."""
+    record = RECORDS[name]
+    assert record.error is not None
+    assert record.error.sealed is not None
+    assert record.error == Failure("ValueError", "(sealed)", record.error.sealed)
+    assert _seal(record).open(record.error.sealed) == b"no such order"
+
+
+def test_a_forgotten_result_is_known_as_one() -> None:
+    """Completed when it was, and forgotten a minute later."""
+    record = RECORDS["forgotten"]
+    done = START + timedelta(seconds=1.5)
+    assert (record.stored, record.actual_completion) == (Unavailable.UNAVAILABLE, done)
+    assert record.resolution == Resolution("ann", "erasure request 77", done + timedelta(minutes=1))
+    assert is_forgotten(record)
+
+
+# -- all files together
+
+
+class Asked(dict[str, Any]):
+    """An item that notes what is asked of it, with the names of maps within it."""
+
+    def __init__(self, item: dict[str, Any], names: set[str], above: str = "") -> None:
+        super().__init__(item)
+        self.names = names
+        self.above = above
+
+    def __contains__(self, name: object) -> bool:
+        self.names.add(f"{self.above}{name}")
+        return super().__contains__(name)
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(f"{self.above}{name}")
+        value = super().__getitem__(name)
+        return {"M": Asked(value["M"], self.names, f"{name}.")} if "M" in value else value
+
+
+def _present(item: dict[str, Any], above: str = "") -> set[str]:
+    within = [_present(value["M"], f"{name}.") for name, value in item.items() if "M" in value]
+    return {f"{above}{name}" for name in item}.union(*within)
+
+
+def _without_a_row(files: list[Path]) -> set[str]:
+    """Return the attributes that a reader asks for, and that no row of *files* has."""
+    asked: set[str] = set()
+    present: set[str] = set()
+    for file in files:
+        for golden in _attributes(json.loads(file.read_text(encoding="utf-8"))).values():
+            record_of(Asked(golden["row"], asked))
+            present |= _present(golden["row"])
+    return asked - present
+
+
+FILES = sorted(FILE.parent.glob("rows-*.json"))
+
+
+def test_every_attribute_is_in_a_golden_row() -> None:
+    """Whoever adds one adds a row that has it, which every later version must read."""
+    assert not _without_a_row(FILES)
+
+
+def test_an_attribute_without_a_row_is_named() -> None:
+    """The newest file is left out: the check names what only it has."""
+    older = [file for file in FILES if "seals" not in file.name]
+    assert _without_a_row(older) == {"trace", "error.sealed"}
