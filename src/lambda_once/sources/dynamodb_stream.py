@@ -71,17 +71,15 @@ def _plain(value: object) -> object:
     return _TYPES[kind](content)
 
 
-def _is(kind: type) -> Callable[[object], object]:
-    return lambda content: (
-        content if isinstance(content, kind) else _refuse(f"a {kind.__name__} that is none")
-    )
+def _is(kind: type, otherwise: str) -> Callable[[object], object]:
+    return lambda content: content if isinstance(content, kind) else _refuse(otherwise)
 
 
 def _number(content: object) -> int | float | Decimal:
     found = parse(content) if isinstance(content, str) else None
     if isinstance(found, int | float | Decimal) and not isinstance(found, bool):
         return found
-    return _refuse("a number that is none")
+    return _refuse("an N that is not a number")
 
 
 def _binary(content: object) -> bytes:
@@ -92,19 +90,19 @@ def _binary(content: object) -> bytes:
 
 
 def _members(content: object) -> list[object]:
-    return content if isinstance(content, list) else _refuse("a list or set that is none")
+    return content if isinstance(content, list) else _refuse("a list or set that is not an array")
 
 
 def _refuse(what: str) -> NoReturn:
     raise NoAttributeValue(what)
 
 
-_text: Final = _is(str)
+_text: Final = _is(str, "an S that is not text")
 _TYPES: Final[dict[object, Callable[[object], object]]] = {
     "S": _text,
     "N": _number,
     "B": _binary,
-    "BOOL": _is(bool),
+    "BOOL": _is(bool, "a BOOL that is not true or false"),
     "NULL": lambda _: None,
     "M": plain_attributes,
     "L": lambda content: [_plain(each) for each in _members(content)],
