@@ -30,7 +30,7 @@ from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.kafka import kafka_source
 from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.messages import sns_messages, sqs_messages
+from lambda_once.sources.messages import SNS, SQS
 from lambda_once.sources.mq import MQ
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import (
@@ -184,8 +184,8 @@ def test_json_has_the_canonical_form_of_what_it_says(value: object) -> None:
 def test_events(given_event: Any) -> None:
     """An event of any shape is read, or refused as Misconfigured; a bad record is Malformed, no exception."""
     readers: tuple[Callable[[Any], Any], ...] = (
-        sqs_messages,
-        sns_messages,
+        SQS.records,
+        SNS.records,
         KINESIS.records,
         DYNAMODB_STREAM.records,
         kafka_source().records,

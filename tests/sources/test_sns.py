@@ -6,13 +6,13 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import sns_messages
+from lambda_once.sources.messages import SNS
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 
 def _only(event: object) -> Unit:
-    (found,) = (each.unit for each in sns_messages(event))
+    (found,) = (each.unit for each in SNS.records(event))
     assert isinstance(found, Unit)
     return found
 
@@ -59,7 +59,7 @@ def test_a_notification_of_s3_is_opened() -> None:
 )
 def test_a_bad_message_is_named(message: object, what: str) -> None:
     """A record that cannot be worked is named by its id."""
-    (found,) = (each.unit for each in sns_messages(samples.sns_event(message)))
+    (found,) = (each.unit for each in SNS.records(samples.sns_event(message)))
     assert isinstance(found, Malformed)
     assert what in found.message
     assert found.id == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
@@ -67,16 +67,14 @@ def test_a_bad_message_is_named(message: object, what: str) -> None:
 
 def test_a_record_that_is_no_object_is_malformed() -> None:
     """A broken record is no exception: the others are worked."""
-    good, bad = (
-        each.unit for each in sns_messages(samples.batch(samples.sns_event("m")["Records"][0], None))
-    )
+    good, bad = (each.unit for each in SNS.records(samples.batch(samples.sns_event("m")["Records"][0], None)))
     assert isinstance(good, Unit)
     assert isinstance(bad, Malformed)
 
 
 def test_no_records_are_no_work() -> None:
     """No records are no error."""
-    assert sns_messages({"Records": []}) == []
+    assert SNS.records({"Records": []}) == []
 
 
 @pytest.mark.parametrize("event", [samples.batch(samples.sqs_record({})), samples.http(), {}, [], None])
@@ -85,4 +83,4 @@ def test_an_event_of_another_source_is_refused(event: object) -> None:
     with pytest.raises(
         Misconfigured, match=r"once\.sns received .* Use once\.(sqs|api_gateway|event) for it"
     ):
-        sns_messages(event)
+        SNS.records(event)

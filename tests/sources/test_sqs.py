@@ -7,14 +7,14 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import sqs_messages
+from lambda_once.sources.messages import SQS
 from lambda_once.sources.records import EventRecord, failures
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 
 
 def _only(record: object) -> EventRecord:
-    (message,) = sqs_messages(samples.batch(record))
+    (message,) = SQS.records(samples.batch(record))
     return message
 
 
@@ -209,7 +209,7 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
 )
 def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) -> None:
     """A record that cannot be worked is named, with what to do; the rest of its batch is worked."""
-    bad, good = sqs_messages(samples.batch(record, samples.sqs_record({"orderId": 5})))
+    bad, good = SQS.records(samples.batch(record, samples.sqs_record({"orderId": 5})))
     assert isinstance(bad.unit, Malformed)
     assert (bad.id, bad.unit.id) == (id_, id_)
     assert what in bad.unit.message
@@ -225,7 +225,7 @@ def test_a_bad_fifo_record_keeps_its_group() -> None:
 
 def test_an_empty_batch_has_no_records() -> None:
     """No records are no error."""
-    assert sqs_messages({"Records": []}) == []
+    assert SQS.records({"Records": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_an_empty_batch_has_no_records() -> None:
 def test_an_event_of_another_source_is_refused(event: object, advice: str) -> None:
     """An event of another source is refused whole, and the right decorator named."""
     with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {advice} for it"):
-        sqs_messages(event)
+        SQS.records(event)
 
 
 @pytest.mark.parametrize(("event", "decorator"), samples.FOREIGN.values(), ids=samples.FOREIGN)
 def test_records_of_another_source_are_refused(event: object, decorator: str) -> None:
     """Its decorator is named, whether an event source mapping or EventBridge Pipes sends it."""
     with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {decorator} for it"):
-        sqs_messages(event)
+        SQS.records(event)
 
 
 def test_failures_are_named_once() -> None:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.errors import GiveUp
-    from lambda_once.sources.records import EventRecord, RecordSource
-    from lambda_once.sources.records import Identifier as RecordId
+    from lambda_once.sources.records import EventRecord, RecordId, RecordSource
     from lambda_once.sources.unit import Unit
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Invocation
     from lambda_once.engine.jobs import Job
     from lambda_once.errors import GiveUp
-    from lambda_once.sources.records import EventRecord, Identifier, RecordSource
+    from lambda_once.sources.records import EventRecord, RecordId, RecordSource
 
 MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""
@@ -35,7 +35,7 @@ class Remaining(NamedTuple):
     """A record that failed, or that was not started because one before it in its order had."""
 
     order: int
-    id: Identifier
+    id: RecordId
     piped_id: str | None
     error: BaseException | None
     """None: it was not even read."""
@@ -104,7 +104,7 @@ class Stream:
         ]
 
     def _remaining(
-        self, order: int, id_: Identifier, raw: object, error: BaseException | None = None
+        self, order: int, id_: RecordId, raw: object, error: BaseException | None = None
     ) -> Remaining:
         field = self.records.source.piped_id
         return Remaining(order, id_, None if field is None else text_at(raw, field), error)

@@ -17,21 +17,6 @@ from lambda_once.sources.source import Source, named_source
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 
-def sqs_messages(event: object) -> list[EventRecord]:
-    """
-    Return the records of *event*, in order.
-
-    A record that cannot be processed is `Malformed`, never an exception. Raises `Misconfigured` if *event*
-    is not from SQS.
-    """
-    return SQS.records(event)
-
-
-def sns_messages(event: object) -> list[EventRecord]:
-    """Return the records of *event*, in order, as `sqs_messages` does. Raises as it does."""
-    return SNS.records(event)
-
-
 class Argument(NamedTuple):
     """An argument of a function, as far as it identifies the work."""
 

@@ -14,7 +14,7 @@ from lambda_once.sources.services import is_tumbling_window
 from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
 from lambda_once.sources.unit import Malformed, Unit
 
-Identifier = str | Mapping[str, object] | None
+RecordId = str | Mapping[str, object] | None
 """What a partial batch response names a record by; None if it has none."""
 
 _FIX: Final = "not processed. Fix the producer"
@@ -23,7 +23,7 @@ _FIX: Final = "not processed. Fix the producer"
 class EventRecord(NamedTuple):
     """One record of an event."""
 
-    id: Identifier
+    id: RecordId
     """What its source gets back if it failed; None if it has none, and for SNS."""
     group: str | None
     """
@@ -150,7 +150,7 @@ def text_at(value: object, *path: str) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def failures(ids: Iterable[Identifier]) -> dict[str, list[dict[str, Identifier]]]:
+def failures(ids: Iterable[RecordId]) -> dict[str, list[dict[str, RecordId]]]:
     """
     Return the response that makes a source redeliver the records named by *ids*, and only what it must.
 
@@ -159,5 +159,5 @@ def failures(ids: Iterable[Identifier]) -> dict[str, list[dict[str, Identifier]]
     other way.
     """
     named = {str(id_ or ""): id_ or "" for id_ in ids}
-    failed: list[Identifier] = [""] if "" in named else [*named.values()]
+    failed: list[RecordId] = [""] if "" in named else [*named.values()]
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
