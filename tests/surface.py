@@ -44,6 +44,8 @@ BESIDE: Final = (
     ("lambda_once.integrations.durable", "retry_strategy"),
     ("lambda_once.operations.watchdog", "watchdog"),
     ("lambda_once.patterns.results", "*"),
+    ("lambda_once.stores.contract", "*"),
+    ("lambda_once.testing.store_suite", "StoreSuite"),
 )
 """Public names of modules that have no ``__all__``; a star: all that are their own."""
 DECORATORS: Final = (
@@ -118,11 +120,11 @@ def _of(path: str, value: Any) -> Iterator[str]:
     for base in value.__mro__[1:]:
         if issubclass(base, Exception) and base.__module__.startswith("lambda_once"):
             yield f"error {path} is a {base.__name__}"
-    if not issubclass(value, BaseException):
+    if not issubclass(value, BaseException) and not getattr(value, "_is_protocol", False):
         yield from _parameters(path, value)
     for name in dir(value):
         home = next((each for each in value.__mro__ if name in vars(each)), object)
-        if not name.startswith("_") and home.__module__.startswith("lambda_once"):
+        if not name.startswith(("_", "test_")) and home.__module__.startswith("lambda_once"):
             yield f"name {path}.{name}"
             if inspect.isroutine(getattr(value, name)):
                 yield from _parameters(f"{path}.{name}", getattr(value, name))
