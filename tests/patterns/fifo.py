@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once.core.clock import Clock
-from lambda_once.patterns.fifo.publisher import WINDOW_SECONDS
 
 TOPIC = "arn:aws:sns:eu-central-1:123456789012:receipts.fifo"
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/receipts.fifo"
+WINDOW_SECONDS: Final = 300
+"""How long an id is remembered (API references, MessageDeduplicationId of the batch operations)."""
 
 
 class Fate(Enum):

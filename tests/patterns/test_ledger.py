@@ -67,7 +67,8 @@ def test_the_request_is_a_value() -> None:
             f"SET bt = :v7, bw = :v8, bl = :v9, #n1 = :v10 ADD b0 :v0, bv :v12, #n0 :v11 REMOVE {spare}"
         ),
         "ConditionExpression": (
-            "(attribute_not_exists(bt) OR (bw = :v1 AND (bl = :v3 OR attribute_not_exists(bl)) "
+            "(attribute_not_exists(bt) AND attribute_not_exists(bw) AND attribute_not_exists(bl) "
+            "AND attribute_not_exists(bv) OR (bw = :v1 AND (bl = :v3 OR attribute_not_exists(bl)) "
             "AND bt <= :v2 AND (bt >= :v4 OR attribute_not_exists(b0)))) "
             "AND NOT (contains(b63, :v5) OR contains(b0, :v5)) AND #n0 >= :v6"
         ),

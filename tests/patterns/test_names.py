@@ -15,6 +15,7 @@ from lambda_once.patterns.documents.requests import TableKeys
 from lambda_once.patterns.documents.stream import cleaner
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import layout as ledger_layout
+from lambda_once.patterns.ledger import requests as requests_module
 from lambda_once.patterns.ledger.requests import _Terms
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Refused
@@ -116,6 +117,58 @@ def test_a_change_between_is_seen_by_the_tables_name(ground: Ground) -> None:
 
     assert points.change("c", counted).values == {"n": 6}
     assert len(calls) == 2
+
+
+THEIRS: dict[str, dict[str, Any]] = {
+    "timestamp": {"S": "2026-11-20"},
+    "size": {"S": "large"},
+    "ttl": {"N": "1795255200"},
+    "count": {"N": "7"},
+}
+
+
+def _calls(points: Ledger) -> dict[str, Callable[[], object]]:
+    return {
+        "add": lambda: points.add("c", {"n": 1}, id="m1"),
+        "update": lambda: points.update("c", {"x": 1}, expected={"y": None}),
+        "change": lambda: points.change("c", lambda _: {"x": 1}),
+        "relayout": lambda: points.relayout("c"),
+        "transact_item": lambda: points.transact_item("c", {"n": 1}, id="m1"),
+        "get": lambda: points.get("c"),
+    }
+
+
+@pytest.mark.parametrize("theirs", [*THEIRS, "timestamp as a number", "time as a fraction", "set5"])
+def test_an_attribute_of_others_is_never_overwritten(ground: Ground, theirs: str) -> None:
+    """A name that the items have already: each operation names the attribute, and writes nothing."""
+    item = {
+        "timestamp as a number": {"timestamp": {"N": "1795255200"}},
+        "time as a fraction": {"timestamp": {"N": "1.5"}, "size": {"N": "1"}},
+        "set5": {"set5": {"S": "cup"}, "timestamp": {"N": "1"}, "size": {"N": "1"}},
+    }.get(theirs) or {theirs: THEIRS[theirs]}
+    table = ground.table()
+    ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, **item})
+    for call in _calls(points_of(ground, table, FakeClock())).values():
+        with pytest.raises(Misconfigured, match=f"'{next(iter(item))}' of item .* was not written by ledger"):
+            call()
+    assert stored(ground, table) == {"pk": {"S": "c"}, **item}
+
+
+@pytest.mark.parametrize("theirs", THEIRS)
+def test_without_the_condition_a_stamp_of_others_is_overwritten(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, theirs: str
+) -> None:
+    """Negative twin: that there is no time is taken for an item that no one wrote; only the time is safe."""
+    monkeypatch.setattr(requests_module, "STAMPS", ("bt",))
+    table = ground.table()
+    ground.client.put_item(TableName=table, Item={"pk": {"S": "c"}, theirs: THEIRS[theirs]})
+    points = points_of(ground, table, FakeClock())
+    if theirs == "timestamp":
+        with pytest.raises(Misconfigured, match="not written by ledger"):
+            points.add("c", {"n": 1}, id="m1")
+    else:
+        assert points.add("c", {"n": 1}, id="m1") == Applied()
+        assert stored(ground, table)[theirs] != THEIRS[theirs]
 
 
 def test_by_the_usual_names_a_ledger_takes_the_callers_attributes(

@@ -18,7 +18,6 @@ from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.fifo import messages as messages_module
 from lambda_once.patterns.fifo import publisher as publisher_module
 from lambda_once.patterns.fifo.publisher import (
-    WINDOW_SECONDS,
     Failed,
     Publisher,
     Result,
@@ -27,7 +26,7 @@ from lambda_once.patterns.fifo.publisher import (
     Unsent,
 )
 from lambda_once.testing import FakeClock
-from tests.patterns.fifo import QUEUE, TOPIC, Entry, Fate, Fifo, Whole
+from tests.patterns.fifo import QUEUE, TOPIC, WINDOW_SECONDS, Entry, Fate, Fifo, Whole
 
 REGION = "eu-central-1"
 

@@ -28,13 +28,6 @@ if TYPE_CHECKING:
 LATE: Final = SendFailure("DeadlinePassed", "the invocation ends", passes=True)
 """In place of an answer, where there is no time to wait for one."""
 
-WINDOW_SECONDS: Final = 300
-"""
-How long a deduplication id is remembered (API references, MessageDeduplicationId of the batch operations).
-
-The six tries of one message are at most six seconds apart, so a late try is not delivered again.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Sent:

@@ -45,6 +45,7 @@ SKEW: Final = timedelta(seconds=2)
 """How far the clocks of writers may be apart."""
 
 BUCKETS, TIME, WIDTH, LAYOUT, VERSION = "b", "bt", "bw", "bl", "bv"
+STAMPS: Final = (TIME, WIDTH, LAYOUT, VERSION)
 
 LONGEST_ID: Final = 1024
 
@@ -131,13 +132,22 @@ class LedgerTable:
     """The names of the key and of the ledger's own."""
 
     def seen(self, item: Mapping[str, Mapping[str, Any]]) -> Seen:
+        """Return *item* in two parts. Raises `Misconfigured` where others use a name of the ledger's own."""
         own = {usual: dict(item[name]) for usual, name in self.own.items() if name in item}
+        for usual, each in own.items():
+            whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
+            if not (whole and TIME in own and WIDTH in own):
+                key = plain_item({name: item[name] for name in self.key})
+                raise Misconfigured(
+                    f"attribute {self.own[usual]!r} of item {key} was not written by ledger {self.name!r}:"
+                    " give the ledger's own another name by names=. Nothing was written"
+                )
         return Seen(own, plain_item({name: item[name] for name in item if name not in self.taken}))
 
 
 def ledger_table(name: str, key: tuple[str, ...], names: object = None) -> LedgerTable:
     """Return the table with *names* for its own attributes; that of ``b`` is the buckets' prefix."""
-    own = (BUCKETS, TIME, WIDTH, LAYOUT, VERSION)
+    own = (BUCKETS, *STAMPS)
     given = own_names(names, own, ())
     prefix = given.pop(BUCKETS)
     every = {bucket_name(number): f"{prefix}{number}" for number in range(NAMES)} | given

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed
 from lambda_once.patterns.ledger import layout as layouts
-from lambda_once.patterns.ledger.layout import LAYOUT, TIME, VERSION, WIDTH, ids_at, in_use
+from lambda_once.patterns.ledger.layout import LAYOUT, STAMPS, TIME, VERSION, WIDTH, ids_at, in_use
 from lambda_once.patterns.results import Conflict, Duplicate, Refused
 
 if TYPE_CHECKING:
@@ -126,15 +126,16 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
 
     The item's time is not later than the writer's (a slow clock would remove live buckets, and a late copy of
     a request would not find its id), and not so much earlier that the name of the new bucket could have ids
-    of 64 buckets ago. Older items have no ``bl``.
+    of 64 buckets ago. Older items have no ``bl``. A stamp without the others is not a ledger's.
     """
     time, layout_name = terms.own(TIME), terms.own(LAYOUT)
     width, now = terms.value(layout.width), terms.value(number)
     written = f"({layout_name} = {terms.value(layout.written)} OR attribute_not_exists({layout_name}))"
     same = f"{terms.own(WIDTH)} = {width} AND {written}"
     near = terms.value(number - len(layout.spare(number)))
+    none = " AND ".join(f"attribute_not_exists({terms.own(each)})" for each in STAMPS)
     return (
-        f"(attribute_not_exists({time}) OR ({same} AND {time} <= {now} "
+        f"({none} OR ({same} AND {time} <= {now} "
         f"AND ({time} >= {near} OR attribute_not_exists({terms.bucket(number)}))))"
     )
 
@@ -205,12 +206,10 @@ def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
 
 def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
     """Return whether the item takes `adding`: see `in_step`."""
-    if TIME not in seen:
-        return True
     ours = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
-    if any(seen.get(name, {"N": each})["N"] != each for name, each in ours.items()) or WIDTH not in seen:
-        return False
-    return number - len(layout.spare(number)) <= layouts.time_of(seen) <= number
+    same = all(seen.get(name, {"N": each})["N"] == each for name, each in ours.items())
+    near = number - len(layout.spare(number))
+    return TIME not in seen or (same and near <= layouts.time_of(seen) <= number)
 
 
 def _counter(values: Values, name: str) -> Number:
