@@ -17,6 +17,11 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.active_mq_event import ActiveMQMessage
+from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import MemoryStore, Misconfigured, Once, OnceError
 from lambda_once.explain.explanation import explain, identifier_of
@@ -187,6 +192,36 @@ def test_a_leaf_is_in_the_token_only_if_it_identifies_the_work(name: str) -> Non
         named = ".".join(map(str, way))
         is_other = _identities(handler, _changed(event, way)) != before
         assert is_other == bool(table.fullmatch(named)), named
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "counts"),
+    [
+        (SQSRecord, BATCHES["sqs"]["Records"][0], r"eventSource|body(\..*)?"),
+        (SNSEventRecord, EVENTS["sns"]["Records"][0], r"EventSource|Sns\.Message(\..*)?"),
+        (
+            KinesisStreamRecord,
+            BATCHES["kinesis"]["Records"][0],
+            r"eventSource|eventID|eventSourceARN|kinesis\.data",
+        ),
+        (
+            DynamoDBRecord,
+            BATCHES["dynamodb streams"]["Records"][0],
+            r"eventSource|eventID|eventSourceARN|eventName|dynamodb\.(Keys|NewImage|OldImage)\..*",
+        ),
+        (ActiveMQMessage, BATCHES["activemq"]["messages"][0], "data"),
+    ],
+)
+def test_a_leaf_of_a_record_counts_in_a_function_only_if_it_identifies_the_work(
+    kind: Any, record: Any, counts: str
+) -> None:
+    """A record that is the argument of `once.function` is another call by the fields of its table only."""
+    work = Once(store=MemoryStore(), service="shop").function(lambda record: record)
+    before = _identities(work, {"args": [kind(record)]})
+    for way in _leaves(record):
+        named = ".".join(map(str, way))
+        is_other = _identities(work, {"args": [kind(_changed(record, way))]}) != before
+        assert is_other == bool(re.fullmatch(counts, named)), named
 
 
 @pytest.mark.parametrize("name", sorted(EVENTS.keys() - {"http-api-get-order.json"}))
