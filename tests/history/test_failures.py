@@ -183,6 +183,18 @@ def test_an_interruption_reaches_the_caller(shop: Shop) -> None:
     assert work.runs == 1
 
 
+def test_an_interruption_after_failed_work(shop: Shop) -> None:
+    """A KeyboardInterrupt while the attempt is removed: the token is released first."""
+
+    def fails(_event: Any) -> int:
+        raise ValueError
+
+    with pytest.raises(KeyboardInterrupt):
+        shop.new(fails, history=broken(shop, "delete_item", KeyboardInterrupt()))(EVENT)
+    assert shop.events()[-1] == "once.released"
+    assert shop.new(Work(), history=None)(EVENT) == 1
+
+
 def test_an_interruption_before_the_work(shop: Shop) -> None:
     """Nothing ran, and the token is released."""
     work = Work()

@@ -123,7 +123,7 @@ class Finisher:
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
             attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
         if attempt.call.history is not None:  # before the token: nobody else can have begun
-            attempt.undone(now)
+            forget(attempt.call, now)
         change = _by_policy(policy, Failure.of(error, attempt.call.seal))
         return PreparedFinish(attempt, attempt.write(change, now), value, error)
 

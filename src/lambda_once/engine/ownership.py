@@ -219,17 +219,13 @@ class Ownership:
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
             self.call.invocation.tally.interrupt(interruption)
 
-    def undone(self, now: datetime) -> None:
-        """Remove the attempt from the history, if it is there."""
-        forget(self.call, now)
-
     def write(self, change: Change, now: datetime) -> Finish:
         """Return *change* as a write of this attempt at *now*."""
         return written_by(self.call, self.id, change, now)
 
 
 def forget(call: Call, now: datetime) -> None:
-    """Remove the attempt of *call* from its history, best effort: where that fails it lapses there."""
+    """Remove the attempt of *call* from its history; where that fails it lapses there. Never raises."""
     if call.history is None:
         return
     try:
@@ -237,6 +233,8 @@ def forget(call: Call, now: datetime) -> None:
     except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
         reason = "the history shows the attempt in progress until that lapses"
         call.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
+    except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+        call.invocation.tally.interrupt(interruption)
 
 
 def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
