@@ -84,6 +84,26 @@ def test_a_users_items_of_the_same_table_are_theirs(world: World) -> None:
     assert world.transact(write) == Written.WRITTEN
 
 
+def test_a_users_update_of_another_table_keeps_its_key(world: World) -> None:
+    """That table may have the usual key, ``lockToken``: in what is written, and in what refuses it."""
+    world.won()
+    assert isinstance(world.rows, NamedRows)
+    with tables.fresh(world.rows.client) as other:
+        theirs = {
+            "TableName": other,
+            "Key": {"lockToken": {"S": world.token}},
+            "UpdateExpression": "SET price = :price",
+            "ConditionExpression": "attribute_not_exists(lockToken)",
+            "ExpressionAttributeValues": {":price": {"N": "5"}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        assert world.transact(None, [{"Update": theirs}]) == Written.WRITTEN
+        with pytest.raises(ClientError) as raised:
+            world.transact(world.write(PAID), [{"Update": theirs}])
+    kept = {"lockToken": {"S": world.token}, "price": {"N": "5"}}
+    assert raised.value.response["CancellationReasons"][0]["Item"] == kept
+
+
 def test_an_attempt_that_lost_its_token_is_refused_by_a_transaction(world: World) -> None:
     """The row that comes with the refusal is read by its own names."""
     world.won()

@@ -2,8 +2,8 @@
 A token table whose key attributes or index have names of their own.
 
 Everything else in the package writes and reads ``lockToken`` and ``byStatus``; the names of the table are put
-into requests, and taken out of responses, where they are sent. Only our own keys and items have exactly the
-key ``lockToken``, so a user's items in a transaction stay as they are.
+into requests, and taken out of responses, where they are sent. In this table only our own items have exactly
+the key ``lockToken``, so a user's items in a transaction stay as they are.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class NamedTransport(TokenTransport):
         try:
             answer = super().call(operation, named(arguments, self.table, names), deadline, failed)
         except ClientError as error:
-            _rename_refusal(error.response, arguments, names)
+            _rename_refusal(error.response, arguments, self.table, names)
             raise
         return renamed(answer, self.table, names)
 
@@ -154,7 +154,7 @@ def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[s
         }
     if "TransactItems" in request:
         request["TransactItems"] = [
-            {"Update": _named_flat(item["Update"], names)} if _is_ours(item) else item
+            {"Update": _named_flat(item["Update"], names)} if _is_ours(item, table) else item
             for item in request["TransactItems"]
         ]
     if "Statements" in request:
@@ -162,8 +162,10 @@ def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[s
     return request
 
 
-def _is_ours(item: Mapping[str, Any]) -> bool:
-    return set(item.get("Update", {}).get("Key", ())) == {TOKEN}
+def _is_ours(item: Mapping[str, Any], table: str) -> bool:
+    """Whether *item* of a transaction finishes a token of *table*; all others are the user's."""
+    update = item.get("Update", {})
+    return update.get("TableName") == table and set(update.get("Key", ())) == {TOKEN}
 
 
 def _named_flat(arguments: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
@@ -259,11 +261,13 @@ def renamed(answer: Any, table: str, names: TableNames) -> Any:
     return found
 
 
-def _rename_refusal(response: dict[str, Any], arguments: Mapping[str, Any], names: TableNames) -> None:
+def _rename_refusal(
+    response: dict[str, Any], arguments: Mapping[str, Any], table: str, names: TableNames
+) -> None:
     """Rename the row that refused a write, in place: of a transaction only our own."""
     if response.get("Item"):
         response["Item"] = _own_names(response["Item"], names)
     reasons = zip(arguments.get("TransactItems", ()), response.get("CancellationReasons", ()), strict=False)
     for item, reason in reasons:
-        if _is_ours(item) and reason.get("Item"):
+        if _is_ours(item, table) and reason.get("Item"):
             reason["Item"] = _own_names(reason["Item"], names)
