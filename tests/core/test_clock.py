@@ -87,3 +87,21 @@ def test_the_machines_clock_tells_whole_milliseconds_in_utc() -> None:
     assert after - before >= timedelta(milliseconds=1)
     assert before.tzinfo is UTC
     assert before.microsecond % 1000 == 0
+
+
+def test_a_clock_that_was_set_back_leaves_no_time_after_the_deadline() -> None:
+    """A try ends before it began then; it counts as one that took no time."""
+    clock = FakeClock()
+    began = clock.now()
+    deadline = Deadline(clock, began - timedelta(seconds=1.5))
+    clock.advance(-1)
+    assert not deadline.has_time_for_another(began)
+
+
+def test_a_slow_try_leaves_time_for_another_as_long() -> None:
+    """Or for none: what would end after the deadline is not begun."""
+    clock = FakeClock()
+    began = clock.now()
+    clock.advance(2)
+    assert Deadline(clock, began + timedelta(seconds=4.001)).has_time_for_another(began)
+    assert not Deadline(clock, began + timedelta(seconds=4)).has_time_for_another(began)

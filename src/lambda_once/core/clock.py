@@ -97,9 +97,13 @@ class Deadline(NamedTuple):
         return self.clock.now() >= self.at
 
     def has_time_for_another(self, began: datetime) -> bool:
-        """Return whether a try that takes as long as the one that *began* then ends before the deadline."""
+        """
+        Return whether a try that takes as long as the one that *began* then ends before the deadline.
+
+        A try that the clock, set back meanwhile, shows to end before it began took no time.
+        """
         now = self.clock.now()
-        return self.remaining_at(now) > (now - began).total_seconds()
+        return self.remaining_at(now) > max((now - began).total_seconds(), 0.0)
 
     def pause(self, seconds: float) -> None:
         """Wait *seconds*, at most until the deadline."""
