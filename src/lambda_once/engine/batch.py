@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import done
-from lambda_once.engine.jobs import Job, Unstarted, is_final, lanes, skipped, waiting
+from lambda_once.engine.jobs import Job, Unstarted, is_final, lanes, skip_behind_failure, waiting
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
@@ -73,7 +73,7 @@ class Batch:
             self._acquire()
             for lane in lanes(jobs):
                 for job in lane:
-                    if not skipped(job, jobs):
+                    if not skip_behind_failure(job, jobs):
                         self._run(job, may_wait=job.waits)
                         if job.error is not None:
                             self._give_up(job)
@@ -96,7 +96,7 @@ class Batch:
         async def along(lane: list[Job], *, may_wait: bool) -> None:
             async with places:
                 for job in lane:
-                    if not skipped(job, jobs):
+                    if not skip_behind_failure(job, jobs):
                         await self._run_async(job, may_wait=may_wait or job.waits)
                         await self._give_up_async(job)
 
@@ -117,7 +117,7 @@ class Batch:
             await off_loop(self._close)
 
     def _run(self, job: Job, *, may_wait: bool) -> None:
-        if job.has_outcome(may_wait=may_wait):
+        if job.take_known_outcome(may_wait=may_wait):
             return
         if not self._is_turn(self._pipeline, job):
             self._engine.release(*self._withdrawn())
@@ -143,7 +143,7 @@ class Batch:
             through(self._returned(job, attempt, value), self._clock)
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
-        if job.has_outcome(may_wait=may_wait):
+        if job.take_known_outcome(may_wait=may_wait):
             return
         pipeline = self._pipeline
         must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
@@ -329,7 +329,7 @@ class Batch:
                 with call.invocation.reporter.segment("once.complete"):
                     self._pipeline.close()
                 for job in self._jobs:  # a completion may be refused after the next one has begun
-                    skipped(job, self._jobs)
+                    skip_behind_failure(job, self._jobs)
         finally:
             unstarted = [job.acquisition for job in self._jobs if isinstance(job.acquisition, Ownership)]
             if unstarted:

@@ -82,7 +82,7 @@ class Job:
         """Whether its token is held by another attempt."""
         return isinstance(self.acquisition, InProgress)
 
-    def has_outcome(self, *, may_wait: bool) -> bool:
+    def take_known_outcome(self, *, may_wait: bool) -> bool:
         """
         Take the outcome of a bad record or a duplicate, and return True; False where there is none yet.
 
@@ -115,8 +115,8 @@ class Unstarted(RetryLater):
     """The table does not take the completions of the records before it, so this one was not started."""
 
 
-def skipped(job: Job, jobs: Sequence[Job]) -> bool:
-    """Whether one of *jobs* before *job* in an order of its has failed; *job* fails then, unstarted."""
+def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
+    """Fail *job* if one of *jobs* before it in one of its orders has failed; return whether one has."""
     if not job.orders:
         return False
     earlier = jobs[: jobs.index(job)]
