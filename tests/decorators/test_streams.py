@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,15 +15,19 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lambda_once import HOLD, STORE, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
+from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
+from lambda_once.core.writes import Finish, Release
 from lambda_once.decorators import streams
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import batch as batching
 from lambda_once.engine.batch import Batch
+from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event
+from lambda_once.stores.contract import FinishAnswer
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 from tests.decorators.counted import Counted
-from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.decorators.rig import FrailStore, Rig, elsewhere, in_memory
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -111,7 +115,7 @@ def test_nothing_behind_a_failure_is_started(rig: Rig) -> None:
 
 def test_twin_that_goes_on_behind_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the rule the third record overtakes the second."""
-    monkeypatch.setattr(batching, "skipped", lambda *_: False)
+    monkeypatch.setattr(batching, "skip_behind_failure", lambda *_: False)
     with pytest.raises(AssertionError):
         _stops(Rig())
 
@@ -316,6 +320,48 @@ def test_twin_that_holds_what_it_has_not_begun(monkeypatch: pytest.MonkeyPatch) 
             _frees(Rig(), is_async=is_async)
 
 
+class SlowToRelease(FrailStore):
+    """Releases take so long that whatever need not wait for them comes first."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+        if self.loop is not None and any(isinstance(write.change, Release) for write in writes):
+            asyncio.run_coroutine_threadsafe(self._others(), self.loop).result()
+        return super().finish(writes, deadline)
+
+    async def _others(self) -> None:
+        for _ in range(20):
+            await asyncio.to_thread(int)
+
+
+@in_memory
+def test_what_is_released_for_a_wait_is_acquired_again(rig: Rig) -> None:
+    """Another key, about to begin, does not find its own acquisition, whose release is on its way."""
+    rig.stand_on(SlowToRelease)
+    event = kinesis_event(*"abc", partition_keys=["1", "2", "3"])
+    first = {"Records": event["Records"][:1]}
+
+    @rig.once.kinesis(name="work")
+    def killed(_record: KinesisStreamRecord) -> None: ...
+
+    with rig.crash():
+        killed(first, rig.context("request-1", seconds=10))
+    seen: list[str] = []
+
+    @rig.once.kinesis(name="work")
+    async def handler(record: KinesisStreamRecord) -> None:
+        seen.append(record.kinesis.data_as_text())
+
+    async def own_loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    assert isinstance(rig.store, SlowToRelease)
+    rig.store.loop = run_coroutine(own_loop())
+    handler(event, rig.context("request-2", seconds=60))
+    assert sorted(seen) == ["a", "b", "c"]
+
+
 @in_memory
 def test_a_row_of_this_invocation_is_no_earlier_try(rig: Rig) -> None:
     """A record that delivers itself again inside would wait for itself: it is refused at once."""
@@ -505,7 +551,7 @@ def test_a_failure_stops_the_other_keys_behind_it(rig: Rig) -> None:
 
 def test_twin_that_orders_by_partition_key_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second record of the other key runs, behind the checkpoint."""
-    monkeypatch.setattr(batching, "skipped", _in_group)
+    monkeypatch.setattr(batching, "skip_behind_failure", _in_group)
     with pytest.raises(AssertionError):
         _concurrent_failure(Rig())
 

@@ -16,6 +16,7 @@ from lambda_once.errors import GiveUp, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine, Iterable
 
     from lambda_once.core.clock import Waits
@@ -65,6 +66,8 @@ class Batch:
         self._on_give_up = on_give_up
         self._pipeline: Pipeline | None = None
         self._jobs: list[Job] = []
+        self._releasing: asyncio.Lock
+        """Of async work: held while tokens are released for a job that waits."""
 
     def run(self, jobs: list[Job]) -> None:
         """Run all *jobs*, one after the other."""
@@ -91,6 +94,7 @@ class Batch:
         import asyncio
 
         self._jobs = jobs
+        self._releasing = asyncio.Lock()
         places = asyncio.Semaphore(concurrency)
 
         async def along(lane: list[Job], *, may_wait: bool) -> None:
@@ -152,7 +156,8 @@ class Batch:
         if isinstance(job.error, Unstarted):
             return
         if may_wait and job.is_in_progress:
-            await off_loop(self._engine.release, *self._unstarted())  # taken here, where jobs begin
+            async with self._releasing:
+                await off_loop(self._engine.release, *self._unstarted())  # taken here, where jobs begin
         job.begun = True
         attempt = await self._started_async(job, may_wait=may_wait)
         if attempt is None:
@@ -190,6 +195,9 @@ class Batch:
             and self._engine.acquirer.may_start(attempt)
         ):
             return attempt
+        if attempt is None:  # perhaps released a moment ago: its own row would refuse it
+            async with self._releasing:
+                pass
         # Cancelled meanwhile, the token is in `job.acquisition`, and released when the batch is closed.
         try:
             return await through_async(self._starting(job, may_wait=may_wait), self._clock)
