@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -300,21 +298,3 @@ def test_every_result_and_error_has_its_event_or_a_reason() -> None:
         if isinstance(each, type) and each.__module__ == results.__name__
     }
     assert vocabulary - EVENTS.keys() == {Unreadable}  # the caller reads again; nothing to repair
-
-
-def test_nothing_more_is_imported() -> None:
-    """Powertools stays out of a pattern that was given neither object, and of the modules."""
-    code = (
-        "import sys\n"
-        "from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique\n"
-        "Unique('t', key='pk')\n"
-        "print([each for each in sys.modules if each.startswith('aws_lambda_powertools')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert done.stdout.strip() == "[]"

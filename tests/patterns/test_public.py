@@ -40,6 +40,13 @@ def test_an_unknown_name_is_none() -> None:
         _ = patterns.Ledgers
 
 
+def _printed(code: str) -> str:
+    """Return what *code* prints in a new interpreter."""
+    command = [sys.executable, "-c", code]
+    paths = {"PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=paths).stdout.strip()
+
+
 def test_a_pattern_loads_no_other() -> None:
     """A function that has a ledger pays for a ledger, and boto3 is loaded at first use."""
     code = (
@@ -48,11 +55,15 @@ def test_a_pattern_loads_no_other() -> None:
         "print([each for each in ('ratchet', 'unique', 'documents', 'fifo', 'sizing')"
         " if f'lambda_once.patterns.{each}' in sys.modules], 'boto3' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
+    assert _printed(code) == "[] False"
+
+
+def test_without_metrics_and_logger_powertools_is_not_loaded() -> None:
+    """Neither by the modules, nor by a pattern that was given neither object."""
+    code = (
+        "import sys\n"
+        "from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique\n"
+        "Unique('t', key='pk')\n"
+        "print([each for each in sys.modules if each.startswith('aws_lambda_powertools')])"
     )
-    assert done.stdout.strip() == "[] False"
+    assert _printed(code) == "[]"

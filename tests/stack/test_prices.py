@@ -144,6 +144,20 @@ def test_the_next_day_publishes_anew(shop: Shop) -> None:
     assert not set(before) & set(shop.ids())
 
 
+@pytest.mark.parametrize(
+    ("time", "day"),
+    [
+        ("2026-11-20T00:00:00Z", "2026-11-20"),
+        ("2026-11-20T23:59:59Z", "2026-11-20"),
+        ("2026-11-21T00:59:59+01:00", "2026-11-20"),
+        ("2026-11-20T19:00:00-05:00", "2026-11-21"),
+    ],
+)
+def test_the_day_ends_at_midnight_of_utc(time: str, day: str) -> None:
+    """Whatever zone the time is written in."""
+    assert prices.day_of({"scheduledTime": time}) == day
+
+
 def test_another_shop_is_another_run(shop: Shop) -> None:
     """Two schedules of one time."""
     run()
