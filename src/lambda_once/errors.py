@@ -133,7 +133,7 @@ _CONSTRUCTION: Final = frozenset(
     {"__init__", "__new__", "__str__", "__reduce__", "__reduce_ex__", "__init_subclass__", "__setattr__"}
 )
 """Methods that a class must inherit from a built-in one to be instantiated with a message alone."""
-_KNOWN: Final = ("token", "state", "locked_by", "created", "expected_completion", "retry_after")
+KNOWN: Final = ("token", "state", "locked_by", "created", "expected_completion", "retry_after")
 """The attributes of every `OnceError`."""
 _NEVER: Final = (
     OnceError,
@@ -199,7 +199,7 @@ def stored_error_type(kind: str) -> type[StoredError]:
 @lru_cache(maxsize=256)
 def _stored_error_type_of(original: type[Exception]) -> type[StoredError]:
     """Return the subclass of `StoredError` and *original* with the latter's name."""
-    attributes = dict.fromkeys(_KNOWN)
+    attributes = dict.fromkeys(KNOWN)
     return type(
         original.__name__,
         (StoredError, original),

@@ -16,7 +16,7 @@ from aws_durable_execution_sdk_python import (
 from aws_durable_execution_sdk_python.config import Duration, StepConfig
 from aws_durable_execution_sdk_python.retries import RetryPresets
 
-from lambda_once import HOLD, RELEASE, STORE, InProgress, Misconfigured
+from lambda_once import HOLD, RELEASE, STORE, GiveUp, InProgress, Misconfigured, OnceError, RetryLater
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish
 from tests.decorators.counted import Counted
@@ -219,6 +219,87 @@ def test_a_result_that_cannot_be_stored(shop: Shop) -> None:
     shop.die_after(Finish)
     assert shop.of.run("first", ORDER).value == str(object)
     assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
+
+
+class KeyLost(GiveUp):
+    """The key of a seal is lost; carries what no checkpoint takes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.provider = object()
+
+
+class KeyServiceDown(RetryLater):
+    """The service that has the key of a seal does not answer."""
+
+
+def test_an_error_of_the_developers_own(shop: Shop) -> None:
+    """A seal's `GiveUp` is replayed as the nearest class of this package, by every invocation."""
+    shop.rig.once = shop.rig.new(seal=(backwards, lambda *_: _fail(KeyLost("no such key"))))
+    shop.suspends = False
+    shop.of.run("first", ORDER)
+    seen: list[OnceError] = []
+
+    def handle(event: Any, context: DurableContext) -> None:
+        with (
+            pytest.raises(GiveUp) as refused,
+            shop.rig.once.execution(context, key=5, name="pay", lease=HOUR),
+        ):
+            raise AssertionError
+        seen.append(refused.value)
+        shop.of.suspend(context)
+
+    with executions(handle) as of:
+        arn = of.start("second", ORDER)
+        of.resume(shop.of.suspended())
+        assert of.outcome(arn).error is None
+    token = shop.rig.row().token
+    assert [(type(each), str(each), each.token) for each in seen] == [(GiveUp, "no such key", token)] * 2
+
+
+def _fail(error: Exception) -> bytes:
+    raise error
+
+
+def test_a_sealed_result_while_the_key_service_is_down(shop: Shop) -> None:
+    """Opening it is tried again: in the step that acquires, and by the next invocation outside of it."""
+    down = iter([True, False, True, False, False])
+
+    def unseal(data: bytes, token: str) -> bytes:
+        if next(down):
+            raise KeyServiceDown("later")
+        return backwards(data, token)
+
+    shop.rig.once = shop.rig.new(seal=(backwards, lambda data, _: data[::-1]))
+    shop.suspends = False
+    shop.of.run("first", ORDER)
+    shop.rig.once = shop.rig.new(seal=(backwards, unseal))
+    assert shop.of.run("second", ORDER).value == {"replayed": {"charged": 1}}
+    assert next(down, None) is False
+
+
+def test_a_completion_found_while_the_key_service_is_down(shop: Shop) -> None:
+    """A completion that runs again finds its own sealed row, and runs again until that can be opened."""
+    down = iter([True, False])
+
+    def unseal(data: bytes, token: str) -> bytes:
+        if next(down, False):
+            raise KeyServiceDown("later")
+        return backwards(data, token)
+
+    shop.rig.once = shop.rig.new(seal=(backwards, unseal))
+    shop.suspends = False
+    shop.die_after(Finish)
+    assert shop.of.run("first", ORDER).value == {"charged": 1}
+    assert next(down, None) is None
+
+
+def test_a_result_that_is_read_as_another_type(shop: Shop) -> None:
+    """What its codec cannot write again is no part of the checkpoint; it is read from the table."""
+    shop.options = {"codec": (lambda result: [result["charged"]], sorted)}
+    shop.suspends = False
+    assert shop.of.run("first", ORDER).value == [1]
+    assert shop.of.run("second", ORDER).value == {"replayed": [1]}
 
 
 # -- what identifies it

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -33,12 +33,14 @@ from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 from lambda_once import errors
 from lambda_once.core.clock import through
 from lambda_once.core.lifecycle import Decision, Record, State, new_attempt_id
+from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
+    Fenced,
     GiveUp,
     InProgress,
     Misconfigured,
@@ -271,7 +273,7 @@ def _acquired(engine: Engine, call: Call) -> Answer:
     try:
         acquired = engine.start(call, may_wait=False)
     except OnceError as error:
-        if isinstance(error, RetryLater) and not isinstance(error, InProgress):
+        if _runs_again(error):
             raise
         return _refusal(error)
     if isinstance(acquired, Replayed):
@@ -285,7 +287,11 @@ def _acquired(engine: Engine, call: Call) -> Answer:
 
 
 def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None:
-    """Complete the token. Return None, or the answer that stands in place of *result*."""
+    """
+    Complete the token. Return None, or the answer that stands in place of *result*.
+
+    Raises `RetryLater` only if the step is to run again.
+    """
     prepared = engine.finisher.prepare_return(attempt, result)
     answer = _sent(engine, prepared)
     try:
@@ -293,6 +299,8 @@ def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None
     except ResultUnavailable as error:
         return None if attempt.finished is not None else _refusal(error)  # our own has *result* here
     except OnceError as error:
+        if _runs_again(error):
+            raise
         return _refusal(error)
     if isinstance(answer, Refused) and answer.record is not None:
         return _replay(attempt.call, Replayed(value, answer.record))
@@ -316,6 +324,11 @@ def _sent(engine: Engine, finish: PreparedFinish) -> FinishAnswer:
         message = f"the token table did not respond ({answer.reason}); token {call.token} is finished later"
         raise StoreUnavailable(message, token=call.token)
     return answer
+
+
+def _runs_again(error: OnceError) -> bool:
+    """Whether the step runs again: the table did not respond, or what opens a sealed result did not."""
+    return isinstance(error, RetryLater) and not isinstance(error, InProgress | Fenced)
 
 
 def _policies(error: Exception, on_error: OnError) -> OnError:
@@ -348,20 +361,29 @@ def _subclasses(*kinds: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 def _refusal(error: OnceError) -> Answer:
-    kind = error.kind if isinstance(error, StoredError) else type(error).__name__
+    """Return *error*; one of the developer's own (`Seal.open`) as the class of ours that it extends."""
+    ours = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    known = vars(error)
     return {
         "token": error.token,
-        "error": kind,
+        "error": error.kind if isinstance(error, StoredError) else ours.__name__,
         "stored": isinstance(error, StoredError),
         "message": str(error),
-        "known": vars(error),
+        "known": {name: known[name] for name in (*errors.KNOWN, "fields") if name in known},
     }
 
 
 def _replay(call: Call, replayed: Replayed) -> Answer:
-    """Return *replayed* without its result if that is too large or sealed; it is read again then."""
-    text = call.plan.codec.dump(replayed.result)
-    fits = call.seal is None and len(json.dumps(text)) <= CHECKPOINTED
+    """
+    Return *replayed* without its result if that is sealed, too large or not to be written again.
+
+    It is read from the table then.
+    """
+    text = None
+    if call.seal is None:
+        with suppress(NotSerialisable):  # a codec may return what it does not take
+            text = call.plan.codec.dump(replayed.result)
+    fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
     record = replayed.record._replace(stored=None, error=None, resolution=None)
     return {
         "token": call.token,
@@ -382,7 +404,7 @@ def _outcome(engine: Engine, call: Call, answer: Answer) -> Replayed:
         if found is None or found.write != record.write or found.attempt != record.attempt:
             raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
         return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
-    except StoreUnavailable as error:  # outside a step it is the invocation that is retried
+    except RetryLater as error:  # outside a step it is the invocation that is retried
         raise InvocationError(str(error)) from error
 
 
