@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -239,6 +239,33 @@ def test_too_little_time_remains(shop: Shop) -> None:
 # -- invocations that were given up
 
 
+def first_sets(ended: threading.Event, shop: Shop) -> Callable[[Any, DurableContext], Any]:
+    """Return the handler of *shop*, whose first invocation sets *ended* when it is over."""
+
+    def handle(event: Any, context: DurableContext) -> Any:
+        is_first = shop.invocations == 0
+        try:
+            return shop.handle(event, context)
+        finally:
+            if is_first:
+                ended.set()
+
+    return handle
+
+
+def first_waits(acquires: threading.Event, over: threading.Event, rig: Rig) -> None:
+    """Let the first acquisition in *rig* set *acquires*, and then reach the table only after *over*."""
+    acquire = rig.store.acquire
+
+    def late(acquisitions: Any, deadline: Any) -> Any:
+        if not acquires.is_set():
+            acquires.set()
+            assert over.wait(PATIENCE)
+        return acquire(acquisitions, deadline)
+
+    rig.store.acquire = late  # type: ignore[method-assign]
+
+
 @in_memory
 @pytest.mark.parametrize("leaves", ["by an error", "complete", "cleanly"])
 def test_a_zombie_does_no_harm(rig: Rig, leaves: str) -> None:
@@ -256,17 +283,9 @@ def test_a_zombie_does_no_harm(rig: Rig, leaves: str) -> None:
             raise ValueError("a zombie")
         return attempt.complete("by a zombie") if leaves == "complete" else None
 
-    def handle(event: Any, context: DurableContext) -> Any:
-        is_first = shop.invocations == 0
-        try:
-            return shop.handle(event, context)
-        finally:
-            if is_first:
-                ended.set()
-
     shop.end = end
     shop.suspends = False
-    with executions(handle) as shop.of:
+    with executions(first_sets(ended, shop)) as shop.of:
         arn = shop.of.start("first", ORDER)
         assert waits.wait(PATIENCE)
         shop.of.give_up(arn)
@@ -285,27 +304,11 @@ def test_a_zombie_that_acquires(rig: Rig) -> None:
     shop = Shop(rig)
     shop.suspends = False
     acquires, over, ended = threading.Event(), threading.Event(), threading.Event()
-    acquire = rig.store.acquire
-
-    def late(acquisitions: Any, deadline: Any) -> Any:
-        if not acquires.is_set():
-            acquires.set()
-            assert over.wait(PATIENCE)
-        return acquire(acquisitions, deadline)
-
-    def handle(event: Any, context: DurableContext) -> Any:
-        is_first = shop.invocations == 0
-        try:
-            return shop.handle(event, context)
-        finally:
-            if is_first:
-                ended.set()
-
-    rig.store.acquire = late  # type: ignore[method-assign]
+    first_waits(acquires, over, rig)
     shop.end = lambda context, attempt, charged: complete(
         context, attempt, charged + len(shop.of.suspend(context))
     )
-    with executions(handle) as shop.of:
+    with executions(first_sets(ended, shop)) as shop.of:
         arn = shop.of.start("first", ORDER)
         assert acquires.wait(PATIENCE)
         shop.of.give_up(arn)
@@ -316,6 +319,36 @@ def test_a_zombie_that_acquires(rig: Rig) -> None:
         shop.of.resume(callback)
         assert shop.of.outcome(arn).value == {"charged": 6}
     assert (rig.row().state, shop.charges) == (State.COMPLETE, [5])
+
+
+@in_memory
+@pytest.mark.parametrize("row", ["expired", "released by another"])
+def test_a_zombie_that_acquires_after_all(rig: Rig, row: str) -> None:
+    """It takes a token that is free by then, and does nothing; the key is free again after that lease."""
+    shop = Shop(rig)
+    shop.suspends = False
+    shop.options = {"keep": 2 * HOUR}
+    acquires, over, ended = threading.Event(), threading.Event(), threading.Event()
+    first_waits(acquires, over, rig)
+    if row != "expired":
+        shop.end = fails
+    with executions(first_sets(ended, shop)) as shop.of:
+        arn = shop.of.start("first", ORDER)
+        assert acquires.wait(PATIENCE)
+        shop.of.give_up(arn)
+        shop.of.outcome(arn)
+        if row == "expired":
+            rig.clock.advance(2 * 3_600 + 1)
+        else:
+            assert shop.of.run("another", ORDER).error == "ValueError"
+        charged = len(shop.charges)
+        over.set()
+        assert ended.wait(PATIENCE)
+        assert (rig.row().state, len(shop.charges)) == (State.IN_PROGRESS, charged)
+        shop.end = complete
+        assert shop.of.run("second", ORDER).error == "lambda_once.errors.InProgress"
+        rig.clock.advance(3_601)
+        assert shop.of.run("third", ORDER).value == {"charged": charged + 1}
 
 
 @in_memory
