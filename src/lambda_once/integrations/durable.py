@@ -14,10 +14,9 @@ does the step run again; the execution is suspended meanwhile.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -30,10 +29,8 @@ from aws_durable_execution_sdk_python.exceptions import (
 )
 from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
-from lambda_once import errors
 from lambda_once.core.clock import through
-from lambda_once.core.lifecycle import Decision, Record, State, new_attempt_id
-from lambda_once.core.results import NotSerialisable
+from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
@@ -47,10 +44,9 @@ from lambda_once.errors import (
     OnceError,
     ResultUnavailable,
     RetryLater,
-    StoredError,
     StoreUnavailable,
-    stored_error,
 )
+from lambda_once.integrations.checkpoints import answer_of_error, answer_of_replay, outcome_of
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError
 from lambda_once.stores.contract import Refused, Unanswered
@@ -66,18 +62,14 @@ if TYPE_CHECKING:
     from lambda_once.engine.engine import Engine
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.engine.ownership import PreparedFinish
+    from lambda_once.integrations.checkpoints import Answer
     from lambda_once.sources.unit import Unit
     from lambda_once.stores.contract import FinishAnswer
 
 LONGEST_PAUSE: Final = 60
 """Seconds between two runs of a step at most, beyond the error's own ``retry_after``."""
-CHECKPOINTED: Final = 96 * 1024
-"""Characters of a replayed result that a checkpoint takes; a checkpoint is limited to 256 KB (SDK)."""
 _otherwise = RetryPresets.default()
 _random = SystemRandom()
-
-Answer = dict[str, Any]
-"""What a step of this module returns: values that the SDK's serialiser takes."""
 
 
 # ------------------------------------------------------------------ retries
@@ -168,7 +160,7 @@ class Execution:
         answer = step(lambda _: _acquired(engine, call), name="once.acquire", config=_ACQUIRE)
         call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
         if "fence" not in answer:
-            return _outcome(engine, call, answer)
+            return outcome_of(engine, call, answer)
         ownership = Ownership(call, attempt, answer["fence"], answer["created"], answer["lease"])
         return ExecutionAttempt(ownership, engine, self._context)
 
@@ -225,7 +217,7 @@ class ExecutionAttempt(Attempt):
             if answer is None:
                 value = stored_result(ownership.call.plan.codec, result, None).value
             else:
-                value = _outcome(self._engine, ownership.call, answer).result
+                value = outcome_of(self._engine, ownership.call, answer).result
             ownership.completed = (value,)
         return ownership.completed[0]
 
@@ -275,9 +267,9 @@ def _acquired(engine: Engine, call: Call) -> Answer:
     except OnceError as error:
         if _runs_again(error):
             raise
-        return _refusal(error)
+        return answer_of_error(error)
     if isinstance(acquired, Replayed):
-        return _replay(call, acquired)
+        return answer_of_replay(call, acquired)
     return {
         "token": call.token,
         "fence": acquired.fence,
@@ -297,13 +289,13 @@ def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None
     try:
         value = engine.finisher.after(prepared, answer)
     except ResultUnavailable as error:
-        return None if attempt.finished is not None else _refusal(error)  # our own has *result* here
+        return None if attempt.finished is not None else answer_of_error(error)  # our own has *result* here
     except OnceError as error:
         if _runs_again(error):
             raise
-        return _refusal(error)
+        return answer_of_error(error)
     if isinstance(answer, Refused) and answer.record is not None:
-        return _replay(attempt.call, Replayed(value, answer.record))
+        return answer_of_replay(attempt.call, Replayed(value, answer.record))
     return None
 
 
@@ -355,64 +347,3 @@ def _subclasses(*kinds: type[BaseException]) -> Iterator[type[BaseException]]:
     for kind in kinds:
         yield kind
         yield from _subclasses(*kind.__subclasses__())
-
-
-# ------------------------------------------------------------------ answers, as checkpoints have them
-
-
-def _refusal(error: OnceError) -> Answer:
-    """Return *error*; one of the developer's own (`Seal.open`) as the class of ours that it extends."""
-    ours = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-    known = vars(error)
-    return {
-        "token": error.token,
-        "error": error.kind if isinstance(error, StoredError) else ours.__name__,
-        "stored": isinstance(error, StoredError),
-        "message": str(error),
-        "known": {name: known[name] for name in (*errors.KNOWN, "fields") if name in known},
-    }
-
-
-def _replay(call: Call, replayed: Replayed) -> Answer:
-    """
-    Return *replayed* without its result if that is sealed, too large or not to be written again.
-
-    It is read from the table then.
-    """
-    text = None
-    if call.seal is None:
-        with suppress(NotSerialisable):  # a codec may return what it does not take
-            text = call.plan.codec.dump(replayed.result)
-    fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
-    record = replayed.record._replace(stored=None, error=None, resolution=None)
-    return {
-        "token": call.token,
-        "record": {**record._asdict(), "state": record.state.value},
-        "text": text if fits else None,
-    }
-
-
-def _outcome(engine: Engine, call: Call, answer: Answer) -> Replayed:
-    """Return the outcome in *answer*, or raise its error."""
-    if "error" in answer:
-        raise _error(answer, call.plan.on_error)
-    record = Record(**{**answer["record"], "state": State(answer["record"]["state"])})
-    if answer["text"] is not None:
-        return Replayed(call.plan.codec.load(answer["text"]), record)
-    try:
-        found = engine.store.read(call.token, call.invocation.deadline)
-        if found is None or found.write != record.write or found.attempt != record.attempt:
-            raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
-        return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
-    except RetryLater as error:  # outside a step it is the invocation that is retried
-        raise InvocationError(str(error)) from error
-
-
-def _error(answer: Answer, on_error: OnError) -> OnceError:
-    if answer["stored"]:
-        named = on_error if isinstance(on_error, Mapping) else ()
-        error: OnceError = stored_error(answer["error"], answer["message"], named=named)
-    else:
-        error = getattr(errors, answer["error"])(answer["message"])
-    vars(error).update(answer["known"])
-    return error
