@@ -13,6 +13,7 @@ from avro.io import BinaryEncoder, DatumWriter
 from avro.schema import parse as avro_schema
 from aws_lambda_powertools.utilities.kafka import ConsumerRecords, SchemaConfig, kafka_consumer
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
+from aws_lambda_powertools.utilities.kafka.exceptions import KafkaConsumerDeserializationError
 from google.protobuf.struct_pb2 import Value as ProtobufValue  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
@@ -147,7 +148,13 @@ def test_the_default_key_compares_what_was_sent(rig: Rig) -> None:
 def test_a_tombstone_has_no_schema(rig: Rig) -> None:
     """It runs; the record's own value raises in Powertools, so the raw one tells."""
     seen: list[object] = []
-    handler = rig.once.kafka(schema=AVRO)(lambda record: seen.append(record.original_value))
+
+    @rig.once.kafka(schema=AVRO)
+    def handler(record: ConsumerRecordRecords) -> None:
+        seen.append(record.original_value)
+        with pytest.raises(KafkaConsumerDeserializationError):
+            _ = record.value
+
     handler(kafka_event(None), rig.context())
     assert seen == [None]
 
