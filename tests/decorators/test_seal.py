@@ -341,6 +341,26 @@ def test_every_way_to_complete_seals(rig: Rig, way: Callable[[Rig, Once], Callab
     assert stored(rig).startswith(SEALED)
 
 
+@in_memory
+def test_what_is_remembered_stays_sealed(rig: Rig) -> None:
+    """With `cache=` the outcome is in memory as it is in the row, and opened for each duplicate."""
+    opened: list[str] = []
+    encrypt, decrypt = pair()
+
+    def noted(sealed: bytes, token: str) -> bytes:
+        opened.append(token)
+        return decrypt(sealed, token)
+
+    once = rig.new(seal=(encrypt, noted), cache=2)
+    charge = Charge(once)
+    assert [charge.call("5") for _ in range(3)] == [{"name": NAME}] * 3
+    assert (charge.ran, rig.store.acquisitions) == (1, 1)
+    assert opened == [rig.row().token] * 2
+    kept = once._runtime.engine.replayer.memory.get(rig.row().token, rig.clock.now())
+    assert kept is not None
+    assert kept.stored == rig.row().stored
+
+
 def test_an_async_batch_seals_off_the_loop(rig: Rig) -> None:
     """To seal may ask a key service: the event loop goes on meanwhile."""
     import threading
