@@ -12,7 +12,7 @@ from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
 from lambda_once.patterns.ratchet.requests import RatchetTable
-from lambda_once.patterns.results import Applied, Conflict, Stale
+from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 
@@ -68,6 +68,18 @@ def test_an_adopted_item_may_say_that_it_is_not_deleted(ground: Ground) -> None:
     assert isinstance(prices.put({**KEY, "isDeleted": False}, MS), Applied)
     with pytest.raises(Misconfigured, match="'isDeleted' is the ratchet's own"):
         prices.put({**KEY, "isDeleted": True}, MS)
+
+
+def test_an_adopted_item_may_have_a_fraction_of_a_millisecond(ground: Ground) -> None:
+    """Compared as it is; far ahead it is refused like any other, and the error has its time."""
+    table = ground.table("pk", "sk")
+    prices = renamed(ground, table)
+    item = {"pk": {"S": "north"}, "sk": {"S": "desk"}, "ts": {"N": f"{MS}.5"}}
+    ground.client.put_item(TableName=table, Item=item)
+    assert isinstance(prices.put(KEY, MS), Stale)
+    ground.client.put_item(TableName=table, Item={**item, "ts": {"N": f"{MS + 10**10}.5"}})
+    with pytest.raises(TooFarAhead, match="has the timestamp 20"):
+        prices.put(KEY, MS)
 
 
 def test_by_the_usual_names_a_tombstone_never_expires_there(

@@ -84,9 +84,9 @@ def check_ahead(found: Stamp, now: datetime, ahead: timedelta | None, *, where: 
     )
 
 
-def _shown(milliseconds: int) -> str:
+def _shown(milliseconds: int | Decimal) -> str:
     try:
-        return stamp(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds))
+        return stamp(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=float(milliseconds)))
     except OverflowError:
         return f"{milliseconds} ms"
 
