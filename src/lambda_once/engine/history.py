@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from lambda_once.stores.contract import Unanswered
+
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from lambda_once.stores.contract import Unanswered
 
 
 class Vacant(NamedTuple):
@@ -37,13 +37,13 @@ class Busy:
     until: datetime | None
 
 
-Recollection = Vacant | Earlier | Busy
+HistoryAnswer = Vacant | Earlier | Busy | Unanswered
 
 
 class History(Protocol):
     """The history of one call. Each method sends requests and blocks meanwhile."""
 
-    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> Recollection | Unanswered:
+    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
         """
         Record an attempt that is alive until *lease*, unless the history has another one or an outcome.
 

@@ -29,7 +29,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.dynamodb.errors import Caught, code_of, is_transient, only_dynamodb
-from lambda_once.engine.history import Busy, Earlier, Recollection, Vacant
+from lambda_once.engine.history import Busy, Earlier, HistoryAnswer, Vacant
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured
 from lambda_once.stores.contract import Unanswered
 
@@ -179,7 +179,7 @@ class PowertoolsRecord:
         self._until: datetime | None = None
         """Until when the record is ours; None: it is not."""
 
-    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> Recollection | Unanswered:
+    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
         try:
@@ -199,10 +199,10 @@ class PowertoolsRecord:
         if until is not None and now < until:
             self._layer.delete_record(data=self._data, exception=Exception())
 
-    def _begin(self, until: datetime, now: datetime, *, takes_over: bool) -> Recollection:
+    def _begin(self, until: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
         lapsed = None
         if not (takes_over and self._writes):
-            found = _recalled(self._read(), now)
+            found = _answer_of(self._read(), now)
             if not self._writes or not isinstance(found, Vacant):
                 return found
             lapsed = found.lapsed
@@ -211,7 +211,7 @@ class PowertoolsRecord:
             try:
                 self._layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
             except IdempotencyItemAlreadyExistsError as exists:
-                found = _recalled(exists.old_data_record or self._read(), now)
+                found = _answer_of(exists.old_data_record or self._read(), now)
                 if not isinstance(found, Vacant):
                     return found
             else:
@@ -237,7 +237,7 @@ def _hashed(seen: Any) -> Any:
     return getattr(seen, "raw_event", seen)
 
 
-def _recalled(record: DataRecord | None, now: datetime) -> Recollection:
+def _answer_of(record: DataRecord | None, now: datetime) -> HistoryAnswer:
     if record is None or record.status == "EXPIRED":
         return Vacant()
     if record.status == "COMPLETED":
