@@ -197,7 +197,7 @@ class PendingResponse:
         self._came: list[Callable[[], Any]] = []
 
         def wait() -> None:
-            came = outcome_of(ask)
+            came = _outcome_of(ask)
             with self._changed:
                 self._came.append(came)
                 self._changed.notify_all()
@@ -216,7 +216,7 @@ class PendingResponse:
         return came()
 
 
-def outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
+def _outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
     """Call *ask*, and return a function that returns or raises as it did."""
     try:
         answer = ask()
