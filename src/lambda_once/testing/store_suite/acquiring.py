@@ -221,6 +221,16 @@ class Acquiring:
         assert row.caller == seen.caller
         assert (row.is_of_another(ALICE), row.is_of_another(BOB)) == (False, True)
 
+    @pytest.mark.parametrize("second", [None, "00-5b-6d-01"])
+    def test_every_acquisition_sets_or_removes_the_trace(self, world: World, second: str | None) -> None:
+        """A duplicate is linked to the last acquisition, or to none; what ends the attempt keeps it."""
+        world.won(trace="00-5b-6c-01")
+        world.finish(GIVEN_BACK)
+        assert world.row().trace == "00-5b-6c-01"
+        world.won("a2", trace=second)
+        world.finish(PAID, "a2")
+        assert world.row().trace == second
+
     def test_an_acquisition_sent_again_is_won_again(self, world: World) -> None:
         """Only the response was lost: the same fence, the same row."""
         acquisition = world.acquisition()

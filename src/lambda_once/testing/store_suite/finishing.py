@@ -15,9 +15,11 @@ from lambda_once.testing.store_suite.world import (
     FAILED,
     GIVEN_BACK,
     HELD,
+    HELD_SEALED,
     KEEP,
     LEASE,
     PAID,
+    SEALED,
     UNSTARTED,
     World,
     resolver,
@@ -26,7 +28,9 @@ from lambda_once.testing.store_suite.world import (
 FINISHES = {
     "complete": (PAID, State.COMPLETE),
     "stored error": (FAILED, State.COMPLETE),
+    "sealed": (SEALED, State.COMPLETE),
     "held": (HELD, State.HELD),
+    "held, sealed": (HELD_SEALED, State.HELD),
     "released": (GIVEN_BACK, State.RELEASED),
     "unstarted": (UNSTARTED, State.RELEASED),
 }
@@ -54,7 +58,7 @@ class Finishing:
         assert world.row() == before._replace(
             state=state,
             actual_completion=world.clock.now() if finished else None,
-            stored=Inline('{"paid": true}') if change is PAID else None,
+            stored=getattr(change, "result", None),
             error=getattr(change, "error", None),
             ttl=None if state is State.HELD else int((world.clock.now() + KEEP).timestamp()),
             write="w1",

@@ -83,6 +83,7 @@ class World:
         fields: bytes | None = None,
         delivery: str | None = None,
         presented: Presented | None = None,
+        trace: str | None = None,
     ) -> Acquire:
         """An acquisition as the engine makes it under *rule*; *seen* makes it one for exactly that row."""
         mortal = rule is OnLapse.TAKE_OVER
@@ -99,6 +100,7 @@ class World:
             delivery=delivery,
             fields=fields,
             caller=None if presented is None else presented.mark(attempt),
+            trace=trace,
         )
 
     def acquire(self, acquisition: Acquire) -> AcquireAnswer:
@@ -179,5 +181,7 @@ def resolver(record: Record, attempt: str = "operator") -> Resolver:
 PAID = Complete(Inline('{"paid": true}'))
 FAILED = Complete(None, BROKEN)
 HELD = Hold(BROKEN)
+SEALED = Complete(Inline(b"sealed:\0\xff"))
+HELD_SEALED = Hold(Failure("ValueError", "(sealed)", b"sealed:\0\xff"))
 GIVEN_BACK = Release(BROKEN)
 UNSTARTED = Release()
