@@ -10,7 +10,7 @@ from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_finish
 from lambda_once.engine.finish import FinishedWork, stored_result
 from lambda_once.engine.history import Busy, Earlier, Vacant
-from lambda_once.engine.ownership import PreparedFinish, forget
+from lambda_once.engine.ownership import PreparedFinish
 from lambda_once.engine.probe import answer_of_probe
 from lambda_once.engine.replay import SOON, Replayed
 from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
@@ -142,7 +142,7 @@ def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[O
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
     yield from finisher.finish(PreparedFinish(attempt, attempt.write(Hold(failure), now)))
-    forget(call, finisher.clock.now())
+    call.undo_in_history(finisher.clock.now())
     message = (
         f"token {call.token} is held for manual review: an attempt in the history had until {until} and did "
         f"not finish; check whether it completed, then run `lambda-once resolve {call.token}`"

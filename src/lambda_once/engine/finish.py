@@ -15,7 +15,7 @@ from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
 from lambda_once.engine.invocation import trace_answers
-from lambda_once.engine.ownership import RESERVE, PreparedFinish, forget, written_by
+from lambda_once.engine.ownership import RESERVE, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -123,7 +123,7 @@ class Finisher:
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
             attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
         if attempt.call.history is not None:  # before the token: nobody else can have begun
-            forget(attempt.call, now)
+            attempt.call.undo_in_history(now)
         change = _by_policy(policy, Failure.of(error, attempt.call.seal))
         return PreparedFinish(attempt, attempt.write(change, now), value, error)
 
@@ -260,7 +260,7 @@ class Finisher:
         now = self.clock.now()
         writes = [written_by(call, attempt, Release(), now) for call, attempt in unstarted]
         for call, _ in unstarted:
-            forget(call, now)
+            call.undo_in_history(now)
         answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
         for (call, _), answer in zip(unstarted, answers, strict=True):
             if counted and isinstance(answer, Written):

@@ -15,6 +15,7 @@ from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import Request
 from lambda_once.core.results import Seal
+from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Tally
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.core.lifecycle import OnLapse, Record
     from lambda_once.engine.history import History
-    from lambda_once.observability.events import Event
     from lambda_once.observability.reporter import Reporter
     from lambda_once.observability.traces import Segment
     from lambda_once.policies import OnError, Probe
@@ -234,6 +234,18 @@ class Call(NamedTuple):
             else Details.of_row(event, record, other_delivery=record.delivery, **known)
         )
         self.invocation.reporter.report(details, self.invocation.tally)
+
+    def undo_in_history(self, now: datetime) -> None:
+        """Remove its attempt from the history; where that fails the attempt lapses there. Never raises."""
+        if self.history is None:
+            return
+        try:
+            self.history.undo(now)
+        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
+            reason = "the history shows the attempt in progress until that lapses"
+            self.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            self.invocation.tally.interrupt(interruption)
 
 
 def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | FinishAnswer]) -> None:

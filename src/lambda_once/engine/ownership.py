@@ -224,19 +224,6 @@ class Ownership:
         return written_by(self.call, self.id, change, now)
 
 
-def forget(call: Call, now: datetime) -> None:
-    """Remove the attempt of *call* from its history; where that fails it lapses there. Never raises."""
-    if call.history is None:
-        return
-    try:
-        call.history.undo(now)
-    except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-        reason = "the history shows the attempt in progress until that lapses"
-        call.report(Event.STORE_UNAVAILABLE, error=type(error).__name__, reason=reason)
-    except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-        call.invocation.tally.interrupt(interruption)
-
-
 def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
     """Return *change* as a write of *attempt*, with a write id if it ends the attempt."""
     ttl = ttl_after(change, call, now)
