@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import Misconfigured
-from lambda_once.explain.explanation import explain, identifier_of
+from lambda_once.explain.explanation import Explanation, explain, identifier_of
 from lambda_once.integrations.event_handler import ROUTES, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
-
-    from lambda_once.explain.explanation import Explanation
 
     Explain = Callable[[Any], list[Explanation]]
 

@@ -15,13 +15,12 @@ from lambda_once.cli.addressed import explain_at
 from lambda_once.cli.explained import as_json, comparison_as_json, drawn
 from lambda_once.cli.options import with_output
 from lambda_once.errors import Misconfigured
-from lambda_once.explain.comparison import Verdict, compared
+from lambda_once.explain.comparison import Comparison, Verdict, compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lambda_once.cli.render import Output
-    from lambda_once.explain.comparison import Comparison
     from lambda_once.explain.explanation import Explanation
 
 FUNCTION = "AWS_LAMBDA_FUNCTION_NAME"

@@ -9,14 +9,13 @@ import click
 from lambda_once.cli.options import Access, Consent, with_consent, with_table
 from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.cli.resolve_command import CACHES, is_written, shown_row
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import after_finish
 from lambda_once.operations.forgetting import forget_objection, forgetting
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lambda_once.core.lifecycle import Record
 
 _DUPLICATES = {
     State.COMPLETE: "get ResultUnavailable; nothing runs again",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from lambda_once.cli.render import FORMATS, Output
-from lambda_once.core.clock import SystemClock
+from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.operations.resolution import LONGEST_NAME, LONGEST_REASON, WATCHDOG
@@ -22,8 +22,6 @@ from lambda_once.stores.rows import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lambda_once.core.clock import Clock
 
     AnyCommand = Callable[..., Any]
 

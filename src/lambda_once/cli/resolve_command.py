@@ -17,7 +17,7 @@ from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.core.clock import stamp
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import TEXT_LIMIT, NotSerialisable, pack
-from lambda_once.core.writes import after_finish
+from lambda_once.core.writes import Finish, after_finish
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import (
     KEEP,
@@ -34,7 +34,6 @@ from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
     from lambda_once.core.lifecycle import Record
-    from lambda_once.core.writes import Finish
     from lambda_once.operations.table import TokenTable
 
 LONGEST_KEEP = timedelta(days=3_650)

@@ -12,7 +12,7 @@ import click
 from lambda_once.cli.find_command import announce_scan, describe_size, report_scan
 from lambda_once.cli.options import Access, with_table
 from lambda_once.cli.render import story_json, story_lines, tokens_at
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Parts, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.forgetting import is_forgotten
@@ -34,7 +34,6 @@ from lambda_once.operations.tokens import STUCK, Entry, Status, parts_of, token_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lambda_once.core.lifecycle import Record
 
 MOST_PAGES: Final = 1_024
 """Pages that are read without --scan: 1 GB, 131,072 read units."""

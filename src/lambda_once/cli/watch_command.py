@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +16,6 @@ from lambda_once.operations.listing import Counts, count_unfinished
 from lambda_once.operations.tokens import Status
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from rich.console import RenderableType

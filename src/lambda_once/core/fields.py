@@ -7,12 +7,12 @@ the canonical text. A later payload is compared with these to *name* what differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from lambda_once.core.canonical import (
@@ -25,9 +25,6 @@ from lambda_once.core.canonical import (
     written,
 )
 from lambda_once.core.numbers import WRITTEN_OUT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 MOST = 32
 """Fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""

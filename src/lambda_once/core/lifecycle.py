@@ -33,12 +33,10 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from lambda_once.core.results import NotSerialisable, Unavailable, unsealed, utf8
+from lambda_once.core.results import NotSerialisable, Seal, Stored, Unavailable, unsealed, utf8
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from lambda_once.core.results import Seal, Stored
 
 
 # ------------------------------------------------------------------ the row

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
-from lambda_once.core.results import Chunks, Parts
+from lambda_once.core.results import Chunks, Inline, Parts, Stored, Unavailable
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from lambda_once.core.results import Inline, Stored, Unavailable
 
 
 class Unclaimed(NamedTuple):

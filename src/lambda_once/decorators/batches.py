@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
 from lambda_once.decorators.identify import Identifier, codec_of, name_of
-from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, with_context
+from lambda_once.decorators.runtime import Runtime, apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.batch import Batch, Left
-from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.invocation import Call, Invocation, Redelivery
 from lambda_once.engine.jobs import Job
 from lambda_once.engine.waiting import run_coroutine
-from lambda_once.errors import InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
+from lambda_once.errors import GiveUp, InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources import event as source
 from lambda_once.sources.messages import SNS, SQS
-from lambda_once.sources.records import failures
-from lambda_once.sources.unit import Malformed
+from lambda_once.sources.records import EventRecord, RecordId, RecordSource, failures
+from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.invocation import Call, Invocation
-    from lambda_once.errors import GiveUp
-    from lambda_once.sources.records import EventRecord, RecordId, RecordSource
-    from lambda_once.sources.unit import Unit
 
 
 class BadRecord(KeyMissing):

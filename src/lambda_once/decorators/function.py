@@ -13,7 +13,7 @@ from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.identify import Arguments, Identifier, codec_of, name_of
-from lambda_once.decorators.runtime import apply_on_replay, marked
+from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
 from lambda_once.decorators.validation import (
     check_named,
     check_no_history,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call
 
 

@@ -5,33 +5,33 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lambda_once.core.codec import codec_for
-from lambda_once.core.keys import select, select_from
+from lambda_once.core.codec import Codec, codec_for
+from lambda_once.core.keys import Selector, select, select_from
 from lambda_once.decorators.identify import Identifier, name_of
-from lambda_once.decorators.options import FOR_API, FOR_HASHED_API
-from lambda_once.decorators.runtime import apply_on_replay, execute, handler_like, unprotected, with_context
+from lambda_once.decorators.options import FOR_API, FOR_HASHED_API, Settings
+from lambda_once.decorators.runtime import (
+    Runtime,
+    apply_on_replay,
+    execute,
+    handler_like,
+    unprotected,
+    with_context,
+)
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
-from lambda_once.sources.api_gateway import header_key, replayed, response_status
-from lambda_once.sources.caller import NOBODY, caller_of, given
-from lambda_once.sources.problems import problem_for, respond
+from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
+from lambda_once.sources.caller import NOBODY, Caller, caller_of, given
+from lambda_once.sources.problems import Problem, problem_for, respond
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
-    from lambda_once.core.codec import Codec
-    from lambda_once.core.keys import Selector
-    from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
-    from lambda_once.sources.api_gateway import HttpRequest, Kind
-    from lambda_once.sources.caller import Caller
-    from lambda_once.sources.problems import Problem
     from lambda_once.sources.unit import Unit
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -6,28 +6,24 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.canonical import NotCanonical, plain
-from lambda_once.core.codec import codec_by, codec_for
-from lambda_once.core.fields import fields_of, printed, selected, without
+from lambda_once.core.codec import Codec, codec_by, codec_for
+from lambda_once.core.fields import Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
-from lambda_once.engine.invocation import Call, Redelivery
+from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.unit import NOTHING, itself
+from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lambda_once.core.codec import Codec
-    from lambda_once.core.fields import Printed
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
-    from lambda_once.engine.invocation import Invocation, Plan
-    from lambda_once.sources.unit import Unit
 
 
 class Arguments(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lambda_once.core.keys import compile_expression
+from lambda_once.core.keys import Selector, compile_expression
 from lambda_once.core.signatures import accepts, is_async
 from lambda_once.engine.acquire import MARGIN
 from lambda_once.engine.invocation import Plan, never_an_error
@@ -15,7 +15,6 @@ from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, lapse_
 
 if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
-    from lambda_once.core.keys import Selector
     from lambda_once.engine.history import HistorySource
 
 FOR_QUEUES = timedelta(days=14)

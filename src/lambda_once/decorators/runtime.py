@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -18,7 +18,7 @@ from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.signatures import title
 from lambda_once.decorators.validation import takes_context
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.invocation import current_invocation, invoked
+from lambda_once.engine.invocation import Call, Invocation, current_invocation, invoked
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import Misconfigured
@@ -28,10 +28,8 @@ from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
 

@@ -10,22 +10,19 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.decorators.batches import Records, pipe_response
-from lambda_once.decorators.runtime import handler_like
-from lambda_once.engine.invocation import Redelivery
+from lambda_once.decorators.runtime import Runtime, handler_like
+from lambda_once.engine.invocation import Invocation, Redelivery
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources.records import failures, text_at
+from lambda_once.sources.records import EventRecord, RecordId, RecordSource, failures, text_at
 from lambda_once.sources.unit import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Runtime
-    from lambda_once.engine.invocation import Invocation
     from lambda_once.engine.jobs import Job
     from lambda_once.errors import GiveUp
-    from lambda_once.sources.records import EventRecord, RecordId, RecordSource
 
 MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""

@@ -7,15 +7,13 @@ sent again after a pause (API reference: "we strongly recommend that you use an 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.dynamodb.retry import back_off
 from lambda_once.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from lambda_once.core.clock import Deadline
 
 Send = Callable[[str, dict[str, Any]], Any]

@@ -7,17 +7,17 @@ decides, and `Acquirer._resolve` does what the decision says.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
-from lambda_once.core.clock import Deadline, epoch_seconds, to_milliseconds
+from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.invocation import Redelivery, trace_answers
+from lambda_once.engine.invocation import Call, Redelivery, trace_answers
 from lambda_once.engine.ownership import RESERVE, Ownership
 from lambda_once.engine.probe import completed_by_probe
-from lambda_once.engine.replay import Replayed, refusal
+from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.errors import (
     InProgress,
     KeyReused,
@@ -31,13 +31,9 @@ from lambda_once.stores.contract import AcquireAnswer, Refused, Rejected, Unansw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
-    from lambda_once.core.clock import Waits
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.history import History
-    from lambda_once.engine.invocation import Call
-    from lambda_once.engine.replay import Replayer
 
 MARGIN = timedelta(seconds=2)
 """

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import through, to_milliseconds
+from lambda_once.core.clock import Waits, through, to_milliseconds
 from lambda_once.core.keys import downstream
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import Misconfigured
@@ -14,7 +14,6 @@ from lambda_once.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lambda_once.core.clock import Waits
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.ownership import Ownership
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import has_running_loop, through
+from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
-from lambda_once.engine.engine import done
+from lambda_once.engine.engine import Engine, done
 from lambda_once.engine.jobs import Job, Unstarted, is_final, lanes, skip_behind_failure, waiting
-from lambda_once.engine.ownership import Ownership
+from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import off_loop, through_async, uncancelled
@@ -18,10 +18,6 @@ from lambda_once.observability.events import Event
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Iterable
-
-    from lambda_once.core.clock import Waits
-    from lambda_once.engine.engine import Engine
-    from lambda_once.engine.ownership import PreparedFinish
 
 
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, assert_never
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Failure, OnLapse
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_finish
-from lambda_once.engine.finish import FinishedWork, stored_result
-from lambda_once.engine.history import Busy, Earlier, Vacant
-from lambda_once.engine.ownership import PreparedFinish
+from lambda_once.engine.finish import FinishedWork, Finisher, stored_result
+from lambda_once.engine.history import Busy, Earlier, History, Vacant
+from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.probe import answer_of_probe
 from lambda_once.engine.replay import SOON, Replayed
 from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
@@ -20,11 +20,6 @@ from lambda_once.stores.contract import Unanswered
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from lambda_once.core.clock import Waits
-    from lambda_once.engine.finish import Finisher
-    from lambda_once.engine.history import History
-    from lambda_once.engine.ownership import Ownership
 
 
 class LapsedElsewhere(Lapsed):

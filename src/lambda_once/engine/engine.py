@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import has_running_loop, through
+from lambda_once.core.clock import Clock, Waits, has_running_loop, through
 from lambda_once.core.durable import is_suspension, suspended
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.attempt import Attempt, working
@@ -18,7 +18,6 @@ from lambda_once.errors import Misconfigured
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lambda_once.core.clock import Clock, Waits
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Store
 

@@ -10,29 +10,32 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import Deadline, epoch_seconds, stamp
+from lambda_once.core.clock import Clock, Deadline, Waits, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
-from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Unavailable, pack
-from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
-from lambda_once.engine.invocation import trace_answers
-from lambda_once.engine.ownership import RESERVE, PreparedFinish, written_by
+from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
+from lambda_once.core.writes import Change, Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
+from lambda_once.engine.invocation import Call, trace_answers
+from lambda_once.engine.ownership import RESERVE, Ownership, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
-from lambda_once.stores.contract import FinishAnswer, Refused, Rejected, Unanswered, Won, Written
+from lambda_once.stores.contract import (
+    AcquireAnswer,
+    FinishAnswer,
+    Refused,
+    Rejected,
+    Store,
+    Unanswered,
+    Won,
+    Written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lambda_once.core.clock import Clock, Waits
     from lambda_once.core.codec import Codec
-    from lambda_once.core.results import Seal
-    from lambda_once.core.writes import Change
-    from lambda_once.engine.invocation import Call
-    from lambda_once.engine.ownership import Ownership
     from lambda_once.engine.replay import Replayer
-    from lambda_once.stores.contract import AcquireAnswer, Store
 
 PATIENCE = 30.0
 """Seconds that a finish waits at most for a transaction of its attempt that is being sent."""

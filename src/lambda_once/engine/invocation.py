@@ -6,28 +6,24 @@ import os
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.clock import INVOCATION_DEADLINE, Deadline
+from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
-from lambda_once.core.lifecycle import Request
+from lambda_once.core.lifecycle import OnLapse, Record, Request
 from lambda_once.core.results import Seal
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Tally
+from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
 
-    from lambda_once.core.clock import Clock
     from lambda_once.core.codec import Codec
-    from lambda_once.core.lifecycle import OnLapse, Record
     from lambda_once.engine.history import History
-    from lambda_once.observability.reporter import Reporter
     from lambda_once.observability.traces import Segment
     from lambda_once.policies import OnError, Probe
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.engine.invocation import Redelivery
+from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lambda_once.engine.acquire import Acquisition
-    from lambda_once.engine.invocation import Call
 
 
 class Job:

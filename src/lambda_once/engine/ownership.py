@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.core.results import NotSerialisable
-from lambda_once.core.writes import Complete, Extend, Finish, Hold, Holder, Pin, Release, new_write_id
+from lambda_once.core.writes import (
+    Acquire,
+    Change,
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Holder,
+    Pin,
+    Release,
+    new_write_id,
+)
 from lambda_once.dynamodb.retry import TRIES, jitter
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
@@ -24,7 +35,6 @@ from lambda_once.observability.reporter import Details
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.core.writes import Acquire, Change
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Unanswered
 

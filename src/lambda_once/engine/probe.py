@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambda_once.core.lifecycle import Decision, new_attempt_id
+from lambda_once.core.lifecycle import Decision, Record, new_attempt_id
 from lambda_once.core.writes import Complete, Finish, Resolver, new_write_id
-from lambda_once.engine.finish import stored_result
+from lambda_once.engine.finish import Finisher, stored_result
 from lambda_once.engine.ownership import ttl_after
 from lambda_once.errors import StoreUnavailable
 from lambda_once.observability.events import Event
@@ -14,8 +14,6 @@ from lambda_once.policies import NOT_DONE, Done, Lapsed, ask
 from lambda_once.stores.contract import Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
-    from lambda_once.core.lifecycle import Record
-    from lambda_once.engine.finish import Finisher
     from lambda_once.engine.invocation import Call
     from lambda_once.engine.replay import Replayer
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.lifecycle import Decision, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
 from lambda_once.errors import (
@@ -28,10 +28,6 @@ from lambda_once.errors import (
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from lambda_once.core.clock import Clock
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Store
 

@@ -11,14 +11,13 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from lambda_once.core.clock import has_running_loop, sleep_on_loop
+from lambda_once.core.clock import Clock, Waits, has_running_loop, sleep_on_loop
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from asyncio import Future, Runner
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from lambda_once.core.clock import Clock, Waits
 
 T = TypeVar("T")
 _loops = threading.local()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from lambda_once.core.canonical import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lambda_once.explain.explanation import Explanation
 
 

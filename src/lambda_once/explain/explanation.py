@@ -19,7 +19,7 @@ from lambda_once.decorators.identify import Arguments, Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.api_gateway import KEY_HEADER
-from lambda_once.sources.caller import Origin
+from lambda_once.sources.caller import Caller, Origin
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, source_of
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
@@ -27,7 +27,6 @@ from lambda_once.sources.unit import NOTHING, Malformed, Unit
 if TYPE_CHECKING:
     from lambda_once.core.fields import Printed
     from lambda_once.core.lifecycle import Presented
-    from lambda_once.sources.caller import Caller
     from lambda_once.sources.records import EventRecord
 
 _UNIDENTIFIED: Final = Identification()

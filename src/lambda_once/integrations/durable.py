@@ -34,7 +34,7 @@ from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
-from lambda_once.engine.ownership import Ownership
+from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,
@@ -46,10 +46,10 @@ from lambda_once.errors import (
     RetryLater,
     StoreUnavailable,
 )
-from lambda_once.integrations.checkpoints import answer_of_error, answer_of_replay, outcome_of
+from lambda_once.integrations.checkpoints import Answer, answer_of_error, answer_of_replay, outcome_of
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError
-from lambda_once.stores.contract import Refused, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Refused, Unanswered
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -61,10 +61,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.engine import Engine
     from lambda_once.engine.invocation import Call, Invocation
-    from lambda_once.engine.ownership import PreparedFinish
-    from lambda_once.integrations.checkpoints import Answer
     from lambda_once.sources.unit import Unit
-    from lambda_once.stores.contract import FinishAnswer
 
 LONGEST_PAUSE: Final = 60
 """Seconds between two runs of a step at most, beyond the error's own ``retry_after``."""

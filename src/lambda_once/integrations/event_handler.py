@@ -6,13 +6,13 @@ import functools
 import json
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
-from lambda_once.decorators.runtime import apply_on_replay
+from lambda_once.decorators.runtime import Runtime, apply_on_replay
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
@@ -22,13 +22,11 @@ from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import REPLAYED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from types import FrameType
 
     from aws_lambda_powertools.event_handler import Response
 
     from lambda_once.decorators.options import Settings
-    from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.invocation import Call, Invocation
 
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"

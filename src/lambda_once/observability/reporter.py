@@ -7,8 +7,8 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -18,9 +18,6 @@ from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.observability.events import MUST_SURVIVE, SAMPLED, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from aws_lambda_powertools import Logger as PowertoolsLogger
 
     from lambda_once.core.lifecycle import Record

@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Entry, Status
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from lambda_once.core.clock import Deadline
     from lambda_once.operations.table import TokenTable
     from lambda_once.stores.contract import Unfinished
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never
@@ -19,7 +19,6 @@ from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import datetime
 
     from lambda_once.operations.table import TokenTable
 

@@ -14,7 +14,7 @@ from lambda_once.core.results import Parts, unpack, unpack_chunks
 from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.tokens import UNFINISHED, Entry, is_auxiliary, parts_of
+from lambda_once.operations.tokens import UNFINISHED, Entry, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.rows import Item, record_of
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.lifecycle import Record
     from lambda_once.operations.table import TokenTable
-    from lambda_once.operations.tokens import TokenName
 
 BYTES_PER_READ_UNIT = 8_192
 """Half a read unit for 4 KB, eventually consistent (DynamoDB developer guide, capacity consumption)."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
+from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
 from lambda_once.operations.clock import duration_text
 from lambda_once.operations.forgetting import is_forgotten
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
-
-if TYPE_CHECKING:
-    from lambda_once.core.results import Stored
 
 
 class Moment(NamedTuple):

@@ -10,15 +10,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import OnceError, StoreUnavailable
-from lambda_once.operations.table import SWEEP_ROW, Cursor
+from lambda_once.operations.table import SWEEP_ROW, Cursor, TokenTable
 from lambda_once.stores.contract import Rejected
 
 if TYPE_CHECKING:
-    from lambda_once.core.clock import Deadline
-    from lambda_once.operations.table import TokenTable
     from lambda_once.stores.rows import Item
 
 PAGES = 50

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.dynamodb.paging import Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import configured_names, configured_shards
+from lambda_once.stores.rows import Item, configured_names, configured_shards
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
-    from lambda_once.core.lifecycle import Record
     from lambda_once.core.writes import Finish
     from lambda_once.stores.contract import FinishAnswer
-    from lambda_once.stores.rows import Item
 
 PATIENCE = 30.0
 """Seconds that a person or the watchdog waits for one response."""

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Failure, Record, State
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from lambda_once.core.lifecycle import Failure, Record
     from lambda_once.stores.contract import Unfinished
 
 # The scope of an API request begins with its method and path, each percent-encoded.

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import SystemClock
+from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter
@@ -26,7 +26,6 @@ from lambda_once.operations.watchdog_run import Bounds, Watchdog
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
 
     Handler = Callable[[Any, Any], dict[str, Any]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable, Unavailable
-from lambda_once.core.writes import Complete, new_write_id
+from lambda_once.core.writes import Complete, Finish, new_write_id
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import WATCHDOG, Resolve, resolution
 from lambda_once.operations.tokens import parts_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.lifecycle import Record
-    from lambda_once.core.writes import Finish
 
 OverdueProbe = Callable[[Lapsed], object]
 Action = Literal["release"] | OverdueProbe

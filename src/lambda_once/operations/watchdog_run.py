@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Tally
+from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.operations.listing import PAGE, Counts, advanced, count_stuck, place_from, place_text, walk
 from lambda_once.operations.resolution import Resolve
 from lambda_once.operations.sweep import has_ttl, sweep
-from lambda_once.operations.table import WATCHDOG_ROW, Cursor
+from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.tokens import Status, parts_of
 from lambda_once.operations.watchdog_actions import Actions, Decided, ProbeFailed
-from lambda_once.stores.contract import Refused, Rejected, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Refused, Rejected, Unanswered, Unfinished
 from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.observability.reporter import Reporter
-    from lambda_once.operations.table import TokenTable
-    from lambda_once.stores.contract import FinishAnswer, Unfinished
 
 RESERVE: Final = 5.0
 """Seconds before the end of the invocation from which nothing new is begun: a request may take three."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
-from lambda_once.patterns.items import plain_item
+from lambda_once.patterns.items import Item, plain_item
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused, Stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lambda_once.patterns.items import Item
 
 Result = Applied | Duplicate | Stale | Refused | OnceError | None
 """What became of one entry of a cancelled transaction; None: the entry is not the reason."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import after_acquire, after_finish, made_by
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.writes import Acquire, Finish, after_acquire, after_finish, made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.core.lifecycle import Record
-    from lambda_once.core.writes import Acquire, Finish
     from lambda_once.errors import Misconfigured
 
 

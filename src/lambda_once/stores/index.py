@@ -11,7 +11,7 @@ from functools import partial
 from heapq import merge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.paging import pages
 from lambda_once.stores.rows import MOST_SHARDS, Item, unfinished_of
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from lambda_once.core.clock import Deadline
     from lambda_once.core.lifecycle import State
     from lambda_once.stores.contract import Unfinished
     from lambda_once.stores.transport import TokenTransport

@@ -11,6 +11,7 @@ from lambda_once.core.writes import Acquire, Complete, Finish
 from lambda_once.stores.contract import (
     AcquireAnswer,
     FinishAnswer,
+    Store,
     Unfinished,
     Won,
     Written,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.contract import Store
 
 
 class MemoryStore:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
-from lambda_once.core.lifecycle import Failure, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -32,7 +32,6 @@ from lambda_once.stores.rows import Item
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lambda_once.core.lifecycle import Record, Resolution
 
 Arguments = dict[str, Any]
 

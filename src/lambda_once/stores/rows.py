@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,8 +13,6 @@ from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lambda_once.stores.naming import TableNames
 
 Item = dict[str, dict[str, Any]]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lambda_once._once import Once
-from lambda_once.core.clock import Deadline, SystemClock, stamp
+from lambda_once.core.clock import Clock, Deadline, SystemClock, stamp
 from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Record, State
@@ -23,9 +23,6 @@ from lambda_once.stores.contract import Store
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing.crash import MortalStore
 from lambda_once.testing.recording import RecordingStore
-
-if TYPE_CHECKING:
-    from lambda_once.core.clock import Clock
 
 Tokens: TypeAlias = Once | Store
 """A store, or the Once that uses it."""

@@ -7,26 +7,24 @@ reaches the table. So from the crash on, every request to the store raises `Cras
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
-from lambda_once.stores.contract import Won, Written
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished, Won, Written
 from lambda_once.testing.stores import overridden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.lifecycle import Record, State
     from lambda_once.core.writes import Acquire, Finish
     from lambda_once.engine.ownership import Ownership, PreparedFinish
-    from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished
 
 Step = Literal["acquire", "work", "complete"]
 

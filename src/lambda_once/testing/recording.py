@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.writes import Acquire, Complete, Extend, Finish, Hold, Pin, Release, Resolver
-from lambda_once.stores.contract import Refused, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from lambda_once.core.clock import Deadline
     from lambda_once.core.lifecycle import Record
-    from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 
 
 class RecordedCall(NamedTuple):

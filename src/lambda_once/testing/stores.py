@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from lambda_once.decorators.runtime import Overrides, Runtime
 from lambda_once.testing.recording import RecordingStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from typing import TypeVar
 
     from lambda_once._once import Once
     from lambda_once.core.clock import Clock

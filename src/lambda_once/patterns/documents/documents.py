@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.documents import content, parts
-from lambda_once.patterns.documents.content import check_id
-from lambda_once.patterns.documents.parts import ABSENT, Absent, Head, Version, checked_version, expect
+from lambda_once.patterns.documents.content import Draft, check_id
+from lambda_once.patterns.documents.parts import (
+    ABSENT,
+    Absent,
+    DocumentId,
+    Head,
+    Version,
+    checked_version,
+    expect,
+)
 from lambda_once.patterns.documents.requests import DocumentTable, TableKeys
 from lambda_once.patterns.items import own_names
 from lambda_once.patterns.observing import Observer, observed
@@ -30,8 +38,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-    from lambda_once.patterns.documents.content import Draft
-    from lambda_once.patterns.documents.parts import DocumentId
 
     Drafts = list[Draft]
 

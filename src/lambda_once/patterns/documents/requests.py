@@ -13,22 +13,20 @@ from lambda_once.patterns.documents.parts import (
     HEAD,
     LOWEST,
     SEPARATOR,
+    DocumentId,
     Form,
     Head,
     Part,
     Version,
     is_version,
 )
-from lambda_once.patterns.items import plain_item, typed_item
-from lambda_once.patterns.transport import ConditionFailed
+from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lambda_once.patterns.documents.content import Draft
-    from lambda_once.patterns.documents.parts import DocumentId
-    from lambda_once.patterns.items import Item, Values
-    from lambda_once.patterns.transport import PatternTransport
 
 FIRST: Final = "attribute_not_exists(#key)"
 """There is no head, as this writer saw: of two writers of a new document one is first."""

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.patterns.documents import Documents
-from lambda_once.patterns.documents.parts import HEAD
+from lambda_once.patterns.documents.parts import HEAD, DocumentId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lambda_once.patterns.documents.parts import DocumentId
     from lambda_once.patterns.documents.requests import TableKeys
 
     Handler = Callable[..., dict[str, Any]]

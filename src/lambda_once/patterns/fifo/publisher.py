@@ -6,24 +6,21 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import SystemClock
+from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.dynamodb.client import low_level
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
-from lambda_once.patterns.fifo.channels import SendFailure, channel_of
-from lambda_once.patterns.fifo.messages import Backlog, MessageFormat
+from lambda_once.patterns.fifo.channels import Answer, SendFailure, channel_of
+from lambda_once.patterns.fifo.messages import Attributes, Backlog, Message, MessageFormat, Selector
 from lambda_once.patterns.observing import Observer
 from lambda_once.patterns.transport import retry_deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lambda_once.core.clock import Clock
     from lambda_once.core.keys import Selector as OptionalSelector
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-    from lambda_once.patterns.fifo.channels import Answer
-    from lambda_once.patterns.fifo.messages import Attributes, Message, Selector
 
 LATE: Final = SendFailure("DeadlinePassed", "the invocation ends", passes=True)
 """In place of an answer, where there is no time to wait for one."""

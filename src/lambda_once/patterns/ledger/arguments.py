@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Final
@@ -12,8 +13,6 @@ from lambda_once.patterns.items import Item, decimal_of, is_key_value, typed, ty
 from lambda_once.patterns.ledger.layout import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from lambda_once.patterns.ledger.requests import Number
 
 KeyPart = str | bytes | int | Decimal

@@ -17,7 +17,7 @@ These are the usual names; a table may have others (`LedgerTable`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,7 +27,6 @@ from lambda_once.patterns.items import Item, Values, check_different, own_names,
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
 ID_BYTES: Final = 8
 """Bytes of one id in the item: its digest. A set adds nothing for an element (DynamoDB Local 2.6.1)."""

@@ -13,7 +13,7 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import Item, Values
 from lambda_once.patterns.ledger import arguments, requests
 from lambda_once.patterns.ledger import layout as layouts
-from lambda_once.patterns.ledger.arguments import Key
+from lambda_once.patterns.ledger.arguments import Amount, Key
 from lambda_once.patterns.ledger.layout import ID_BYTES, id_digest, ids_at
 from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite
 from lambda_once.patterns.observing import Observer, observed
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-    from lambda_once.patterns.ledger.arguments import Amount
 
 FORMS: Final = 10
 """How often one write is sent in another form because the item changed, before it is given up."""

@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed
 from lambda_once.patterns.ledger import layout as layouts
-from lambda_once.patterns.ledger.layout import LAYOUT, STAMPS, TIME, VERSION, WIDTH, ids_at, in_use
+from lambda_once.patterns.ledger.layout import (
+    LAYOUT,
+    STAMPS,
+    TIME,
+    VERSION,
+    WIDTH,
+    Layout,
+    LedgerTable,
+    Seen,
+    ids_at,
+    in_use,
+)
 from lambda_once.patterns.results import Conflict, Duplicate, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from lambda_once.patterns.ledger.layout import Layout, LedgerTable, Seen
 
 Number = int | Decimal
 

@@ -13,11 +13,11 @@ import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.clock import Clock, epoch_seconds
 from lambda_once.dynamodb.paging import batch_get
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import plain_item, typed_item
+from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
 from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, InFlight, RatchetTable
@@ -29,9 +29,7 @@ from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
-    from lambda_once.patterns.items import Item, Values
     from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
 
 TOMBSTONE_TTL: Final = timedelta(days=30)

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import is_key_value, own_names, plain_item, typed, typed_item
-from lambda_once.patterns.ratchet.timestamps import is_older
+from lambda_once.patterns.items import Item, Values, is_key_value, own_names, plain_item, typed, typed_item
+from lambda_once.patterns.ratchet.timestamps import Stamp, is_older
 
 if TYPE_CHECKING:
     import threading
 
-    from lambda_once.patterns.items import Item, Values
-    from lambda_once.patterns.ratchet.timestamps import Stamp
 
 DELETED: Final = "deleted"
 TTL: Final = "ttl"

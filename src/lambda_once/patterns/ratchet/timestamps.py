@@ -13,14 +13,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.core.clock import epoch_milliseconds, stamp
+from lambda_once.core.clock import Clock, epoch_milliseconds, stamp
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.results import TooFarAhead
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lambda_once.core.clock import Clock
 
 Stamp = int | str
 
