@@ -2,7 +2,7 @@
 The public surface, one line a name: what callers, operators and their alarms rely on.
 
 ``make surface`` writes it to tests/golden/surface.txt. Tested elsewhere: the form of a row (tests/stores),
-the watchdog's metrics and answer (tests/operations), what ``resolve`` and ``redrive`` print (tests/cli).
+the watchdog's answer (tests/operations), what ``resolve`` and ``redrive`` print (tests/cli).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from logging import getLevelName
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, get_origin
@@ -34,8 +33,8 @@ from lambda_once.decorators.options import Settings
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
 from lambda_once.explain.explanation import Explanation
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
 from lambda_once.operations.listing import Counts
+from tests.observability import emissions
 
 ROOT: Final = Path(__file__).parents[1]
 COMMITTED: Final = ROOT / "tests" / "golden" / "surface.txt"
@@ -160,13 +159,8 @@ def _defaults() -> Iterator[str]:
 
 
 def _events() -> Iterator[str]:
-    for event in Event:
-        yield f"log event {event.value} {getLevelName(event.level)}"
-        if event.metric:
-            yield f"metric {event.metric} counts {event.value}"
-    everything: list[Any] = [""] * (len(Details._fields) - 1)
-    for field in Details(Event.DONE, *everything).fields():
-        yield f"log field {field}"
+    yield from emissions.every_line()
+    yield from (f"metric {event.metric} counts {event.value}" for event in Event if event.metric)
 
 
 def _environment() -> Iterator[str]:

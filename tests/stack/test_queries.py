@@ -6,14 +6,17 @@ import re
 
 import pytest
 
-from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details
+from tests.docs.pages import PAGES, blocks, named
+from tests.surface import COMMITTED
 
 from .conftest import Template
 from .named import QUERY, dashboard, of_type, substituted
 
-FIELDS = set(Details(**dict.fromkeys(Details._fields, "x")).fields())  # type: ignore[arg-type]
-"""What a log line may carry beside its message."""
+FIELDS: dict[str, set[str]] = {}
+"""What the lines of each event carry beside their message, as tests/golden/surface.txt has it."""
+for line in COMMITTED.read_text(encoding="utf-8").splitlines():
+    if found := re.fullmatch(r"log event (\S+) has (\w+) \(\w+\)", line):
+        FIELDS.setdefault(found[1], set()).add(found[2])
 
 GIVEN = {"message", "@timestamp", "@logStream"}
 """The message is the event; CloudWatch Logs adds the others (user guide, supported logs and fields)."""
@@ -31,18 +34,19 @@ _EVENT = re.compile(r"""["'](once\.\w+)["']""")
 
 
 def strange_fields(query: str) -> set[str]:
-    """Return the names in *query* that no log line has and that it did not define itself."""
+    """Return the names in *query* that no line of its events has and that it did not define itself."""
     bare = _APART.sub(" ", query)
-    return set(_NAME.findall(bare)) - WORDS - set(_ALIAS.findall(bare)) - GIVEN - FIELDS
+    there = {field for event in _EVENT.findall(query) or FIELDS for field in FIELDS.get(event, ())}
+    return set(_NAME.findall(bare)) - WORDS - set(_ALIAS.findall(bare)) - GIVEN - there
 
 
 def strange_events(query: str) -> set[str]:
     """Return the events in *query* that there are not."""
-    return set(_EVENT.findall(query)) - {event.value for event in Event}
+    return set(_EVENT.findall(query)) - FIELDS.keys()
 
 
 def queries(template: Template) -> dict[str, str]:
-    """Return every query of *template* by its name: those that are saved, and those of the dashboard."""
+    """Return every query by its name: those that *template* saves, the dashboard's, and those of pages."""
     found = {}
     for properties in of_type(template, QUERY).values():
         name, text = (_text(properties[part]) for part in ("Name", "QueryString"))
@@ -50,6 +54,12 @@ def queries(template: Template) -> dict[str, str]:
     for widget in dashboard(template):
         if widget["type"] == "log":
             found[widget["properties"]["title"]] = widget["properties"]["query"]
+    found |= {
+        f"{named(page)}:{block.line}": block.text
+        for page in PAGES
+        for block in blocks(page)
+        if block.text.startswith("fields @timestamp")
+    }
     return found
 
 
@@ -73,7 +83,7 @@ def test_there_is_a_query_for_each_question(translated: Template) -> None:
 
 
 def test_queries_ask_for_fields_that_lines_have(translated: Template) -> None:
-    """Each field is one of a log line, of CloudWatch, or made by the query."""
+    """Each field is one of the lines that it filters, of CloudWatch, or made by the query."""
     assert {
         name: strange for name, text in queries(translated).items() if (strange := strange_fields(text))
     } == {}
@@ -89,9 +99,10 @@ def test_queries_ask_for_events_that_there_are(translated: Template) -> None:
 @pytest.mark.parametrize(
     ("query", "fields", "events"),
     [
-        ('filter message = "once.finished" | fields @timestamp, token', set(), {"once.finished"}),
+        ('filter message = "once.finished" | fields @timestamp, token', {"token"}, {"once.finished"}),
         ("fields @timestamp, lockedBy, seconds | sort seconds desc", {"lockedBy"}, set()),
         ("# name is no field here\nfilter token like /name/ | fields name", {"name"}, set()),
+        ('filter message = "once.completed" | fields token, seconds', {"seconds"}, set()),
         ("stats max(duration) as longest by once_name | sort longest desc", {"duration"}, set()),
     ],
 )

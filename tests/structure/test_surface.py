@@ -11,7 +11,8 @@ from tests import surface
 
 COMMITTED = surface.COMMITTED.read_text(encoding="utf-8").splitlines()
 HOW = """
-To keep it: put back what is gone, as an alias that warns (docs/versioning.md, deprecation).
+To keep it: put back what is gone, a name as an alias that warns, an event, field or metric beside the new one
+(docs/versioning.md, deprecation).
 To change it: `make surface`, and a line in CHANGELOG.md."""
 WITH_ONE_PARAMETER = ["parameter lambda_once.f(a) at 1 required"]
 
