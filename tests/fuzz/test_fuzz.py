@@ -30,8 +30,8 @@ from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.kafka import kafka_source
 from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.messages import SNS, SQS
 from lambda_once.sources.mq import MQ
+from lambda_once.sources.records import SNS, SQS
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import (
     activemq_event,

@@ -6,7 +6,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import SNS
+from lambda_once.sources.records import SNS
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 

@@ -7,8 +7,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import SQS
-from lambda_once.sources.records import EventRecord, failures
+from lambda_once.sources.records import SQS, EventRecord, failures
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
 

@@ -14,8 +14,7 @@ from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import Ki
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.messages import SQS
-from lambda_once.sources.records import EventRecord, RecordSource
+from lambda_once.sources.records import SQS, EventRecord, RecordSource
 from lambda_once.sources.unit import Malformed, Unit
 from lambda_once.testing import dynamodb_stream_event, kinesis_event, sqs_event
 from tests.sources import samples

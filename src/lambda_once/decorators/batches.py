@@ -18,8 +18,7 @@ from lambda_once.errors import GiveUp, InProgress, KeyMissing, Misconfigured, On
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.sources import event as source
-from lambda_once.sources.messages import SNS, SQS
-from lambda_once.sources.records import EventRecord, RecordId, RecordSource, failures
+from lambda_once.sources.records import SNS, SQS, EventRecord, RecordId, RecordSource, failures
 from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
@@ -26,7 +26,9 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.messages import argument_of
+from lambda_once.sources.envelopes import NotBase64, TooDeep
+from lambda_once.sources.records import SNS, SQS, RecordSource
+from lambda_once.sources.source import Source, named_source
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
@@ -59,6 +61,56 @@ class FunctionIdentifier(NamedTuple):
         keys = {name: each.key for name, each in found.items() if each.key is not NOTHING}
         within = keys or NOTHING
         return Unit(payload, payload, named, None, itself, within=within, parsed=False), bound.args
+
+
+class Argument(NamedTuple):
+    """An argument of a function, as far as it identifies the work."""
+
+    payload: object
+    key: object = NOTHING
+    """What tells a record of a stream from another one with an equal payload."""
+
+
+def argument_of(value: object) -> Argument:
+    """
+    Return what identifies the work in *value*, an argument of a function.
+
+    For Powertools' records of SQS, SNS, Amazon MQ, Kinesis and DynamoDB Streams that is the payload: receipt
+    handle, receive count, timestamps, signatures and roles belong to one delivery. For a record that cannot
+    be read, and for its other data classes, it is the event; anything else is itself.
+    """
+    raw = getattr(value, "raw_event", None)
+    if not isinstance(raw, dict):
+        return Argument(value)
+    if "redelivered" in raw:
+        from lambda_once.sources.mq import data_of
+
+        with suppress(NotBase64, TooDeep):
+            return Argument(data_of(raw))
+        return Argument(raw)
+    source = _source_of_records(raw)
+    unit = None if source is None else source.read(raw).unit
+    if source is None or not isinstance(unit, Unit):
+        return Argument(raw)
+    return Argument(unit.payload, NOTHING if source in (SQS, SNS) else unit.key)
+
+
+def _source_of_records(record: dict[str, object]) -> RecordSource | None:
+    match named_source(record):
+        case Source.SQS:
+            return SQS
+        case Source.SNS:
+            return SNS
+        case Source.KINESIS:
+            from lambda_once.sources.kinesis import KINESIS
+
+            return KINESIS
+        case Source.DYNAMODB:
+            from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
+
+            return DYNAMODB_STREAM
+        case _:
+            return None
 
 
 def protected_function(

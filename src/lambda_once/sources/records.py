@@ -1,7 +1,8 @@
 """
 Sources of records, such as a queue or a stream: how an event is read record by record, and what it gets back.
 
-Each is one `RecordSource`, in a module of its own, and one row of `Source`.
+Each is one `RecordSource` and one row of `Source`. SQS and SNS are at the end; each stream and broker has a
+module of its own.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from lambda_once.sources.envelopes import at
+from lambda_once.sources.envelopes import TooDeep, at, open_body
 from lambda_once.sources.services import is_tumbling_window
 from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
-from lambda_once.sources.unit import Malformed, Unit
+from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 RecordId = str | Mapping[str, object] | None
 """What a partial batch response names a record by; None if it has none."""
@@ -146,7 +147,10 @@ def malformed(id_: str | None, lacks: str) -> Malformed:
 
 def text_at(value: object, *path: str) -> str | None:
     """Return the text in *value* under *path*; None if there is none, or an empty one."""
-    found = at(value, *path)
+    return _text(at(value, *path))
+
+
+def _text(found: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
@@ -161,3 +165,75 @@ def failures(ids: Iterable[RecordId]) -> dict[str, list[dict[str, RecordId]]]:
     named = {str(id_ or ""): id_ or "" for id_ in ids}
     failed: list[RecordId] = [""] if "" in named else [*named.values()]
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
+
+
+# -- queues and topics
+
+
+def _sqs_message(record: object) -> EventRecord:
+    if not isinstance(record, dict):
+        wrong = "A record of the batch is not a JSON object; not processed. Fix the producer."
+        return EventRecord(None, None, Malformed(wrong, None))
+    id_ = _text(record.get("messageId"))
+    attributes = record.get("attributes")
+    attributes = attributes if isinstance(attributes, dict) else {}
+    if not str(record.get("eventSourceARN")).endswith(".fifo"):
+        return EventRecord(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
+    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
+    group, deduplication = attributes.get("MessageGroupId"), attributes.get("MessageDeduplicationId")
+    known = isinstance(group, str) and isinstance(deduplication, str)
+    unit = _sqs_unit(record, id_, attributes, [group, deduplication] if known else NOTHING)
+    return EventRecord(id_, str(group or ""), unit)
+
+
+def _sqs_unit(
+    record: dict[str, object], id_: str | None, attributes: Mapping[str, object], fifo_key: object
+) -> Unit | Malformed:
+    if id_ is None:
+        return Malformed("A record of the batch has no messageId; not processed. Fix the producer.", id_)
+    body = record.get("body")
+    if not isinstance(body, str):
+        return Malformed(f"Message {id_} has no text body; not processed. Fix the producer.", id_)
+    try:
+        opened = open_body(body)
+    except TooDeep as error:
+        return Malformed(f"The body of message {id_} {error}; not processed. Fix the producer.", id_)
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+    count = attributes.get("ApproximateReceiveCount")
+    return Unit(
+        payload=opened.payload,
+        envelope=record,
+        argument=SQSRecord(record),
+        delivery=id_,
+        content=opened.content,
+        key=opened.key if fifo_key is NOTHING else fifo_key,
+        redelivered=isinstance(count, str) and count != "1",
+    )
+
+
+def _sns_unit(record: object) -> Unit | Malformed:
+    id_, message = _text(at(record, "Sns", "MessageId")), at(record, "Sns", "Message")
+    if not isinstance(record, dict) or not isinstance(message, str):
+        return Malformed("An SNS record has no text Message; not processed. Fix the producer.", id_)
+    try:
+        opened = open_body(message)
+    except TooDeep as error:
+        return Malformed(f"The Message of {id_} {error}; not processed. Fix the producer.", id_)
+    from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
+
+    return Unit(opened.payload, record, SNSEventRecord(record), id_, opened.content, opened.key)
+
+
+def _sns_message(record: object) -> EventRecord:
+    return EventRecord(None, None, _sns_unit(record))
+
+
+SQS: Final = RecordSource(
+    Source.SQS,
+    _sqs_message,
+    "the body",
+    "MessageGroupId and MessageDeduplicationId",
+    piped_id="messageId",
+)
+SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message")
