@@ -126,7 +126,7 @@ chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on
 		$(if $(ENDPOINT),--endpoint $(ENDPOINT))
 
 .PHONY: e2e
-e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the sample stack under sam local (needs Docker, Java 17 and Maven)
+e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the samples under sam local, and the first commands of a new user (needs Docker, Java 17 and Maven)
 	@$(BIN)/python -m tests.e2e.image
 	@$(BIN)/python -m pytest -m e2e tests/e2e
 

@@ -14,6 +14,10 @@ _BLOCK = re.compile(
     r"(?P<mark><!-- no-run: [^\n]+ -->\n+)?^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_FILE = re.compile(
+    r"^`(?P<path>[\w./-]+)`\n\n(?:<!-- no-run: [^\n]+ -->\n)?```[a-z]*\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 
@@ -41,6 +45,11 @@ def blocks(page: Path) -> Iterator[Block]:
     for found in _BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("text")) + 1
         yield Block(found["language"], found["text"], line, found["mark"] is None)
+
+
+def files(page: Path) -> dict[str, str]:
+    """Return the blocks of *page* that are files, by the path that is the paragraph before them."""
+    return {found["path"]: found["text"] for found in _FILE.finditer(page.read_text(encoding="utf-8"))}
 
 
 def prose(page: Path) -> str:
