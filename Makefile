@@ -199,9 +199,13 @@ $(RELEASE_VENV)/.installed: requirements/release.txt | $(BIN)/python
 	@$(RELEASE_VENV)/bin/python $(LOCKED) requirements/release.txt
 	@touch $@
 
+.PHONY: build
+build: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and check them
+	@$(RELEASE_VENV)/bin/python -m release.dist --untried
+
 .PHONY: dist
-dist: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and use the wheel on every Python there is
-	@$(RELEASE_VENV)/bin/python -m release.dist
+dist: $(RELEASE_VENV)/.installed ## Build them, and use the wheel on every Python there is (TAG=v1.2.3: as that release)
+	@$(RELEASE_VENV)/bin/python -m release.dist $(if $(TAG),--tag "$(TAG)")
 
 .PHONY: surface
 surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.md): write tests/golden/surface.txt

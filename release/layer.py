@@ -11,23 +11,42 @@ from __future__ import annotations
 import platform
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from release.dist import DIST, FIRST_USE, ROOT, write_sums
 from tests.versions import candidates, pythons
 
 LOCK = ROOT / "src" / "requirements.txt"
 LAYERS = DIST / "layers"
-ARCHITECTURES = {"x86_64": "manylinux2014_x86_64", "arm64": "manylinux2014_aarch64"}
-"""Lambda's names, and pip's: Amazon Linux 2 and 2023 both run what is built for manylinux2014."""
 LIMIT = 250_000_000
 """Bytes of all layers of a function, unpacked (Lambda quotas)."""
+
+
+class Architecture(NamedTuple):
+    """What pip, file names and ELF headers call a processor."""
+
+    tag: str
+    machine: str
+    elf: int
+
+
+ARCHITECTURES = {
+    "x86_64": Architecture("manylinux2014_x86_64", "x86_64", 62),
+    "arm64": Architecture("manylinux2014_aarch64", "aarch64", 183),
+}
+"""By Lambda's names. Amazon Linux 2 and 2023 both run what is built for manylinux2014."""
+OF_RUNTIME = ("boto3", "botocore", "s3transfer")
+"""Lambda's Python runtime has them; a layer would shadow them."""
+NEEDED = ("lambda_once", "aws_lambda_powertools", "jmespath", "pydantic", "pydantic_core", "ulid")
+"""The packages that a layer has."""
 
 _PYTHON = re.compile(r"Programming Language :: Python :: 3\.(\d+)")
 
@@ -37,9 +56,9 @@ def minors(classifiers: Iterable[str]) -> list[int]:
     return [int(found[1]) for each in classifiers if (found := _PYTHON.fullmatch(each))]
 
 
-def pack(wheels: Iterable[Path], target: Path) -> int:
+def pack(wheels: Iterable[Path], target: Path) -> None:
     """
-    Write the files of *wheels* under python/ into the archive *target*; return how many bytes they have.
+    Write the files of *wheels* under python/ into the archive *target*.
 
     Scripts are left out. Raises ValueError where two wheels have the same file, or one has other files for
     elsewhere (`.data`).
@@ -58,7 +77,25 @@ def pack(wheels: Iterable[Path], target: Path) -> int:
             entry = zipfile.ZipInfo(f"python/{name}", (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o100644 << 16
             layer.writestr(entry, contents[name], zipfile.ZIP_DEFLATED)
-    return sum(map(len, contents.values()))
+
+
+def strangers(contents: Mapping[str, bytes], minor: int, architecture: str) -> list[str]:
+    """Return what is wrong with a layer of *contents*, by name, for Python 3.*minor* and *architecture*."""
+    machine, elf = ARCHITECTURES[architecture].machine, ARCHITECTURES[architecture].elf
+    outside = [f"{name} is not under python/" for name in contents if not name.startswith("python/")]
+    packages = {name.split("/")[1] for name in contents if name.startswith("python/") and "/" in name[7:]}
+    found = [f"{package} is the runtime's" for package in OF_RUNTIME if package in packages]
+    missing = [f"{package} is missing" for package in NEEDED if package not in packages]
+    wrong = [
+        f"{name} is not for Python 3.{minor} on {architecture}"
+        for name, data in contents.items()
+        if name.endswith(".so")
+        and (
+            not name.endswith((f".cpython-3{minor}-{machine}-linux-gnu.so", ".abi3.so"))
+            or struct.unpack_from("<H", data, 18) != (elf,)
+        )
+    ]
+    return [*outside, *found, *missing, *wrong]
 
 
 def _download(minor: int, tag: str, into: Path) -> None:
@@ -67,6 +104,19 @@ def _download(minor: int, tag: str, into: Path) -> None:
     only_locked = ("--only-binary=:all:", "--no-deps", "--require-hashes", "--requirement", str(LOCK))
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(into))
     subprocess.run([*pip, *target, *only_locked], check=True)
+
+
+def _check(layer: Path, minor: int, architecture: str) -> int:
+    """Return how many bytes *layer* has unpacked. Raises SystemExit where it is wrong or too large."""
+    with zipfile.ZipFile(layer) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    size = sum(map(len, contents.values()))
+    wrong = strangers(contents, minor, architecture)
+    if size > LIMIT:
+        wrong.append(f"{size:,} bytes unpacked; Lambda takes {LIMIT:,}")
+    if wrong:
+        raise SystemExit("\n".join(f"{layer.name}: {each}" for each in wrong))
+    return size
 
 
 def _use(layer: Path, python: str) -> None:
@@ -86,13 +136,12 @@ def main() -> None:
     shutil.rmtree(LAYERS, ignore_errors=True)
     LAYERS.mkdir()
     for minor in minors(project["classifiers"]):
-        for architecture, tag in ARCHITECTURES.items():
+        for architecture, names in ARCHITECTURES.items():
             layer = LAYERS / f"lambda-once-{project['version']}-python3.{minor}-{architecture}.zip"
             with tempfile.TemporaryDirectory() as folder:
-                _download(minor, tag, Path(folder))
-                size = pack([*wheels, *Path(folder).iterdir()], layer)
-            if size > LIMIT:
-                raise SystemExit(f"{layer.name} has {size:,} bytes unpacked; Lambda takes {LIMIT:,}")
+                _download(minor, names.tag, Path(folder))
+                pack([*wheels, *Path(folder).iterdir()], layer)
+            size = _check(layer, minor, architecture)
             print(f"{layer.name}: {layer.stat().st_size:,} bytes, {size:,} unpacked", flush=True)
             if architecture == machine and (3, minor) in here:
                 _use(layer, here[3, minor])

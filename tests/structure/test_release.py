@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from release.dist import LIMIT, ROOT, TRIED, digests, flaws, write_sums
-from release.layer import LOCK, minors, pack
+from release import installed
+from release.dist import BESIDE, LIMIT, ROOT, TRIED, digests, flaws, tried, unready, write_sums
+from release.layer import LOCK, NEEDED, minors, pack, strangers
+from tests.versions import FAST, SDKS
 
 WHEEL = (
     "lambda_once/__init__.py",
@@ -60,8 +62,46 @@ def test_sums_are_of_the_files(tmp_path: Path) -> None:
 
 
 def test_the_tried_folders_are_there() -> None:
-    """A folder that was renamed must not be left out silently."""
+    """A folder that was renamed must not be left out silently, and src is not beside the tests."""
     assert [folder for folder in TRIED if not (ROOT / folder).is_dir()] == []
+    assert "src" not in BESIDE
+
+
+def test_every_fast_test_runs_on_the_newest_python() -> None:
+    """The others run fewer, so that `make dist` stays bounded."""
+    oldest, newest = tried({(3, 13): "/b/python", (3, 11): "/a/python"})
+    assert (oldest.version, oldest.executable, oldest.tests, oldest.sdks) == ("3.11", "/a/python", TRIED, ())
+    assert (newest.version, newest.executable, newest.tests, newest.sdks) == ("3.13", "/b/python", FAST, SDKS)
+    assert set(TRIED) < set(FAST)
+
+
+def test_tests_of_the_sources_are_no_tests_of_the_wheel() -> None:
+    """Here the package is imported from src: the plugin of `make dist` refuses to run."""
+    with pytest.raises(pytest.UsageError, match="not the one installed"):
+        installed.pytest_configure()
+
+
+CHANGELOG = "## [Unreleased]\n\n## [1.2.0] - 2026-12-01\n\n### Added\n"
+
+
+def test_a_release_has_its_tag_and_its_section() -> None:
+    """The version stands in pyproject.toml."""
+    assert unready("v1.2.0", "1.2.0", CHANGELOG) == []
+
+
+@pytest.mark.parametrize(
+    ("tag", "version", "flaw"),
+    [
+        ("1.2.0", "1.2.0", "the tag 1.2.0 is not v1.2.0"),
+        ("v1.2.0", "1.2.1", "the tag v1.2.0 is not v1.2.1"),
+        ("v1.3.0", "1.3.0", "CHANGELOG.md has no section ## [1.3.0]"),
+        ("v1x2.0", "1x2.0", "CHANGELOG.md has no section ## [1x2.0]"),
+        ("vUnreleased", "Unreleased", "CHANGELOG.md has no section ## [Unreleased]"),
+    ],
+)
+def test_a_release_that_contradicts_itself_is_refused(tag: str, version: str, flaw: str) -> None:
+    """Before anything is built."""
+    assert any(each.startswith(flaw) for each in unready(tag, version, CHANGELOG))
 
 
 def _wheel(path: Path, files: dict[str, str], year: int) -> Path:
@@ -77,7 +117,8 @@ def test_equal_wheels_give_an_equal_layer(tmp_path: Path) -> None:
     one, other = _wheel(tmp_path / "1.whl", {"c.py": "c"}, 2026), _wheel(tmp_path / "2.whl", files, 2025)
     again = _wheel(tmp_path / "3.whl", dict(reversed(files.items())), 2024)
     first, second = tmp_path / "first.zip", tmp_path / "second.zip"
-    assert pack([one, other], first) == pack([again, one], second) == 3
+    pack([one, other], first)
+    pack([again, one], second)
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as layer:
         assert layer.namelist() == ["python/b/__init__.py", "python/b/a.py", "python/c.py"]
@@ -90,6 +131,58 @@ def test_a_file_that_has_no_one_place_is_refused(tmp_path: Path, name: str) -> N
     wheels = [_wheel(tmp_path / "a.whl", {"a.py": ""}, 2026), _wheel(tmp_path / "b.whl", {name: ""}, 2026)]
     with pytest.raises(ValueError, match=rf"b\.whl: {name} cannot be put into a layer"):
         pack(wheels, tmp_path / "layer.zip")
+
+
+def _library(machine: int) -> bytes:
+    return b"\x7fELF".ljust(18, b"\0") + machine.to_bytes(2, "little")
+
+
+X86_64, AARCH64 = _library(62), _library(183)
+LAYER = {f"python/{package}/__init__.py": b"" for package in NEEDED} | {
+    "python/typing_extensions.py": b"",
+    "python/pydantic_core/core.cpython-313-aarch64-linux-gnu.so": AARCH64,
+    "python/pydantic_core/stable.abi3.so": AARCH64,
+}
+
+
+def test_a_layer_of_its_python_and_architecture_passes() -> None:
+    """What is compiled for one Python, and what is for each (abi3)."""
+    assert strangers(LAYER, 13, "arm64") == []
+
+
+@pytest.mark.parametrize(
+    ("more", "flaw"),
+    [
+        ({"boto3/a.py": b""}, "boto3/a.py is not under python/"),
+        ({"python/boto3/__init__.py": b""}, "boto3 is the runtime's"),
+        ({"python/botocore/__init__.py": b""}, "botocore is the runtime's"),
+        (
+            {"python/a/b.cpython-312-aarch64-linux-gnu.so": AARCH64},
+            "python/a/b.cpython-312-aarch64-linux-gnu.so",
+        ),
+        (
+            {"python/a/b.cpython-313-x86_64-linux-gnu.so": AARCH64},
+            "python/a/b.cpython-313-x86_64-linux-gnu.so",
+        ),
+        (
+            {"python/a/b.cpython-313-aarch64-linux-gnu.so": X86_64},
+            "python/a/b.cpython-313-aarch64-linux-gnu.so",
+        ),
+        ({"python/a/b.abi3.so": X86_64}, "python/a/b.abi3.so"),
+        ({"python/a/b.so": AARCH64}, "python/a/b.so"),
+    ],
+)
+def test_what_does_not_belong_into_a_layer_is_named(more: dict[str, bytes], flaw: str) -> None:
+    """Another place, the runtime's packages, another Python, another processor by name or by header."""
+    (found,) = strangers(LAYER | more, 13, "arm64")
+    assert found.startswith(flaw)
+
+
+@pytest.mark.parametrize("package", NEEDED)
+def test_a_layer_has_every_package_that_it_needs(package: str) -> None:
+    """The library, and the packages of src/requirements.txt."""
+    short = {name: data for name, data in LAYER.items() if f"/{package}/" not in name}
+    assert strangers(short, 13, "arm64") == [f"{package} is missing"]
 
 
 def test_there_is_a_layer_for_each_python_that_is_promised() -> None:
