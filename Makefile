@@ -215,6 +215,10 @@ surface: $(VENV)/.dev ## Accept a change of the public surface (docs/versioning.
 layer: $(RELEASE_VENV)/.installed ## Pack the wheel that make dist built into layers, one a Python and architecture, with their SHA-256
 	@$(RELEASE_VENV)/bin/python -m release.layer
 
+.PHONY: sbom
+sbom: $(RELEASE_VENV)/.installed ## Write the bill of materials of the layers (CycloneDX) into dist/
+	@$(RELEASE_VENV)/bin/python -m release.sbom
+
 # ------------------------------------------------------------------ keep it
 
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 ENVIRONMENTS = ROOT / ".venv-wheel"
 FIRST_USE = ROOT / "release" / "first_use.py"
-LIMIT = 430_000
+LIMIT = 435_000
 """Bytes that the wheel may have: just above what it has."""
 TRIED = ("tests/core", "tests/sources", "tests/testing")
 """Folders whose tests run against the installed wheel; on the newest Python, `FAST` instead."""
@@ -113,6 +113,14 @@ def export(folder: Path) -> Path:
     with tarfile.open(fileobj=io.BytesIO(_git("archive", "HEAD"))) as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+def the_wheel() -> Path:
+    """Return the wheel in dist/. Raises SystemExit where there is not exactly one."""
+    wheels = [*DIST.glob("*.whl")]
+    if len(wheels) != 1:
+        raise SystemExit(f"dist/ has {len(wheels)} wheels: run make dist first")
+    return wheels[0]
 
 
 def _git(*arguments: str) -> bytes:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from release.dist import DIST, FIRST_USE, ROOT, write_sums
+from release.dist import DIST, FIRST_USE, ROOT, the_wheel, write_sums
 from tests.versions import candidates, pythons
 
 LOCK = ROOT / "src" / "requirements.txt"
@@ -128,9 +128,7 @@ def _use(layer: Path, python: str) -> None:
 
 def main() -> None:
     """Write the layers into dist/layers; raise where one cannot be made, is too large, or does not work."""
-    wheels = [*DIST.glob("*.whl")]
-    if len(wheels) != 1:
-        raise SystemExit(f"dist/ has {len(wheels)} wheels: run make dist first")
+    wheel = the_wheel()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     here, machine = pythons(candidates()), platform.machine().replace("aarch64", "arm64")
     shutil.rmtree(LAYERS, ignore_errors=True)
@@ -140,7 +138,7 @@ def main() -> None:
             layer = LAYERS / f"lambda-once-{project['version']}-python3.{minor}-{architecture}.zip"
             with tempfile.TemporaryDirectory() as folder:
                 _download(minor, names.tag, Path(folder))
-                pack([*wheels, *Path(folder).iterdir()], layer)
+                pack([wheel, *Path(folder).iterdir()], layer)
             size = _check(layer, minor, architecture)
             print(f"{layer.name}: {layer.stat().st_size:,} bytes, {size:,} unpacked", flush=True)
             if architecture == machine and (3, minor) in here:

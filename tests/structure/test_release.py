@@ -1,8 +1,9 @@
-"""What `make dist` and `make layer` refuse, and that what they write depends on contents alone."""
+"""What `make dist`, `make layer` and `make sbom` refuse, and that contents alone decide what they write."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 import zipfile
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from release import installed
 from release.dist import BESIDE, LIMIT, ROOT, TRIED, digests, flaws, tried, unready, write_sums
 from release.layer import LOCK, NEEDED, minors, pack, strangers
+from release.sbom import differing
 from tests.versions import FAST, SDKS
 
 WHEEL = (
@@ -194,3 +196,14 @@ def test_there_is_a_layer_for_each_python_that_is_promised() -> None:
 def test_no_requirement_of_a_layer_depends_on_the_python() -> None:
     """A marker is judged by the Python that pip runs on, not by the one it downloads for."""
     assert ";" not in LOCK.read_text(encoding="utf-8")
+
+
+def test_a_bill_of_materials_has_what_the_layer_locks() -> None:
+    """Each package of the lock at its version, and no other."""
+    lock = LOCK.read_text(encoding="utf-8")
+    pins = re.findall(r"^(\S+)==(\S+) ", lock, re.MULTILINE)
+    bill = {"components": [{"purl": f"pkg:pypi/{name}@{version}"} for name, version in pins]}
+    assert len(pins) >= 6
+    assert differing(bill, lock) == []
+    more = {"components": [*bill["components"][1:], {"purl": "pkg:pypi/pip@26"}]}
+    assert differing(more, lock) == sorted([bill["components"][0]["purl"], "pkg:pypi/pip@26"])
