@@ -38,7 +38,7 @@ from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.operations.watch import CHARGE, Post
 from tests.patterns.conftest import Ground
-from tests.patterns.fifo import TOPIC, Fate, Fifo
+from tests.patterns.fifo.queues import TOPIC, Fate, Fifo
 
 SERVICE: Final = "emissions"
 OF_POWERTOOLS: Final = {

@@ -18,7 +18,7 @@ from lambda_once.patterns.observing import EVENTS
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
-from tests.patterns.fifo import TOPIC, Fate, Fifo
+from tests.patterns.fifo.queues import TOPIC, Fate, Fifo
 
 SECRET = "s3cret"
 DATA = {"amount": 4_711, "note": SECRET}

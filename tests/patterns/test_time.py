@@ -18,7 +18,7 @@ from lambda_once.patterns.results import Conflict
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.testing import FakeClock, lambda_context
 from tests.patterns.conftest import Ground
-from tests.patterns.fifo import TOPIC
+from tests.patterns.fifo.queues import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from lambda_once import OnceError
 from lambda_once.patterns.observing import EVENTS
 from lambda_once.testing import FakeClock, lambda_context, sqs_event
 from tests.kit.strict.mounted import mounted
-from tests.patterns.fifo import Fate, Fifo
+from tests.patterns.fifo.queues import Fate, Fifo
 
 from .conftest import ROOT, Template
 from .emitted import Emitted, as_function, read

@@ -16,7 +16,7 @@ from lambda_once.patterns.fifo.publisher import Publisher, Sent
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.unique import Unique
 from lambda_once.testing import lambda_context
-from tests.patterns.fifo import WINDOW_SECONDS
+from tests.patterns.fifo.queues import WINDOW_SECONDS
 
 from .conftest import ROOT, Deployed, Template
 from .named import of_type, target

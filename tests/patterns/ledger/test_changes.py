@@ -17,7 +17,7 @@ from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import FaultyClient, every_second_answer_lost
 from tests.patterns.conftest import Ground
-from tests.patterns.test_ledger_faults import until_answered
+from tests.patterns.ledger.test_faults import until_answered
 
 DAY = timedelta(days=1)
 IDS = [f"m{n}" for n in range(12)]

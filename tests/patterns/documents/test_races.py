@@ -19,7 +19,7 @@ from lambda_once.testing import FakeClock
 from tests.kit.faulty import Fate, FaultyClient, by_seed, every_second_answer_lost
 from tests.kit.turns import Turns
 from tests.patterns.conftest import Ground
-from tests.patterns.document_shelf import ID, Shelf, shelf, text
+from tests.patterns.documents.shelf import ID, Shelf, shelf, text
 
 SEEDS = range(15)
 ANYTHING = "attribute_exists(#version) OR #version = :seen"

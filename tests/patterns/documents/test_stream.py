@@ -18,7 +18,7 @@ from lambda_once.patterns.documents.stream import GRACE, cleaner
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit.faulty import Fate, FaultyClient
 from tests.patterns.conftest import Ground
-from tests.patterns.document_shelf import ID, Shelf, shelf, text
+from tests.patterns.documents.shelf import ID, Shelf, shelf, text
 
 NOTHING_FAILED: dict[str, list[Any]] = {"batchItemFailures": []}
 

@@ -15,7 +15,7 @@ from lambda_once.patterns.documents import documents as module
 from lambda_once.patterns.results import Conflict, VersionAhead
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
-from tests.patterns.document_shelf import ID, PART_BYTES, Shelf, shelf, text
+from tests.patterns.documents.shelf import ID, PART_BYTES, Shelf, shelf, text
 
 
 @pytest.fixture(name="shelf")

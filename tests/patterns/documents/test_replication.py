@@ -16,7 +16,7 @@ from lambda_once.patterns.documents.parts import Head, StoredVersion
 from lambda_once.patterns.results import Unreadable
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
-from tests.patterns.document_shelf import ID, Item, Shelf, shelf, text
+from tests.patterns.documents.shelf import ID, Item, Shelf, shelf, text
 
 OLD, NEW = text("o"), text("n")
 

@@ -22,7 +22,7 @@ from lambda_once.patterns.fifo.channels import queue_request, topic_request
 from lambda_once.patterns.fifo.messages import BATCH, Backlog, Message, MessageFormat, group_id
 from lambda_once.patterns.fifo.publisher import Publisher
 from lambda_once.testing import MemoryStore, lambda_context, sqs_event
-from tests.patterns.fifo import QUEUE, TOPIC
+from tests.patterns.fifo.queues import QUEUE, TOPIC
 
 RECEIPT = {"receiptId": "r-5", "customer": "cust_7", "amount": Decimal("49.90")}
 ALLOWED = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")

@@ -16,7 +16,7 @@ from lambda_once.patterns.results import Applied, Duplicate
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
-PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
+PAGE = Path(__file__).parents[3] / "docs" / "ledger.md"
 WINDOW = timedelta(hours=1)
 
 

@@ -14,9 +14,9 @@ from lambda_once.patterns.documents import Documents
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
-from tests.patterns.document_shelf import ID
+from tests.patterns.documents.shelf import ID
 
-PAGE = Path(__file__).parents[2] / "docs" / "documents.md"
+PAGE = Path(__file__).parents[3] / "docs" / "documents.md"
 MEGABYTE = bytes(1_000_000)
 
 Units = tuple[float, float]

@@ -26,7 +26,7 @@ from lambda_once.patterns.fifo.publisher import (
     Unsent,
 )
 from lambda_once.testing import FakeClock
-from tests.patterns.fifo import QUEUE, TOPIC, WINDOW_SECONDS, Entry, Fate, Fifo, Whole
+from tests.patterns.fifo.queues import QUEUE, TOPIC, WINDOW_SECONDS, Entry, Fate, Fifo, Whole
 
 REGION = "eu-central-1"
 

@@ -11,7 +11,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import ABSENT, Documents, requests
 from lambda_once.patterns.documents.stream import cleaner
 from lambda_once.testing import FakeClock
-from tests.patterns.test_document_costs import Charged
+from tests.patterns.documents.test_costs import Charged
 
 if TYPE_CHECKING:
     from tests.patterns.conftest import Ground

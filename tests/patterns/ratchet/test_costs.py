@@ -12,7 +12,7 @@ from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
-PAGE = Path(__file__).parents[2] / "docs" / "ratchet.md"
+PAGE = Path(__file__).parents[3] / "docs" / "ratchet.md"
 BEGIN, END = "<!-- measured: begin -->\n", "<!-- measured: end -->"
 MS = 1_795_169_520_000
 
