@@ -14,6 +14,7 @@ from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
 from tests.chaos.fleet import Fallen
 from tests.chaos.verdict import Evidence, judge
+from tests.kit import rows
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FIRST, SECOND = "a" * 32, "b" * 32
@@ -39,7 +40,7 @@ def event(name: Event, attempt: str, seconds: float = 1, pid: int = 1) -> dict[s
 
 def row(attempt: str, state: State = State.COMPLETE) -> Record:
     """The token's row at the end."""
-    return Record(f"chaos/take_over/{KEY}", state, attempt, 1, "f/1", NOON, NOON)
+    return rows.row(state, token=f"chaos/take_over/{KEY}", attempt=attempt)
 
 
 def evidence(*journal: dict[str, Any], lane: Lane = Lane.TAKE_OVER, **changes: Any) -> Evidence:

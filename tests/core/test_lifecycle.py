@@ -9,7 +9,7 @@ import pytest
 
 from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
-from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
+from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
 RULES = list(OnLapse)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lambda_once.core.lifecycle import MESSAGE_LIMIT, Failure, State
-from tests.core.rows import ALIVE, LAPSED, NOW, SECONDS, row
+from tests.kit.rows import ALIVE, LAPSED, NOW, SECONDS, row
 
 
 @pytest.mark.parametrize("state", [State.COMPLETE, State.RELEASED])

@@ -30,7 +30,7 @@ from lambda_once.core.writes import (
     new_write_id,
     stored_form,
 )
-from tests.core.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
+from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
 LATER = ALIVE + timedelta(seconds=30)
 CHANGES: list[Change] = [

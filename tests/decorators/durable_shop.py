@@ -11,8 +11,9 @@ from aws_durable_execution_sdk_python import DurableContext
 from lambda_once.core.clock import Deadline
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
 from tests.kit.executions import Executions
+from tests.kit.frail import FrailStore
 
 HOUR = timedelta(hours=1)
 ORDER: dict[str, Any] = {"order": 5}

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, TypeVar
 
 import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambda_once import Once
-from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import Acquire, Finish
-from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Rejected, Store, Unanswered, Unfinished
+from lambda_once.stores.contract import Store
 from lambda_once.testing import FakeClock, lambda_context
 from tests.decorators.grounds import Ground, Memory
+from tests.kit.frail import FrailStore
 
 T = TypeVar("T")
 
@@ -29,52 +26,6 @@ MEMORY, STRICT, ENGINE, LEAN = "on_memory", "on_strict", "on_engine", "on_lean"
 
 in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)
 """For tests that no store can change: they need no table, or read none of it."""
-
-
-class FrailStore:
-    """A store that can be out of reach, or lose what an attempt writes at its end (as a crash does)."""
-
-    def __init__(self, sound: Store) -> None:
-        self.sound = sound
-        self.out = False
-        self.loses_ends = False
-        self.acquisitions = 0
-        self.wished: list[str] = []
-        """The tokens, in the order in which they were first wished for."""
-
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
-        self.acquisitions += len(acquisitions)
-        self.wished += [
-            acquisition.token for acquisition in acquisitions if acquisition.token not in self.wished
-        ]
-        if self.out:
-            return [Unanswered("ConnectTimeoutError") for _ in acquisitions]
-        return self.sound.acquire(acquisitions, deadline)
-
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
-        if self.loses_ends:  # and nobody lives to try it again
-            return [Rejected(Misconfigured("the environment died")) for _ in writes]
-        if self.out:
-            return [Unanswered("ConnectTimeoutError") for _ in writes]
-        return self.sound.finish(writes, deadline)
-
-    def read(self, token: str, deadline: Deadline) -> Record | None:
-        if self.out:
-            raise StoreUnavailable("the table is out of reach", token=token)
-        return self.sound.read(token, deadline)
-
-    def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
-        return self.sound.chunks(record, deadline)
-
-    def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
-        return self.sound.transact(finish, items, deadline)
-
-    def unfinished(
-        self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
-        return self.sound.unfinished(state, deadline, before)
 
 
 def elsewhere(function: Callable[..., T], *args: Any) -> T:

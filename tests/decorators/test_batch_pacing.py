@@ -15,8 +15,9 @@ from lambda_once.core.writes import Complete, Finish
 from lambda_once.engine.pipeline import OLDEST, Pipeline
 from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
 from tests.decorators.counted import records
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
+from tests.kit.frail import FrailStore
 
 PATIENCE = 10
 """Seconds after which somebody who should have come by now is missed."""

@@ -25,7 +25,8 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
 from lambda_once.stores.contract import AcquireAnswer
-from tests.decorators.rig import FrailStore, Rig, elsewhere, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.kit.frail import FrailStore
 
 
 class Refused(Exception):

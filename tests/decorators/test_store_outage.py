@@ -16,7 +16,8 @@ from lambda_once.core.writes import Acquire
 from lambda_once.engine.finish import Finisher
 from lambda_once.stores.contract import AcquireAnswer, Unanswered
 from lambda_once.testing import sqs_event
-from tests.decorators.rig import FrailStore, Rig, in_memory
+from tests.decorators.rig import Rig, in_memory
+from tests.kit.frail import FrailStore
 
 RUN: dict[str, Any] = {"on_store_outage": "run"}
 

@@ -27,7 +27,8 @@ from lambda_once.observability.events import Event
 from lambda_once.stores.contract import FinishAnswer
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 from tests.decorators.counted import Counted
-from tests.decorators.rig import FrailStore, Rig, elsewhere, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.kit.frail import FrailStore
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 

@@ -19,7 +19,8 @@ from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership, Sending
 from lambda_once.stores.contract import FinishAnswer, Unanswered
 from lambda_once.testing import sqs_event
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
+from tests.kit.frail import FrailStore
 
 SECONDS = 30
 """How long a thread of these tests may take, where something is wrong."""

@@ -17,7 +17,8 @@ from lambda_once.engine.acquire import Acquirer
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Unanswered, Won, Written
 from lambda_once.testing import FakeClock
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
+from tests.kit.frail import FrailStore
 from tests.simulation.guards import once_looked_at
 
 

@@ -19,8 +19,9 @@ from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
 from tests.decorators.counted import records
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import failed
+from tests.kit.frail import FrailStore
 
 BODIES = tuple("abcdef")
 

@@ -19,7 +19,8 @@ from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
 from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
+from tests.kit.frail import FrailStore
 
 PATIENCE = 10
 """Seconds after which somebody who should have come by now is missed."""

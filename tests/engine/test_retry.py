@@ -24,10 +24,11 @@ from lambda_once.engine.pipeline import STALLED, Pipeline
 from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
 from lambda_once.testing import FakeClock
 from tests.decorators.counted import records
-from tests.decorators.rig import FrailStore, Rig
+from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.decorators.test_sqs_fifo import message
 from tests.engine.test_waits import LoopClock, in_a_thread
+from tests.kit.frail import FrailStore
 from tests.sources.samples import batch
 
 PATIENCE = 10

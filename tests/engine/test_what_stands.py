@@ -23,9 +23,10 @@ from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store
 from tests.decorators.counted import Counted, records
-from tests.decorators.rig import FrailStore, Rig, elsewhere
+from tests.decorators.rig import Rig, elsewhere
 from tests.decorators.test_sqs import failed
 from tests.decorators.test_sqs_fifo import message
+from tests.kit.frail import FrailStore
 from tests.kit.wire import arrives, refused
 from tests.sources.samples import batch, http
 from tests.stores.line import PARTS, SINGLE

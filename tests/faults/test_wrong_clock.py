@@ -10,8 +10,8 @@ import pytest
 from lambda_once import Held, InProgress, MemoryStore, Misconfigured, Once
 from lambda_once.stores.batches import Batches
 from lambda_once.testing import FakeClock, lambda_context
-from tests.decorators.rig import FrailStore
 from tests.faults.test_bad_table import answering, runs_nothing
+from tests.kit.frail import FrailStore
 from tests.sources.samples import batch, sqs_record
 
 FAST = (

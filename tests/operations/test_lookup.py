@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Parts
 from lambda_once.errors import StoreUnavailable
 from lambda_once.operations.search import parts_present
@@ -15,23 +15,11 @@ from lambda_once.operations.table import PATIENCE, TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables
+from tests.kit.rows import row
 from tests.kit.strict.mounted import mounted
 
-
-def complete(clock: FakeClock) -> Record:
-    """A row whose result stands in three parts."""
-    now = clock.now()
-    return Record(
-        "orders/charge/5",
-        State.COMPLETE,
-        "a1",
-        1,
-        "charge/r-1",
-        now,
-        now,
-        actual_completion=now,
-        stored=Parts(3),
-    )
+COMPLETE = row(State.COMPLETE, stored=Parts(3))
+"""A row whose result is in three parts."""
 
 
 @mounted()
@@ -39,7 +27,7 @@ def test_the_parts_that_are_there_are_counted() -> None:
     """Two of three."""
     client, clock = tables.client(), FakeClock()
     create_table(client, "tokens")
-    record = complete(clock)
+    record = COMPLETE
     for key in part_keys(record, 2):
         client.put_item(TableName="tokens", Item={**key, "data": {"B": b"x"}})
     assert parts_present(TokenTable("tokens", client, clock), record) == 2
@@ -57,5 +45,5 @@ def test_a_table_that_processes_no_key_is_given_up() -> None:
     client.batch_get_item = busy
     began = clock.now()
     with pytest.raises(StoreUnavailable, match="in time"):
-        parts_present(TokenTable("tokens", client, clock), complete(clock))
+        parts_present(TokenTable("tokens", client, clock), COMPLETE)
     assert clock.now() - began >= timedelta(seconds=PATIENCE)

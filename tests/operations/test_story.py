@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import (
@@ -19,13 +19,11 @@ from lambda_once.operations.story import (
     short_memory,
     story,
 )
+from tests.kit.rows import NOW, row
 
-NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-ROW = Record(
+ROW = row(
+    State.IN_PROGRESS,
     token="orders/charge/12345",
-    state=State.IN_PROGRESS,
-    attempt="a1",
-    fence=7,
     locked_by="payments/r-1",
     created=NOW - timedelta(hours=1),
     expected_completion=NOW - timedelta(minutes=59),

@@ -27,8 +27,8 @@ from lambda_once.testing import (
     using,
 )
 from lambda_once.testing.assertions import _deadline
-from tests.decorators.rig import FrailStore
 from tests.kit import tables
+from tests.kit.frail import FrailStore
 
 
 class Declined(Exception):

@@ -1,4 +1,4 @@
-"""Rows for the tests of the core: one attempt's, at one time."""
+"""Rows of the token table as records: one attempt's, at one time."""
 
 from __future__ import annotations
 
