@@ -20,6 +20,7 @@ from lambda_once.stores.contract import Written
 from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
+from tests.kit.kills import Killed, Machine
 from tests.kit.powertools import Shop
 
 DAY = timedelta(days=1)
@@ -232,6 +233,56 @@ def test_the_probe_is_asked(shop: Shop, answer: Any, charged: int) -> None:
     )
     assert len(asked) == 1
     assert asked[0].expected_completion.timestamp() == 1
+
+
+def by_downstream_key(lapsed: Lapsed, _event: Any) -> Any:
+    """Ask a provider that has no charge under the key of the lapsed attempt."""
+    return Done({}) if lapsed.downstream_key() == "charged" else NOT_DONE
+
+
+def test_a_death_before_the_probe_answers(shop: Shop) -> None:
+    """The next attempt asks about the old one all the same, whose record the killed one has overwritten."""
+    till = Till()
+
+    def killed(_lapsed: Lapsed, _event: Any) -> Any:
+        raise Killed
+
+    shop.begun(EVENT)
+    shop.lapse()
+    with pytest.raises(Killed):
+        shop.new(till.charge, on_lapse=killed)(EVENT)
+    shop.lapse_all()
+    with pytest.raises(Held):
+        shop.new(till.charge, on_lapse=by_downstream_key)(EVENT)
+    assert till.charged == []
+
+
+def test_a_death_at_work(shop: Shop) -> None:
+    """No old attempt was killed before: that the new one did not charge is known by its own key."""
+    till, machine = Till(), Machine(3)  # it acquires, asks the history, and is recorded there
+
+    def charge(event: Any) -> Any:
+        return machine.step(till.charge, event)
+
+    with pytest.raises(Killed):
+        shop.through(machine.client(shop.client)).new(charge, on_lapse=by_downstream_key)(EVENT)
+    shop.lapse_all()
+    assert shop.new(till.charge, on_lapse=by_downstream_key)(EVENT) == {"charge": 1, "of": "o-1"}
+
+
+def test_what_a_probe_finds_is_recorded(shop: Shop) -> None:
+    """The old version replays it, and does not take over the record of the killed attempt."""
+    till, machine = Till(), Machine(4)  # it acquires, asks the history, is recorded there, and charges
+
+    def charge(event: Any) -> Any:
+        return machine.step(till.charge, event)
+
+    with pytest.raises(Killed):
+        shop.through(machine.client(shop.client)).new(charge, on_lapse=by_downstream_key)(EVENT)
+    shop.lapse_all()
+    assert shop.new(till.charge, on_lapse=lambda *_: Done({"charge": 1}))(EVENT) == {"charge": 1}
+    assert shop.old(till.charge)(EVENT) == {"charge": 1}
+    assert till.charged == ["o-1"]
 
 
 def test_a_probe_that_asks_for_a_key_of_ours_holds(shop: Shop) -> None:

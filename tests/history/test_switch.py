@@ -160,23 +160,12 @@ def killing(shop: Shop, till: Till, versions: tuple[Version, ...], seed: int) ->
     Turns(shop.client, seed).run([delivery() for _ in range(DELIVERIES)])
 
 
-def lapse(shop: Shop) -> None:
-    """Let the time of all that is in progress be over, in both tables."""
-    for record in shop.client.scan(TableName=shop.records)["Items"]:
-        past = {"in_progress_expiration": {"N": "1000"}}
-        shop.client.put_item(TableName=shop.records, Item=record | past)
-    for token in shop.client.scan(TableName=shop.tokens)["Items"]:
-        if "status" in token:
-            past = {"expectedCompletion": {"S": "2020-01-01T00:00:00.000Z"}}
-            shop.client.put_item(TableName=shop.tokens, Item=token | past)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_attempts_are_taken_over_once(shop: Shop, seed: int) -> None:
     """What either version left in progress is worked by one attempt of either version, once it lapses."""
     till = Till(declines=False)
     killing(shop, till, (old, new), seed)
-    lapse(shop)
+    shop.lapse_all()
     for versions in ((new, old), (old,), (new,)):
         phase(shop, till, versions, seed)
     assert set(till.charged.values()) == {1}

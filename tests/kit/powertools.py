@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from aws_lambda_powertools.utilities.idempotency import (
@@ -16,6 +18,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 
 from lambda_once import Once, PowertoolsHistory
+from lambda_once.core.clock import stamp
 from lambda_once.observability.reporter import Details
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
@@ -96,7 +99,7 @@ class Shop:
 
     def record(self) -> dict[str, Any] | None:
         """Return the only record of Powertools; None where there is none."""
-        items = self.client.scan(TableName=self.records)["Items"]
+        items = self.items(self.records)
         assert len(items) <= 1
         return items[0] if items else None
 
@@ -109,6 +112,24 @@ class Shop:
     def lapse(self) -> None:
         """End the time of the attempt that the record shows in progress."""
         self.change(in_progress_expiration={"N": "1000"})
+
+    def lapse_all(self) -> None:
+        """Let a day pass for all that is in progress, in both tables."""
+        for record in self.items(self.records):
+            if "in_progress_expiration" in record:
+                until = Decimal(record["in_progress_expiration"]["N"]) - 86_400_000
+                past = {"in_progress_expiration": {"N": str(until)}}
+                self.client.put_item(TableName=self.records, Item=record | past)
+        for token in self.items(self.tokens):
+            if "status" in token:
+                lease = datetime.fromisoformat(token["expectedCompletion"]["S"]) - timedelta(days=1)
+                past = {"expectedCompletion": {"S": stamp(lease)}}
+                self.client.put_item(TableName=self.tokens, Item=token | past)
+
+    def items(self, table: str) -> list[dict[str, Any]]:
+        """Return all of *table*, as it is."""
+        items: list[dict[str, Any]] = self.client.scan(TableName=table, ConsistentRead=True)["Items"]
+        return items
 
     def begun(self, event: dict[str, Any], **config: Any) -> None:
         """Leave the record of an old version that was killed at work."""

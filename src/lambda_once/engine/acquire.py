@@ -281,7 +281,6 @@ class Acquirer:
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         lease = write.lease if won.lease is None else won.lease
         attempt = Ownership(call, write.attempt, won.fence, write.now, lease)
-        attempt.took_over = won.took_over
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)

@@ -57,7 +57,7 @@ def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits
 def _found(attempt: Ownership, history: History, finisher: Finisher) -> FinishedWork | datetime | None:
     """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
     call = attempt.call
-    takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER or attempt.took_over
+    takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER
     found = history.begin(attempt.lease, finisher.clock.now(), takes_over=takes_over)
     match found:
         case Vacant(lapsed):
@@ -131,7 +131,7 @@ def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[O
     if answer is NOT_DONE:
         return attempt
     if isinstance(answer, Done):
-        attempt.succeeded(answer.result)
+        call.succeed_in_history(answer.result, attempt.report)
         work = stored_result(call.plan.codec, answer.result, call.seal)
         return (yield from _replayed(attempt, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()

@@ -115,7 +115,7 @@ class Finisher:
         now = self.clock.now()
         attempt.report(Event.DONE, seconds=(now - attempt.created).total_seconds())
         if attempt.call.history is not None:  # before the token: what it has there can be copied
-            attempt.succeeded(value)
+            attempt.call.succeed_in_history(value, attempt.report)
             now = self.clock.now()
         return PreparedFinish(attempt, attempt.write(Complete(result), now), value)
 
@@ -231,7 +231,7 @@ class Finisher:
         match self.store.transact(write, items, attempt.call.invocation.deadline):
             case Written():
                 attempt.completed = (value,)
-                attempt.succeeded(value)
+                attempt.call.succeed_in_history(value, attempt.report)
                 if attempt.finished is not None:  # a finish that had waited long enough has reported it
                     return value
                 seconds = (self.clock.now() - attempt.created).total_seconds()

@@ -21,7 +21,11 @@ class Vacant(NamedTuple):
     """The history has no outcome, and no attempt in progress but this one, which it has recorded."""
 
     lapsed: datetime | None = None
-    """Until when an earlier attempt of the other layer had time, where one did not finish; else None."""
+    """
+    Until when an earlier attempt had time, if one did not finish and may be the other layer's; else None.
+
+    It is not forgotten before this attempt finishes: whoever begins after this one was killed gets it, too.
+    """
 
 
 class Earlier(NamedTuple):
@@ -53,7 +57,7 @@ class History(Protocol):
         ...
 
     def succeed(self, text: str) -> None:
-        """Record the result, *text* in JSON. Raises what its requests raise."""
+        """Record the result *text*, in JSON, of an attempt that began or lapsed. May raise anything."""
         ...
 
     def undo(self, now: datetime) -> None:

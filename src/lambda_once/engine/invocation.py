@@ -14,7 +14,7 @@ from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import OnLapse, Record, Request
-from lambda_once.core.results import Seal
+from lambda_once.core.results import NotSerialisable, Seal
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
@@ -230,6 +230,22 @@ class Call(NamedTuple):
             else Details.of_row(event, record, other_delivery=record.delivery, **known)
         )
         self.invocation.reporter.report(details, self.invocation.tally)
+
+    def succeed_in_history(self, value: Any, report: Callable[..., None]) -> None:
+        """Record *value*, the result of the work, in the history; *report* a failure. Never raises."""
+        if self.history is None:
+            return
+        try:
+            text = self.plan.codec.dump(value)
+        except NotSerialisable:
+            text = "null"  # done all the same; the row has no result, either
+        try:
+            self.history.succeed(text)
+        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
+            reason = "the history did not take the result: it shows the work in progress until that lapses"
+            report(Event.COMPLETION_FAILED, error=type(error).__name__, reason=reason)
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            self.invocation.tally.interrupt(interruption)
 
     def undo_in_history(self, now: datetime) -> None:
         """Remove its attempt from the history; where that fails the attempt lapses there. Never raises."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record, State
-from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import (
     Acquire,
     Change,
@@ -118,8 +117,6 @@ class Ownership:
         """The acquisition that was not answered, where it runs all the same; else None."""
         self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
-        self.took_over = False
-        """Whether it took the token over from an attempt that had lapsed."""
         self.finished: Event | None = None
         """How it finished; None before, and where its finish could not be written."""
         self._sending: Sending | None = None
@@ -211,23 +208,6 @@ class Ownership:
         kind = type(error).__name__
         details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.id, error=kind)
         self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
-
-    def succeeded(self, value: Any) -> None:
-        """Record *value*, the result of the work, in the history. Never raises: the work is done."""
-        history, codec = self.call.history, self.call.plan.codec
-        if history is None:
-            return
-        try:
-            text = codec.dump(value)
-        except NotSerialisable:
-            text = "null"  # done all the same; the row has no result, either
-        try:
-            history.succeed(text)
-        except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
-            reason = "the history did not take the result: it shows the work in progress until that lapses"
-            self.report(Event.COMPLETION_FAILED, error=type(error).__name__, reason=reason)
-        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            self.call.invocation.tally.interrupt(interruption)
 
     def write(self, change: Change, now: datetime) -> Finish:
         """Return *change* as a write of this attempt at *now*."""

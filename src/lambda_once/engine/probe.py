@@ -27,6 +27,9 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     """
     answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
+        call.succeed_in_history(
+            answer.result, call.report
+        )  # before the token: what it has there can be copied
         _complete(call, record, answer.result, finisher)
         return True
     if answer is NOT_DONE:

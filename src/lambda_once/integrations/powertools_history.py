@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import jmespath
-from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyInvalidStatusError,
     IdempotencyItemAlreadyExistsError,
@@ -41,6 +41,11 @@ SOONER = timedelta(seconds=1)
 """
 A record's time in progress ends this much before our lease: who takes the lapsed token over must not find the
 record still in progress. The invocation has ended another second before that (`engine.acquire.MARGIN`).
+"""
+OURS = 0.5
+"""
+The fraction of a millisecond in the time of a record that this package has put in progress where no attempt
+of Powertools had lapsed. Powertools' own times are whole, so a lapsed record shows whose work is in doubt.
 """
 TRIES = 3
 """How often a record that is there for the write and gone for the read is asked for, as in Powertools."""
@@ -175,7 +180,7 @@ class PowertoolsRecord:
         self._seen = seen
         self._writes = writes
         self._data: Any = None
-        """What the key is made of, as it was before the work could change it."""
+        """What the key is made of, as it was before the work could change it; None before `_prepare`."""
         self._until: datetime | None = None
         """Until when the record is ours; None: it is not."""
 
@@ -183,7 +188,7 @@ class PowertoolsRecord:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
         try:
-            self._data = copy.deepcopy(_hashed(self._seen))
+            self._prepare()
             return self._begin(lease - SOONER, now, takes_over=takes_over)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
             return _unanswered(error)
@@ -191,6 +196,7 @@ class PowertoolsRecord:
     def succeed(self, text: str) -> None:
         """Complete the record, whoever has it by now: the work is done."""
         if self._writes:
+            self._prepare()
             self._layer.save_success(data=self._data, result=json.loads(text))
 
     def undo(self, now: datetime) -> None:
@@ -198,6 +204,10 @@ class PowertoolsRecord:
         until, self._until = self._until, None
         if until is not None and now < until:
             self._layer.delete_record(data=self._data, exception=Exception())
+
+    def _prepare(self) -> None:
+        if self._data is None:
+            self._data = copy.deepcopy(_hashed(self._seen))
 
     def _begin(self, until: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
         lapsed = None
@@ -208,12 +218,14 @@ class PowertoolsRecord:
             lapsed = found.lapsed
         left = max(int((until - now) / timedelta(milliseconds=1)), 0)
         for _ in range(TRIES):
+            layer = _marked(self._layer, nothing_below=not takes_over and lapsed is None)
             try:
-                self._layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
+                layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
             except IdempotencyItemAlreadyExistsError as exists:
                 found = _answer_of(exists.old_data_record or self._read(), now)
                 if not isinstance(found, Vacant):
                     return found
+                lapsed = found.lapsed or lapsed
             else:
                 self._until = until
                 return Vacant(lapsed)
@@ -237,6 +249,21 @@ def _hashed(seen: Any) -> Any:
     return getattr(seen, "raw_event", seen)
 
 
+def _marked(layer: BasePersistenceLayer, *, nothing_below: bool) -> BasePersistenceLayer:
+    """Return *layer*; with *nothing_below* one whose records in progress are `OURS`, if it is DynamoDB's."""
+    if not (nothing_below and isinstance(layer, DynamoDBPersistenceLayer)):
+        return layer
+    put = layer._put_record  # noqa: SLF001  (Powertools documents it: what a layer of one's own overrides)
+
+    def put_marked(data_record: Any) -> None:
+        data_record.in_progress_expiry_timestamp += OURS
+        put(data_record=data_record)
+
+    marked: Any = copy.copy(layer)
+    marked._put_record = put_marked  # noqa: SLF001
+    return marked  # type: ignore[no-any-return]
+
+
 def _answer_of(record: DataRecord | None, now: datetime) -> HistoryAnswer:
     if record is None or record.status == "EXPIRED":
         return Vacant()
@@ -244,8 +271,11 @@ def _answer_of(record: DataRecord | None, now: datetime) -> HistoryAnswer:
         return Earlier(record.response_data or "null")
     if record.in_progress_expiry_timestamp is None:
         return Busy(None)
-    until = datetime.fromtimestamp(int(record.in_progress_expiry_timestamp) / 1000, UTC)
-    return Vacant(until) if until < now else Busy(until)
+    time = float(record.in_progress_expiry_timestamp)
+    until = datetime.fromtimestamp(int(time) / 1000, UTC)
+    if until >= now:
+        return Busy(until)
+    return Vacant() if time % 1 == OURS else Vacant(until)
 
 
 def _unanswered(error: Exception) -> Unanswered:
