@@ -17,6 +17,7 @@ VENVS := .venv-versions
 SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
+CDK_VENV := .venv-cdk
 RELEASE_VENV := .venv-release
 WHEEL_VENVS := .venv-wheel
 UV_VERSION := 0.13.8
@@ -61,6 +62,13 @@ $(SAM_VENV)/.installed: requirements/sam.txt | $(BIN)/python
 	@echo "Installing the SAM CLI into $(SAM_VENV)"
 	@test -x $(SAM_VENV)/bin/python || $(BIN)/python -m venv $(SAM_VENV)
 	@$(SAM_VENV)/bin/python $(LOCKED) requirements/sam.txt
+	@touch $@
+
+# With a Node.js of its own. Without byte code: most of its 1,600 modules are never imported.
+$(CDK_VENV)/.installed: requirements/cdk.txt | $(BIN)/python
+	@echo "Installing the CDK into $(CDK_VENV)"
+	@test -x $(CDK_VENV)/bin/python || $(BIN)/python -m venv $(CDK_VENV)
+	@$(CDK_VENV)/bin/python $(LOCKED) requirements/cdk.txt --no-compile
 	@touch $@
 
 .PHONY: setup
@@ -113,7 +121,7 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
-engine-tests: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one) or ElasticMQ
+engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK
 	@$(BIN)/python -m pytest -m engine
 
 .PHONY: test-versions
@@ -234,8 +242,9 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 	@$(COMPILE) --group pyproject.toml:layer --constraint requirements/dev.txt --output-file src/requirements.txt
 	@$(COMPILE) --group pyproject.toml:release --output-file requirements/release.txt
 	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
+	@$(COMPILE) --group pyproject.toml:cdk --output-file requirements/cdk.txt
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(CDK_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -76,16 +76,6 @@ def test_its_template_is_clean_and_short() -> None:
     assert len(text.splitlines()) < 80
 
 
-@pytest.mark.parametrize(
-    "part", ["KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "TimeToLiveSpecification"]
-)
-def test_its_table_is_that_of_the_sample_stack(minimal: Template, template: Template, part: str) -> None:
-    """The same keys, index and TTL."""
-    tables = (of_type(each, "AWS::DynamoDB::Table")["TokenTable"] for each in (minimal, template))
-    small, large = (table[part] for table in tables)
-    assert small == large
-
-
 def test_its_function_may_do_what_small_results_need(minimal: Template, template: Template) -> None:
     """As in the sample stack, without the writing of parts."""
     large = of_type(template, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]

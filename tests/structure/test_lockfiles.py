@@ -24,10 +24,9 @@ def _strangers(text: str) -> list[str]:
 
 
 def test_the_locks_are_there() -> None:
-    """There is one lock an environment: demo, development, mutation tests, release, SAM CLI, layer."""
-    assert {"demo.txt", "dev.txt", "mutants.txt", "release.txt", "sam.txt", "requirements.txt"} == {
-        lock.name for lock in LOCKS
-    }
+    """There is one lock an environment: CDK, demo, development, mutation tests, release, SAM CLI, layer."""
+    stems = {"cdk", "demo", "dev", "mutants", "release", "sam", "requirements"}
+    assert {lock.stem for lock in LOCKS} == stems
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: str(lock.name))
