@@ -227,6 +227,21 @@ layer: $(RELEASE_VENV)/.installed ## Pack the wheel that make dist built into la
 sbom: $(RELEASE_VENV)/.installed ## Write the bill of materials of the layers (CycloneDX) into dist/
 	@$(RELEASE_VENV)/bin/python -m release.sbom
 
+ACTIONLINT_VERSION := v1.7.12
+ACTIONLINT := .cache/actionlint/$(ACTIONLINT_VERSION)/actionlint
+
+# Built from source, for its packages elsewhere download a binary. -modcacherw: so that make clean can remove it.
+$(ACTIONLINT):
+	@command -v go >/dev/null || { echo "actionlint is built with Go: install Go 1.21 or newer." >&2; exit 1; }
+	@echo "Building actionlint $(ACTIONLINT_VERSION)"
+	@GOBIN=$(CURDIR)/$(@D) GOPATH=$(CURDIR)/.cache/go GOCACHE=$(CURDIR)/.cache/go/build GOFLAGS=-modcacherw \
+		go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+
+.PHONY: lint-workflows
+lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflows with actionlint and zizmor (needs Go)
+	@$(ACTIONLINT) -shellcheck= -pyflakes=
+	@$(RELEASE_VENV)/bin/zizmor --offline --quiet --persona=pedantic .github
+
 # ------------------------------------------------------------------ keep it
 
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

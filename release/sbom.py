@@ -55,7 +55,7 @@ def _written(wheel: Path, target: Path) -> bytes:
 def main() -> None:
     """Write the bill twice; raise SystemExit where the two differ, or it has other packages than the lock."""
     wheel = the_wheel()
-    target = DIST / f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json"
+    target = DIST / "lambda-once.cdx.json"
     if _written(wheel, target) != _written(wheel, target):
         raise SystemExit(f"{target.name} differs between two runs")
     if wrong := differing(json.loads(target.read_bytes()), LOCK.read_text(encoding="utf-8")):
