@@ -7,6 +7,7 @@ import json
 import random
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,15 +23,13 @@ from tests.chaos.fleet import LATE_KILL, Fallen, Worker
 from tests.chaos.journal import entries
 from tests.kit.event_source import EventSourceMapping
 from tests.kit.tables import client as dynamodb_client
-from tests.queues.verdict import Evidence, Lane, Sent
+from tests.queues.verdict import RECEIVES, WORKERS, Evidence, Lane, Sent
 from tests.queues.worker import REMAINING_MS
 
 VISIBILITY = 4
 """Seconds. Less than a lease (4 s and the margin of 2 s): a redelivery meets tokens of the dead first."""
 BATCH = 5
 LIMIT = timedelta(milliseconds=REMAINING_MS) + LATE_KILL
-RECEIVES = 5
-"""The sample's maxReceiveCount."""
 CARDS = ("tok_visa", "tok_visa", "tok_visa", "tok_declined", "tok_timeout")
 WORKS = ("lamp", "lamp", "lamp", "lamp", "flaky-lamp")
 ITEMS = (*WORKS, "jammed-door")
@@ -48,7 +47,7 @@ class Load:
     messages: int = 24
     seconds: float = 6.0
     drain: float = 90.0
-    workers: int = 2
+    workers: int = WORKERS
     disabled: bool = False
     """For a negative twin: the functions run without the layer."""
 
@@ -157,6 +156,7 @@ def run(load: Load, queues: Queues, engine: str, folder: Path) -> Evidence:
         sent=sent,
         acknowledged=crew.acknowledged(),
         dead=crew.dead,
+        died=crew.died(),
         effects=[*(entry for entry in entries(journal) if entry["kind"] == "effect"), *filed],
         rows={row.token.rpartition("/")[2]: row for row in rows},
         fallen=crew.fallen.killed | crew.fallen.timed_out,
@@ -198,6 +198,10 @@ class _Crew:
     def acknowledged(self) -> set[str]:
         # Each set is copied as a whole: the pollers add to them meanwhile.
         return set().union(*(mapping.deleted.copy() for mapping in tuple(self._mappings)))
+
+    def died(self) -> Counter[str]:
+        """Return how often an invocation died over each message. Call it once no poller runs."""
+        return sum((mapping.died for mapping in self._mappings), Counter())
 
     @contextmanager
     def at_work(self, options: dict[str, Any]) -> Iterator[None]:

@@ -61,6 +61,10 @@ SHIPPED = Evidence(
             ),
             id="dead behind a poison message",
         ),
+        pytest.param(
+            replace(PAID, acknowledged=set(), dead={"p"}, rows={"p": row(State.COMPLETE)}, died={"p": 3}),
+            id="dead because invocations died over it",
+        ),
     ],
 )
 def test_what_the_policies_promise_is_no_violation(evidence: Evidence) -> None:
@@ -84,6 +88,10 @@ def test_what_the_policies_promise_is_no_violation(evidence: Evidence) -> None:
         ),
         (
             replace(PAID, acknowledged=set(), dead={"p"}, rows={"p": row(State.COMPLETE)}),
+            "dead without a reason: p of payments",
+        ),
+        (
+            replace(PAID, acknowledged=set(), dead={"p"}, rows={"p": row(State.COMPLETE)}, died={"p": 2}),
             "dead without a reason: p of payments",
         ),
         (

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 from lambda_once.core.lifecycle import Record, State
+
+RECEIVES = 5
+"""The sample's maxReceiveCount."""
+WORKERS = 2
+"""Processes at once. A flaky item is refused once in each of them, and in each that comes after a death."""
 
 
 class Lane(Enum):
@@ -62,6 +67,8 @@ class Evidence:
     """The token table, by the key of the work."""
     fallen: Collection[int]
     """The pids of processes that were killed or timed out."""
+    died: Mapping[str, int] = field(default_factory=dict)
+    """How many invocations died over a message, by its id."""
 
     def processes(self, lane: Lane, subject: str) -> list[int]:
         """Return the processes in which the effect on *subject* happened, in their order."""
@@ -92,14 +99,15 @@ def _unreasoned(evidence: Evidence) -> Iterator[str]:
     """
     A dead letter has a reason that an operator finds.
 
-    Its token is held, lapsed or released; its receipt was amended; or on a FIFO queue it was received behind
-    such a message of its group, failed with it each time, and so has its receive count.
+    Its token is held, lapsed or released; its receipt was amended; invocations died over it until no receive
+    was left; or on a FIFO queue it was received behind such a message of its group, failed with it each time,
+    and so has its receive count.
     """
     poisoned: set[tuple[Lane, str]] = set()
     for message in evidence.sent:
         if message.id not in evidence.dead or message.id in evidence.acknowledged:
             continue
-        if _fails_for_good(message, evidence):
+        if _fails_for_good(message, evidence) or _is_worn_out(message, evidence):
             poisoned.add((message.lane, message.group or ""))
         elif (message.lane, message.group) not in poisoned:
             yield f"dead without a reason: {message.subject} of {message.lane.queue}"
@@ -116,6 +124,16 @@ def _fails_for_good(message: Sent, evidence: Evidence) -> bool:
         case Lane.FULFILMENT | Lane.DELIVERIES:
             is_refused = bool({"jammed-door", "heavy-safe"} & {*body["items"]})
             return state is State.IN_PROGRESS or (state is State.RELEASED and is_refused)
+
+
+def _is_worn_out(message: Sent, evidence: Evidence) -> bool:
+    """Each death costs two receives: its own, and one that meets the token of the dead."""
+    of_subject = [
+        each for each in evidence.sent if (each.lane, each.subject) == (message.lane, message.subject)
+    ]
+    deaths = sum(evidence.died.get(each.id, 0) for each in of_subject)
+    refusals = WORKERS + deaths if "flaky-lamp" in json.loads(message.body).get("items", ()) else 0
+    return 2 * deaths + refusals >= RECEIVES
 
 
 def _without_effect(evidence: Evidence) -> Iterator[str]:
