@@ -63,6 +63,9 @@ class Once:
     """
     Makes handlers and functions take effect once, with one token table and one set of defaults.
 
+    A duplicate gets the stored result or raises an error of `lambda_once.errors`; handlers of batches and of
+    HTTP requests turn it into their response.
+
     No request is sent before first use; in Lambda the client is made at INIT. *table* defaults to
     LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, or "lean" for one without botocore; *store*,
     in place of a table, is anything that implements the store contract. *service* is the first part of every
@@ -84,6 +87,7 @@ class Once:
       one of them costs no round trip.
     * ``seal``: two functions, to encrypt and to decrypt results and error messages; both get bytes and the
       token. Default: they are stored as they are.
+    * ``history``: a `PowertoolsHistory`, while a function moves from Powertools. Default: none.
 
     Raises `Misconfigured` for an invalid option.
     """
@@ -156,7 +160,7 @@ class Once:
 
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
-        """Turn a function of one notification into a handler of SNS events, which raises if one failed."""
+        """Turn a function of one notification into a handler of SNS events, which raises the first error."""
         from lambda_once.decorators.batches import sns_handler
 
         return self._of_messages("once.sns", sns_handler)
@@ -198,7 +202,7 @@ class Once:
 
     @property
     def mq(self) -> MessageDecorator[ActiveMQMessage | RabbitMessage]:
-        """Turn a function of one message into a handler of Amazon MQ batches, which raises if one failed."""
+        """Turn a function of one message into a handler of Amazon MQ batches; it raises the first error."""
         from lambda_once.decorators.batches import mq_handler
 
         return self._of_messages("once.mq", mq_handler)
@@ -308,8 +312,10 @@ class Once:
         """
         Return a context manager, plain or async, for a block of work with one *key*.
 
-        *key* and *scope* are values. If *payload* is given, the same key with another payload is `KeyReused`.
-        ``name`` defaults to the name of the calling function.
+        It enters with an `Attempt`, or with a `Replayed` if the work was done. Without ``complete``, leaving
+        it completes the token with None; for an exception ``on_error`` decides. *key* and *scope* are values.
+        If *payload* is given, the same key with another payload is `KeyReused`. ``name`` defaults to the name
+        of the calling function.
         """
         from lambda_once.decorators.function import begun
 
@@ -354,7 +360,7 @@ class Once:
         return once(*args, **kwargs)
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
-        """Pass the remaining time of *context* to all protected work inside; handlers do so by themselves."""
+        """Return a context manager that sets the remaining time of all protected work inside it."""
         return self._runtime.invocation(context)
 
     def current(self) -> Attempt:

@@ -5,14 +5,14 @@ What can go wrong, named by what the caller must do next.
     ├── RetryLater            no outcome yet: retry later
     │   ├── InProgress        another attempt is in progress
     │   ├── Fenced            this attempt lost its token, and its successor is still in progress
-    │   └── StoreUnavailable  the token table did not respond: nothing ran
+    │   └── StoreUnavailable  the table did not respond
     └── GiveUp                a retry changes nothing
         ├── KeyMissing        the payload has no key, or only a part of one
         ├── KeyReused         this key was used for another payload
         ├── OtherCaller       this key was used with other credentials
         ├── Held              the token is held for manual review
-        ├── ResultUnavailable the work is complete, its result is unavailable
-        ├── StoredError       the work failed permanently; this is the stored error
+        ├── ResultUnavailable the work is complete, but its result is unavailable
+        ├── StoredError       the work failed for good; this is the stored error
         └── Misconfigured     the decorator, its options or the table are wrong
 """
 
@@ -72,7 +72,12 @@ class Fenced(RetryLater):
 
 
 class StoreUnavailable(RetryLater):
-    """The token table did not respond in time. Nothing ran."""
+    """
+    The table did not respond in time.
+
+    From a decorator or block: nothing ran. From `Attempt.extend`, `Attempt.transact` and the patterns: it is
+    unknown whether the write took effect.
+    """
 
 
 class GiveUp(OnceError):
@@ -88,7 +93,7 @@ class KeyReused(GiveUp):
     The key was used before, for another payload. Nothing ran.
 
     ``fields``: the names of up to 5 fields that differ from the first payload or are new, each cut to 64
-    characters; empty where they are unknown.
+    characters; empty if unknown.
     """
 
     def __init__(self, message: str, *, fields: tuple[str, ...] = (), **known: Any) -> None:
@@ -114,10 +119,11 @@ class ResultUnavailable(GiveUp):
 
 class StoredError(GiveUp):
     """
-    The work failed permanently, and its error was stored.
+    The work failed for good, and its error was stored.
 
-    Raised as a subclass named after the stored kind, so that Step Functions' ``ErrorEquals`` matches the name
-    that the first caller got; where possible (`stored_error`) also an instance of the first error's class.
+    Raised as a subclass named after the stored ``kind``, the class name of the first error, so that Step
+    Functions' ``ErrorEquals`` matches it. If that class can be restored (docs/error-policies.md), it is an
+    instance of the class, too.
     """
 
     kind: str = "StoredError"
@@ -126,7 +132,7 @@ class StoredError(GiveUp):
 
 
 class Misconfigured(GiveUp):
-    """A decorator, an option, the table or a permission is wrong. Nothing ran."""
+    """A decorator, an option, a call, the table or a permission is wrong."""
 
 
 _CONSTRUCTION: Final = frozenset(

@@ -51,7 +51,11 @@ UNKNOWN = Answer.UNKNOWN
 
 
 class Lapsed(NamedTuple):
-    """The lapsed attempt that a probe is asked about."""
+    """
+    The lapsed attempt that a probe is asked about.
+
+    ``locked_by`` is ``function/request id``; ``created`` and ``expected_completion`` are aware datetimes.
+    """
 
     token: str
     attempt: str
@@ -73,7 +77,7 @@ class Lapsed(NamedTuple):
         )
 
     def downstream_key(self, label: str = "") -> str:
-        """Return the same key as the attempt's `Attempt.downstream_key`: 64 hex digits."""
+        """Return what `Attempt.downstream_key` returned to the attempt: 64 hex digits."""
         return downstream(self.token, label)
 
 

@@ -1,8 +1,8 @@
 """
 The command ``lambda-once``: list, show, find, explain and resolve tokens.
 
-Data goes to standard output, messages to standard error, the verdict into the exit code: 0 success, 1 not so
-(a token is overdue or held, two events differ, a write was refused), 2 bad input or no table.
+Data goes to standard output, messages to standard error. Exit code: 0 success; 1 a token is overdue or held,
+none was found, a write was refused, or two events differ; 2 bad input or no table.
 """
 
 from __future__ import annotations

@@ -117,5 +117,6 @@ def app() -> None:
     Find overdue and held tokens, and resolve them.
 
     The table is --table or LAMBDA_ONCE_TABLE; credentials and region are those of the AWS CLI.
-    Exit code: 0 success, 1 not so, 2 bad input or no table.
+    Exit code: 0 success; 1 a token is overdue or held, none was found, a write was refused, or two events
+    differ; 2 bad input or no table.
     """

@@ -66,7 +66,7 @@ class Search:
     default=8,
     show_default=True,
     metavar="NUMBER",
-    help="Segments of the table that are read concurrently, ten at most.",
+    help="Segments of the scan; ten at most are read concurrently.",
 )
 @click.option(
     "--max-pages",
@@ -84,7 +84,7 @@ def command(
     Find tokens whose key or scope contains TEXT, finished ones too.
 
     Reads the whole table, page by page, and prints the cost before and after. A key that is not a short text
-    is stored as its SHA-256: it is found if TEXT is the whole key, or the number or JSON value that it was.
+    is stored as its SHA-256: it is found if TEXT is the whole key, as text, number or JSON value.
 
     Exit code: 0 found, 1 not found, 2 bad input or no table.
     """

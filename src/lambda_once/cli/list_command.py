@@ -64,7 +64,7 @@ def command(access: Access, wanted: Filter, limit: int | None, *, consistent: bo
     index, which follows the table within a second; --consistent also reads each row. --held reads the rows of
     held tokens, which have the reason.
 
-    Exit code: 0 nothing is stuck, 1 a listed token is overdue or held, 2 bad input or no table.
+    Exit code: 0 no listed token is overdue or held, 1 one is, 2 bad input or no table.
     """
     table, output = access.table, access.output
     now = table.now()

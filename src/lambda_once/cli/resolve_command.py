@@ -81,7 +81,7 @@ def command(
     **flags: bool,
 ) -> None:
     """
-    Decide what the work of TOKEN came to: done, not done, failed for good, or unknown.
+    Resolve TOKEN: record that its work was done, was not done, failed for good, or is unknown.
 
     Shows the row, asks, and writes if the row has not changed since; who decided, and why, is kept on it. A
     token in progress whose lease has not expired may be running, and a finished one has an outcome: both

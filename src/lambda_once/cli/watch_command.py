@@ -39,8 +39,8 @@ def command(access: Access, interval: float, count: int | None) -> None:
     Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is reported,
     and the next one follows. One round sends about 300 queries to the index, of half a read unit each.
 
-    Exit code: 0 stopped by Ctrl-C, or nothing was stuck in the last round; 1 something was; 2 bad input or
-    no table.
+    Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2 bad
+    input or no table.
     """
     table, output = access.table, access.output
     last: Counts | None = None

@@ -22,8 +22,8 @@ class Attempt:
     """
     One acquisition of a token, from inside the work: what `Once.current` returns.
 
-    ``token`` is the lock token, ``fence`` a number larger than that of every attempt before (hand it to
-    systems that can refuse older ones), ``id`` the attempt's random id. ``replayed`` is False here.
+    ``token`` is the lock token, ``id`` the attempt's random id, ``created`` the time of the acquisition, an
+    aware datetime. ``replayed`` is False, ``result`` None.
     """
 
     replayed = False
@@ -47,15 +47,15 @@ class Attempt:
 
     @property
     def lease(self) -> datetime:
-        """The time until which the attempt is assumed to be alive."""
+        """The time until which the attempt is assumed to be alive, an aware datetime."""
         return self._ownership.lease
 
     @property
     def fence(self) -> int:
         """
-        A number larger than that of every attempt before.
+        A number larger than that of every earlier attempt, for systems that refuse older ones.
 
-        Raises `Misconfigured` while the attempt runs unprotected: it has none.
+        Raises `Misconfigured` while the attempt runs unprotected.
         """
         if self._ownership.fence is None:
             message = (
@@ -77,9 +77,9 @@ class Attempt:
         """
         Extend the lease to *seconds* from now; it never becomes shorter.
 
-        Raises `Fenced` where another attempt has the token (stop then), `StoreUnavailable` without an
-        answer, and `Misconfigured` for seconds that are not positive. An attempt that runs unprotected has
-        no lease in the table: its own is extended, and that is logged.
+        Raises `Fenced` if another attempt has the token (stop then), `StoreUnavailable` if the table does not
+        respond, and `Misconfigured` for seconds that are not positive. While the attempt runs unprotected,
+        nothing is written, and that is logged.
         """
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"
@@ -97,9 +97,9 @@ class Attempt:
         """
         Complete the token with *result* now, and return it as every duplicate will get it.
 
-        The token is final then, whatever happens in the rest of the work. Raises `Fenced` where another
-        attempt has the token and is in progress; where that one is complete, its outcome is returned. It
-        waits for a transaction that is being sent; where that was written, its result is returned.
+        The outcome is final, whatever happens in the rest of the work. Raises `Fenced` if another attempt has
+        the token and is in progress; if that one is complete, its outcome is returned. It waits for a
+        transaction that is being sent; if that was written, its result is returned.
         """
         return through(self._completing(result), self._finisher.clock)
 
@@ -121,12 +121,12 @@ class Attempt:
 
         *items* are DynamoDB writes as the low-level client takes them (``{"Put": {…}}``), 99 at most
         and 4 MB in all (DynamoDB's limits, less the token's own item). Returns *result* as every
-        duplicate will get it; the token is final then, whatever the function raises or returns.
+        duplicate will get it; the outcome is final, whatever the function raises or returns.
 
-        Raises `Fenced`, with nothing written, where the token was taken over; a refused condition of
+        Raises `Fenced`, with nothing written, if the token was taken over; a refused condition of
         *items* as botocore's ``TransactionCanceledException``, its reasons in the order of *items*;
-        `StoreUnavailable` where the answer is not known; `Misconfigured` for a second call, and once the
-        work has returned, raised or called `complete`.
+        `StoreUnavailable` if it is unknown whether it was written; `Misconfigured` for a second call, and
+        once the work has returned, raised or called `complete`.
         """
         sending = self._ownership.begin_transaction()
         try:

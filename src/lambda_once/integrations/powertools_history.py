@@ -53,17 +53,18 @@ TRIES = 3
 
 class PowertoolsHistory:
     """
-    The records that a function's version with Powertools writes, for ``history=``.
+    The records of a function's version with Powertools, for ``history=``.
 
     Both versions may be deployed at once: each refuses, or replays, what the other one has begun or done.
 
-    * *persistence*: a persistence layer as the old version has it, such as
-      ``DynamoDBPersistenceLayer(table_name=…)``, of its own: no decorator of Powertools has used it.
+    * *persistence*: a persistence layer like that of the old version, such as
+      ``DynamoDBPersistenceLayer(table_name=…)``, which no decorator of Powertools uses.
     * *config*: the old version's IdempotencyConfig, or *key*, its ``event_key_jmespath``.
     * *function_name*: the old function, ``module.qualname``. Default: that of the decorated one.
     * *key_prefix*: as for the old decorator.
     * *data*: what the old decorator hashed: for `Once.function` the name of its ``data_keyword_argument``, or
-      a callable of the record, the event, or the dict of a function's arguments. Default: that itself.
+      a callable of the record, the event, or the dict of a function's arguments. Default: the record,
+      the event or the only argument.
     * *writes*: False only reads. Once no old version can run, that saves two writes for each unit of work.
 
     Raises `Misconfigured` for invalid arguments.

@@ -13,7 +13,7 @@ A race, an unknown outcome, a limit or a mistake is raised:
     OnceError
     ├── RetryLater
     │   ├── Conflict          the item is not as expected: read it, decide again
-    │   ├── StoreUnavailable  no answer: it may be written or not (`lambda_once.errors`)
+    │   ├── StoreUnavailable  no response: written or not (`lambda_once.errors`)
     │   ├── Full              the item has no room for another id
     │   ├── TooFarAhead       a timestamp is too far ahead of this clock
     │   └── Unreadable        no version of the document is complete here yet
@@ -21,7 +21,7 @@ A race, an unknown outcome, a limit or a mistake is raised:
         ├── VersionAhead      the version of the document is too far ahead of this clock
         └── Misconfigured     an argument, the table or a permission is wrong (`lambda_once.errors`)
 
-Each result, and `Conflict`, has ``values``: attributes of the item as it is now, as far as they are known.
+Each result, and `Conflict`, has ``values``: the known attributes of the current item.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The write took effect, by this call; with a lost answer or a repetition of a ratchet: once."""
+    """The write took effect, by this call or by an earlier request of it."""
 
     values: Values = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The item is newer. Nothing was written, and no retry ever will be."""
+    """The item is newer. Nothing was written, and a retry changes nothing."""
 
     values: Values
 
@@ -72,7 +72,7 @@ class Refused:
 
 
 class Conflict(RetryLater):
-    """The item is not as expected, but has ``values``, empty where there is none. Nothing was written."""
+    """The item is not as expected but has ``values``, empty if there is none. Nothing was written."""
 
     def __init__(self, message: str, *, values: Values | None = None) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class TooFarAhead(RetryLater):
     """
     ``stamp``, a timestamp in milliseconds, is too far ahead of this clock's ``now``. Nothing was written.
 
-    It is that of the write or that of the item, and would block the item; one of two clocks is wrong.
+    It is that of the write or that of the item: one of two clocks is wrong.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TooFarAhead(RetryLater):
 
 
 class Unreadable(RetryLater):
-    """The document exists, but none of its versions is complete here: its parts are still on their way."""
+    """The document exists, but none of its versions is complete here yet."""
 
 
 class VersionAhead(GiveUp):

@@ -172,8 +172,8 @@ def plan(
     Compute what is left out: the most, or the fewest shards, within both limits less *headroom*.
 
     *rate* is in requests a second, *lifetime* a `timedelta` or seconds; without one of them *shards* is 1 by
-    default. ``id_bytes=None`` or ``other_bytes=None`` is the most for the others. With everything given, the
-    plan is checked. *buckets* is the ledger's. Raises `Misconfigured`, with what is possible.
+    default. ``id_bytes=None`` or ``other_bytes=None`` computes the most. If everything is given, the plan is
+    checked. *buckets* is the ledger's. Raises `Misconfigured`, with what is possible.
     """
     given = dict(zip(_BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, headroom), strict=True))
     known: dict[str, Any] = {name: _checked(name, each) for name, each in given.items() if each is not None}

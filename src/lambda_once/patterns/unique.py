@@ -44,14 +44,14 @@ KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 class Unique:
     """
-    Items of one table that are put once. Safe from several threads; connects at first use.
+    Items of one table that are put once. Thread-safe; connects at first use.
 
     *key* names the key attributes, partition key first, which every item has; or maps each to the fields that
     it is made of (`key_of`). *identity* names further attributes that results have, such as an id that is new
     for every put. *ignore*: dotted paths that do not count as content, such as a send time; the key and
-    *identity* never count. *mark* names the attribute that keeps which put wrote the item. With None the item
-    gets no such attribute: a put whose answer was lost is then a duplicate of itself, and ``same`` compares
-    with the item as it is now. *metrics*, *logger*: your Powertools objects, if any.
+    *identity* never count. *mark* names the attribute by which a put recognises its own item. With None the
+    item has no such attribute: a put whose response was lost is then a duplicate of itself, and ``same``
+    compares with the current item. *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -83,9 +83,9 @@ class Unique:
         """
         Put *item* unless an item has its key. ``values`` are the key attributes and *identity*.
 
-        A put that is sent again because its answer was lost is recognised, and is `Applied`. Raises
-        `KeyMissing` and `Misconfigured` before anything is sent; `StoreUnavailable` without an answer: put it
-        again, and it is `Applied` or a `Duplicate` with the same content.
+        A retry after a lost response is `Applied`. Raises `KeyMissing` and `Misconfigured` before anything is
+        sent; `StoreUnavailable` if there is no response: put it again, and it is `Applied` or a `Duplicate`
+        with the same content.
         """
         entry = self.transact_item(item)
         try:

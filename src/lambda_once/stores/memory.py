@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 class MemoryStore:
     """
-    Keeps the store contract among the threads of one process; nothing is shared with another.
+    Keeps tokens in the memory of one process, for tests. Thread-safe.
 
-    ``records`` maps lock tokens to their rows; ``items`` collects what `transact` was given.
+    ``records`` maps lock tokens to their rows; ``items`` lists the items passed to `transact`.
     """
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ ANY_RESULT: Final = object()
 
 def assert_completed(tokens: Tokens, key: object = ONLY, *, result: object = ANY_RESULT) -> Record:
     """
-    Assert that the work is done and, with *result*, that duplicates get that.
+    Assert that the token is complete and, with *result*, that duplicates get that.
 
     Results are compared as JSON values: a tuple is a list, a dataclass an object.
     """
@@ -91,13 +91,13 @@ def assert_released(
 
 
 def assert_in_progress(tokens: Tokens, key: object = ONLY) -> Record:
-    """Assert that an attempt has the token and has written no outcome; its lease may have expired."""
+    """Assert that the token is in progress; its lease may have expired."""
     __tracebackhide__ = True
     return _in_state(State.IN_PROGRESS, "in progress", tokens, key, None)
 
 
 def assert_lapsed(tokens: Tokens, key: object = ONLY, *, clock: Clock) -> Record:
-    """Assert that an attempt has the token, and that its lease has expired by *clock*."""
+    """Assert that the token is in progress, and that its lease has expired by *clock*."""
     __tracebackhide__ = True
     store, record = _of(tokens, key)
     if not record.lapsed(clock.now()):

@@ -24,8 +24,8 @@ class FakeClock:
             clock.advance(5)                            # the lease expires
             handler(event, lambda_context())
 
-    *on_sleep* are called in their order, one per sleep, with its seconds, after the clock has advanced: so a
-    test can act while a caller waits. ``slept`` lists the seconds of every sleep.
+    *on_sleep* are called in their order, one per sleep, with its seconds, after the clock has advanced, so
+    that a test can act while a caller waits. ``slept`` lists the seconds of every sleep.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ def lambda_context(
     Return a context such as Lambda passes to handlers; its attributes are read-only.
 
     *request_id*: by default a new one, so two contexts are two invocations. Pass the same one
-    again for Lambda's own retry of an asynchronous event. *remaining_ms*: milliseconds until the kill.
+    for Lambda's own retry of an asynchronous event. *remaining_ms*: milliseconds until the time limit.
 
         handler(event, lambda_context(remaining_ms=500))
     """
@@ -40,9 +40,7 @@ def lambda_context(
 
 class InvocationContext(_Context):
     """
-    The context of one invocation; called, it returns that of another one, as `lambda_context` does.
-
-    The fixture ``lambda_context``, which hides the function of that name.
+    The fixture ``lambda_context``: the context of one invocation; called, it returns that of another.
 
         handler(event, lambda_context)
         handler(event, lambda_context(remaining_ms=500))

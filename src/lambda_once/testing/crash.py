@@ -66,24 +66,24 @@ class Killed:
 
 def crash_at(step: Step) -> AbstractContextManager[Killed]:
     """
-    Kill the environment at the next *step* that protected work reaches, and end the block there.
+    Simulate the crash of the environment when protected work next reaches *step*, and end the block there.
 
         with crash_at("work"):
             handler(event, lambda_context())            # the rest of the block is not run
-        clock.advance(60)                               # the lease is over
+        clock.advance(60)                               # the lease has expired
         handler(event, lambda_context())                # the next delivery, in a new environment
 
     * ``"acquire"``: the token is acquired (in a batch under take_over all of them), no work has begun.
-    * ``"work"``: the work has run, with its effects; its outcome is not written.
-    * ``"complete"``: the outcome is written; no caller has been told.
+    * ``"work"``: the work has run; its outcome is not written.
+    * ``"complete"``: the outcome is written; the caller has no response.
 
-    It applies to every Once of the process, whatever its store, plain or async. The rows are left as a
-    killed function leaves them: what was acquired and not finished is in progress, with its lease. The block
-    swallows the `Crash`, and gets a `Killed`, whose ``token`` is the one at the step. It raises
-    AssertionError if nothing reached *step*, and ValueError for an unknown step.
+    It applies to every Once of the process, whatever its store, plain or async. What was acquired and not
+    finished stays in progress, with its lease. The block swallows the `Crash`, and gets a `Killed`, whose
+    ``token`` is the one at the step. It raises AssertionError if nothing reached *step*, and ValueError for
+    an unknown step.
 
-    Unlike at a real kill, ``finally`` blocks of the work run and metrics are flushed, and where several
-    coroutines of a batch are at work, the others are cancelled.
+    Unlike in a real crash, ``finally`` blocks of the work run and metrics are flushed, and other running
+    coroutines of a batch are cancelled.
     """
     if step not in get_args(Step):
         raise ValueError(f"unknown step {step!r}: crash_at takes {', '.join(map(repr, get_args(Step)))}")

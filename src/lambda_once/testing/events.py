@@ -112,7 +112,7 @@ def eventbridge_event(
     resources: Sequence[str] = (),
 ) -> Event:
     """
-    Return an event as EventBridge hands it to a target.
+    Return an event as EventBridge sends it to a target.
 
         eventbridge_event({"orderId": 5}, "OrderPlaced", "shop.orders")
         eventbridge_event({}, "Scheduled Event", "aws.events", resources=[rule_arn])
@@ -138,10 +138,10 @@ def s3_event(
     sequencer: str | None = None,
 ) -> Event:
     """
-    Return a notification with one record for each of *keys*, the objects to which *event_name* happened.
+    Return a notification of *event_name* with one record for each of *keys*, the objects.
 
-    Each call is another write to them, for S3 numbers the writes of a key; give the same *sequencer* again
-    for a notification of the same write that is sent twice. Keys are given readable, and sent URL-encoded.
+    Each call is another write of the objects; pass the same *sequencer* again for a second notification of
+    the same write. Keys are sent URL-encoded.
 
         s3_event("orders/5.pdf", bucket="documents")
     """
@@ -191,9 +191,9 @@ def api_event(
     version: Literal["1.0", "2.0"] = "2.0",
 ) -> Event:
     """
-    Return a request as API Gateway hands it to a function; *body* is sent as JSON unless it is text.
+    Return a request as API Gateway sends it to a function; *body* is sent as JSON unless it is text.
 
-    *version* 2.0 is that of HTTP APIs, 1.0 that of REST APIs.
+    *version*: "2.0" for HTTP APIs, "1.0" for REST APIs.
 
         api_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
     """
@@ -210,7 +210,7 @@ def function_url_event(
     query: Mapping[str, str] | None = None,
 ) -> Event:
     """
-    Return a request as a Function URL hands it to its function; *body* is sent as JSON unless it is text.
+    Return a request as a Function URL sends it to its function; *body* is sent as JSON unless it is text.
 
         function_url_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
     """
@@ -235,9 +235,9 @@ def alb_event(
     multi_value: bool = False,
 ) -> Event:
     """
-    Return a request as a load balancer hands it to a function; *body* is sent as JSON unless it is text.
+    Return a request as a load balancer sends it to a function; *body* is sent as JSON unless it is text.
 
-    *multi_value*: its target group has multi-value headers on, and wants them in the response.
+    *multi_value*: its target group uses multi-value headers, also in the response.
 
         alb_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
     """
@@ -271,9 +271,9 @@ def lattice_event(
     principal: str | None = None,
 ) -> Event:
     """
-    Return a request as VPC Lattice hands it to a function, by event structure version 2.
+    Return a request as VPC Lattice sends it to a function, in event structure version 2.
 
-    *body* is sent as JSON unless it is text. *principal*: the role that its IAM authorisation has seen.
+    *body* is sent as JSON unless it is text. *principal*: the role that IAM authorised.
 
         lattice_event("POST", "/orders", {"item": "tea"}, {"Idempotency-Key": "5f2b"})
     """

@@ -27,7 +27,7 @@ class RecordingStore(MemoryStore):
     """
     A `MemoryStore` that also records requests; `using` and ``once_store`` return one.
 
-    ``history`` maps lock tokens to their requests in time, ``acquisitions`` to the number of attempts.
+    ``history`` maps lock tokens to their requests, in order, ``acquisitions`` to the number of attempts.
     """
 
     def __init__(self) -> None:

@@ -29,9 +29,9 @@ def using(once: Once, store: Any = None, clock: Clock | None = None) -> Any:
     """
     Run everything that *once* decorates with *store* and *clock* until the block ends.
 
-    The block gets *store*, by default a new `RecordingStore`; without *clock* it is the machine's clock.
-    Outcomes that the environment remembers (``cache=``) do not cross the edges of the block. It applies to
-    all threads of the process: do not nest it in one test and use it from another at the same time.
+    The block gets *store*, by default a new `RecordingStore`; *clock* is by default the machine's. ``cache=``
+    is empty at both ends of the block. It applies to all threads of the process: do not use it in two tests
+    at the same time.
     """
     return _using(once, RecordingStore() if store is None else store, clock)
 
@@ -70,7 +70,7 @@ def create_table(client: Any, name: str = "tokens", names: TableNames | None = N
             create_table(client, "tokens")
             once = Once(table="tokens", client=client)
 
-    *names* are those of its key and index; None: those that the environment sets, else the usual ones.
+    *names* are those of its key and index; None: those that the environment sets, else the defaults.
     """
     from lambda_once.stores.naming import TableNames
     from lambda_once.stores.rows import configured_names

@@ -127,7 +127,7 @@ def rabbitmq_event(
     """
     Return a batch of one queue with a message for each of *data*, sent as `activemq_event` does.
 
-    *message_ids*: what their senders set as messageId, by default nothing.
+    *message_ids*: the messageId that each sender set; by default none.
 
         rabbitmq_event({"orderId": 5}, message_ids=["order-5"])
     """
@@ -166,7 +166,7 @@ def rabbitmq_event(
 
 def pipes_event(event: Mapping[str, Any]) -> list[Event]:
     """
-    Return what EventBridge Pipes sends of the records of *event*, which another builder made.
+    Return the list that EventBridge Pipes sends of the records of *event*, another builder's event.
 
         pipes_event(sqs_event({"orderId": 5}, {"orderId": 6}))
     """
@@ -235,8 +235,8 @@ def dynamodb_stream_event(
     """
     Return a batch of one shard with a record for each of *changes*.
 
-    Each is an item before and after, in plain values; None: there was no item, or there is none now.
-    *key*: the key attributes of the table.
+    Each is an item before and after, in plain values, or None for no item. *key*: the key attributes of
+    the table.
 
         dynamodb_stream_event((None, {"id": "5", "total": 10}))
         dynamodb_stream_event(({"id": "5", "total": 10}, {"id": "5", "total": 12}), ({"id": "6"}, None))

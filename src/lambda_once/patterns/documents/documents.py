@@ -69,14 +69,13 @@ class Document:
 
 class Documents:
     """
-    The documents of one table. Safe from several threads; connects at first use.
+    The documents of one table. Thread-safe; connects at first use.
 
-    *key* and *sort* are the table's key attributes, both text. Each document has a partition of its own, and
-    its key is the id; with *prefix* documents are beside other items, in sort keys that begin with it, and an
-    id is (partition, name). *part_bytes* is the size of one part. *ahead* is how far the current version may
-    be ahead of this clock for a write (None: any), *keep_deleted* how long a deletion is remembered. *names*:
-    other names for the attributes of documents, such as ``ttl`` (the table's TTL attribute).
-    *metrics*, *logger*: your Powertools objects, if any.
+    *key* and *sort* name the table's key attributes, both text. Without *prefix* an id is the partition key;
+    with it, sort keys begin with it, and an id is (partition, name). *part_bytes* is the largest part, up to
+    400,000 bytes. *ahead* is how far the current version may be ahead of this clock for a write (None: any),
+    *keep_deleted* how long a deletion is remembered. *names*: other names for the attributes of documents,
+    such as ``ttl`` (the table's TTL attribute). *metrics*, *logger*: your Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -122,15 +121,14 @@ class Documents:
         expected_version: str | Absent | None = None,
     ) -> Version:
         """
-        Write *document*, cut by size, or *sections*, each a part of its own, and return the new version.
+        Write *document*, split by size, or *sections*, each one part, and return the new version.
 
         Both are bytes or JSON values, and are read as such. With *expected_version* it is written only if
-        that version is current (`ABSENT`: no document); without, the newest version wins: another writer at
-        the same time may replace this one at once.
+        that version is current (`ABSENT`: no document); without, the newest version wins.
 
         Raises `Conflict`, with the current version in ``values["version"]``, `VersionAhead` and
-        `Misconfigured`: nothing of it can be read then; `StoreUnavailable` without an answer: it may be
-        written or not, read it.
+        `Misconfigured`, with nothing written; `StoreUnavailable` if there is no response: read whether it
+        was written.
         """
         check_id(entity_id, self.place.prefix)
         drafts = self._drafts(document, sections)
@@ -154,8 +152,8 @@ class Documents:
         """
         Delete the document and all older parts; a document that does not exist is no error.
 
-        A write at the same time comes before it or after it: then there is no document, or a whole one.
-        Raises as `write` does. The head stays, and remembers the deletion for ``keep_deleted``.
+        After a concurrent write there is no document, or that one, whole. Raises as `write` does. The head
+        stays for ``keep_deleted``.
         """
         check_id(entity_id, self.place.prefix)
         expected = checked_version(expected_version)
@@ -169,10 +167,10 @@ class Documents:
 
     def clean(self, entity_id: DocumentId, *, grace: timedelta = timedelta(0)) -> int:
         """
-        Delete the parts that no reader needs any more, and return their number. Idempotent.
+        Delete the parts of superseded versions, and return their number. Idempotent.
 
-        The newest whole version and everything newer stays. *grace*: how long the parts of a superseded
-        version stay for readers; this waits for it.
+        The newest whole version and everything newer stays. *grace*: how long superseded parts stay for
+        readers; this waits for it.
         """
         check_id(entity_id, self.place.prefix)
         head = self._table.head(entity_id)
@@ -193,10 +191,10 @@ class Documents:
 
     def read(self, entity_id: DocumentId, *, consistent: bool = False) -> Document | None:
         """
-        Return the newest whole version, None where there is no document.
+        Return the newest whole version, None if there is no document.
 
-        With *consistent* it is the last one written in this region. On a replica that does not have all its
-        parts yet, it is the newest whole one, with ``fell_back`` set; without any, `Unreadable` is raised.
+        With *consistent* it is the last one written in this region. If parts of it are missing here, it is an
+        earlier version, with ``fell_back`` set; if no version is whole, `Unreadable` is raised.
         """
         check_id(entity_id, self.place.prefix)
         found = self._look(entity_id, consistent=consistent)

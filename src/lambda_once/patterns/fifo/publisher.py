@@ -49,7 +49,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No try was answered, or there was no time ("DeadlinePassed"): publish it again, the id is the same."""
+    """No response, or no time left ("DeadlinePassed"): publish it again, the id is the same."""
 
     group: str
     deduplication_id: str
@@ -71,12 +71,12 @@ Result = Sent | Failed | Unanswered | Unsent
 
 class Publisher:
     """
-    One FIFO topic or queue. Safe from several threads; connects at first use.
+    One FIFO topic or queue. Thread-safe; connects at first use.
 
     *target*: the ARN of an SNS FIFO topic or the URL of an SQS FIFO queue. *key* and *scope* (JMESPath over
     the message, or a callable that gets it), *service* and *name* are those of a lock token, and the
-    deduplication id is the digest of that token: 64 hex. *key* None is the whole message, *service* None
-    POWERTOOLS_SERVICE_NAME, *name* None that of the topic or queue. *group* selects the message group.
+    deduplication id is the SHA-256 of that token: 64 hex digits. *key* None is the whole message, *service*
+    None POWERTOOLS_SERVICE_NAME, *name* None that of the topic or queue. *group* selects the message group.
     *with_content*: the content is part of the id, so that an amended message with the same key is delivered,
     and not dropped as a duplicate. *ignore*: dotted paths that do not count as content. *attributes*: message
     attributes, or a callable that returns them for a message. *largest*: bytes of a request; the topic's
@@ -126,8 +126,8 @@ class Publisher:
         """
         Publish one message.
 
-        Raises `KeyMissing` or `Misconfigured` for one that cannot be sent or is refused; `RetryLater` without
-        an answer: publish it again.
+        Raises `KeyMissing` or `Misconfigured` if it cannot be sent or is refused; `RetryLater` if there is no
+        response: publish it again.
         """
         (ready,) = self.format.all_prepared([message])
         (result,) = self._published([ready])

@@ -40,16 +40,16 @@ class Ledger:
     """
     Items of one table whose counters are added to once per id.
 
-    Safe from several threads; connects at first use. *key* names the key attributes, partition key first.
-    *window* is how long an id is remembered at least: more than the longest redelivery. *buckets* is the
-    number of steps in which ids are forgotten (`bucket_count`). *shards* spreads each key over several items,
-    by the id: for `add` and `get` alone, because floors, set attributes and expectations need one item.
-    *names*: other names for the ledger's own attributes, ``bt``, ``bw``, ``bl`` and ``bv``; that of ``b`` is
-    what the names of the buckets ``b0`` to ``b63`` begin with. They stay as long as the items.
-    *metrics*, *logger*: your Powertools objects, if any.
+    Thread-safe; connects at first use. *key* names the key attributes, partition key first. *window* is how
+    long an id is remembered at least: more than the longest redelivery. *buckets* is the number of steps in
+    which ids expire (`bucket_count`). *shards* spreads each key over several items, by the id: for `add` and
+    `get` alone, because floors, set attributes and expectations need one item. *names*: other names for the
+    ledger's own attributes ``bt``, ``bw``, ``bl`` and ``bv``; ``b`` is the prefix of the buckets ``b0`` to
+    ``b63``. *metrics*, *logger*: your Powertools objects.
 
-    The number of shards is changed by two deployments: with *shards_next*, the future number, ids are written
-    by *shards* and refused by both; then the future number is *shards*, and the old one *shards_before*.
+    Changing the number of shards takes two deployments: with *shards_next*, the future number, ids are
+    written by *shards* and looked up by both; then with *shards*, the new number, and *shards_before*, the
+    old one.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -93,11 +93,11 @@ class Ledger:
         Add *amounts* to the counters of *key*, once for *id*, and set the attributes of *set* with them.
 
         A missing counter counts as 0; negative amounts subtract. *floor* is the least value of a counter that
-        is subtracted from; below it the write is `Refused`, but never an id that was applied. One id is one
-        entry: the amounts of a duplicate are not compared.
+        is subtracted from; below it the write is `Refused`, unless the id was applied before. The amounts of
+        a duplicate are not compared.
 
-        Raises `Full`; `StoreUnavailable` without an answer: add it again with the same id; `Misconfigured`
-        before anything is sent.
+        Raises `Full`; `StoreUnavailable` if there is no response: add it again with the same id;
+        `Misconfigured` before anything is sent.
         """
         write, *others = self._additions(key, amounts, id, floor or {}, set or {})
         if others and self._has_id(write.digest, [other.key for other in others]):
@@ -117,9 +117,9 @@ class Ledger:
         """
         Return what `add` writes as an entry of a TransactWriteItems (`transaction_results`).
 
-        It reads the item first, for its layout. Where another write changes that meanwhile, the transaction
-        is cancelled with `Conflict`: a new entry fits. Raises as `add` does; `Misconfigured` while the number
-        of shards changes, because an id could then be in an item that the transaction does not check.
+        It reads the layout of the item. If another write changes that meanwhile, the transaction is cancelled
+        with `Conflict`: make a new entry. Raises as `add` does; `Misconfigured` while the number of shards
+        changes, because an id could then be in an item that the transaction does not check.
         """
         if self._other_shards != self._shards:
             raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
@@ -144,10 +144,9 @@ class Ledger:
 
     def get(self, key: Key) -> Values | None:
         """
-        Return the attributes of *key*, without key and ids; None where nothing was ever added.
+        Return the attributes of *key*, without key and ids; None if nothing was ever added.
 
-        Counters of several shards are summed. While others add, the sum lies between that of before and that
-        of after. Raises `StoreUnavailable`.
+        Counters of several shards are summed. Raises `StoreUnavailable`.
         """
         keys = arguments.all_homes(self._table.key, key, self._most_shards)
         if self._most_shards == 1:
@@ -168,8 +167,8 @@ class Ledger:
         """
         Set the attributes of *change* if those of *expected* have these values; None is a missing one.
 
-        The write has a random id, by which a lost answer is recognised; with *id* a later call with that id
-        is a `Duplicate`. Raises `Conflict`, with the item as it is; and what `add` raises.
+        A retry after a lost response is not applied twice; with *id*, a later call with that id is a
+        `Duplicate`. Raises `Conflict`, with the current item in ``values``; and what `add` raises.
         """
         self._refuse_shards("update")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
@@ -190,9 +189,9 @@ class Ledger:
         """
         Read the item and set the attributes that *change* returns; start again if it was written meanwhile.
 
-        ``values`` of the result is the item. *change* gets the item without its key, empty where there is
-        none; it may be called several times, so it should have no effects. It is not called for an *id* that
-        is remembered. Raises `Conflict` after ten lost races or near the invocation's end, and as `add` does.
+        ``values`` of the result is the item. *change* gets the item without its key, empty if there is none;
+        it may be called several times, so it must have no effects. It is not called for an *id* that is
+        remembered. Raises `Conflict` after ten lost races or near the invocation's end, and as `add` does.
         """
         self._refuse_shards("change")
         digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
@@ -219,9 +218,9 @@ class Ledger:
     @observed
     def relayout(self, key: Key) -> None:
         """
-        Make the items of *key* keep ids for this ledger's window, and forget older ids at once.
+        Narrow the items of *key* to this ledger's window, and forget older ids at once.
 
-        A longer window is taken up by the next write; a shorter one only by this. Raises as `add` does.
+        A longer window is applied by the next write anyway. Raises as `add` does.
         """
         for where in arguments.all_homes(self._table.key, key, self._most_shards):
             write = self._write(where, b"")

@@ -49,14 +49,14 @@ class Page(NamedTuple):
 
 class Ratchet:
     """
-    The items of one table, kept by their writers' timestamps. Safe from several threads.
+    The items of one table, ordered by their writers' timestamps. Thread-safe; connects at first use.
 
     *key*: names of the partition key and, if any, the sort key. *stamp*: the attribute of the timestamp.
     *tombstone_ttl*: how long a delete is remembered; more than the longest delivery of a write. *ahead*: how
     far a timestamp may be ahead of this clock; None: timestamps are other tokens that grow. *names*: other
     names for the ratchet's own attributes, ``deleted``, ``ttl`` (the table's TTL attribute), ``_rank`` and
     ``_write``. *indexes*: the key attributes of secondary indexes, for `query`. *metrics*, *logger*: your
-    Powertools objects, if any. Connects at first use.
+    Powertools objects.
     """
 
     def __init__(  # noqa: PLR0913  (options of one object, all but two by name)
@@ -93,13 +93,13 @@ class Ratchet:
         self, item: Mapping[str, object], ts: datetime | Stamp | Revision, *, expected: Expected = ANYTHING
     ) -> Applied | Stale:
         """
-        Write the whole *item* unless the item there is newer. ``values`` of the result has its timestamp.
+        Write the whole *item* unless the stored item is newer. ``values`` of the result has its timestamp.
 
         *ts*: the writer's timestamp of the change; a repetition must have the same, and with *expected* the
-        same `Revision`. *expected*: the item as `get` returned it (None: no item), which must still be there;
-        without it `Conflict` is never raised. Raises `TooFarAhead`, `Conflict`, `Misconfigured`;
-        `StoreUnavailable` where it may have been written or not: with *expected* also where a try got no
-        answer and the item is newer, so that this write may have been replaced or never written.
+        same `Revision`. *expected*: the item as `get` returned it (None: no item), which must still be
+        stored; without it `Conflict` is never raised. Raises `TooFarAhead`, `Conflict`, `Misconfigured`;
+        `StoreUnavailable` if it is unknown whether it was written: with *expected* also if an earlier request
+        got no response and the item is newer.
         """
         revision = self._revision(ts)
         return self._write(requests.put(self._table, item, revision.stamp), item, revision, expected)
@@ -110,7 +110,7 @@ class Ratchet:
         """
         Return what `put` writes as an entry of a TransactWriteItems (`transaction_results`).
 
-        With *expected* one entry belongs to one transaction: after a transaction without an answer, read.
+        With *expected* use an entry in one transaction only: if that got no response, read the item.
         """
         revision = self._revision(ts)
         write = requests.put(self._table, item, revision.stamp)
@@ -133,7 +133,7 @@ class Ratchet:
         Fix the timestamp of one change, for all its retries and hedged writes.
 
         Without *ts* it is the time of the clock, later than that of every earlier revision and than *after*,
-        the timestamp of what was read. Raises `Misconfigured` without *ts* where timestamps are not times.
+        the timestamp of what was read. Raises `Misconfigured` without *ts* if timestamps are not times.
         """
         if ts is not None:
             return self._revision(ts)
@@ -188,7 +188,7 @@ class Ratchet:
     # -- reading
 
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
-        """Return the item with its timestamp; None where there is none, or a tombstone."""
+        """Return the item with its timestamp; None if there is none, or a tombstone."""
         answer = self._transport.send("get_item", requests.get(self._table, key, consistent=consistent))
         return self._table.live(answer.get("Item"))
 
@@ -220,9 +220,8 @@ class Ratchet:
         Return *limit* items of *partition* after *cursor*; fewer only at its end.
 
         *begins_with*, *between*: only items whose sort key begins with it, or is from one to the other.
-        *index*: a partition of that index, eventually consistent. Every page but the last is full, however
-        many tombstones there are; the last may be empty. Each request reads at most *limit* rows, tombstones
-        included.
+        *index*: query that index, eventually consistent. Every page but the last is full; the last may be
+        empty. Each request reads at most *limit* rows, tombstones included.
         """
         ranges: list[object] = [each for each in (begins_with, between) if each is not None]
         place = self._place(index, ranges, limit)
