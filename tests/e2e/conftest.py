@@ -1,4 +1,4 @@
-"""The sample stack as built, a DynamoDB Local with its table, and the SAM CLI between them."""
+"""The stacks as built, a DynamoDB Local with its table, and the SAM CLI between them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,7 @@ from examples.demo.table import token_table
 from examples.demo.template import TABLE, Template
 from tests.kit.dynamodb_local import EngineAbsent, running
 
-from .image import ImageAbsent, provide
+from .image import ROOT, ImageAbsent, provide
 from .sam import CREDENTIALS, REGION, Api, SamAbsent, Stack, build
 
 Row = dict[str, Any]
@@ -66,10 +67,14 @@ def tokens(engine: str) -> Iterator[Tokens]:
 
 @pytest.fixture(scope="session")
 def stack(engine: str, tokens: Tokens) -> Stack:
-    """The stack, built for this machine, on that engine and table."""
-    with _absence_told():
-        provide()
-        return Stack(build(), f"http://host.docker.internal:{urlsplit(engine).port}")
+    """The sample stack, built for this machine, on that engine and table."""
+    return _built(engine, ROOT, "orders")
+
+
+@pytest.fixture(scope="session")
+def minimal(engine: str, tokens: Tokens) -> Stack:
+    """examples/minimal, on the same: its table has the same keys and name."""
+    return _built(engine, ROOT / "examples" / "minimal", "minimal")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +82,14 @@ def api(stack: Stack) -> Iterator[Api]:
     """The stack's HTTP API, served on a loopback port."""
     with stack.api() as served:
         yield served
+
+
+def _built(engine: str, folder: Path, name: str) -> Stack:
+    """Build the stack in *folder*, which has a template and events."""
+    with _absence_told():
+        provide()
+        endpoint = f"http://host.docker.internal:{urlsplit(engine).port}"
+        return Stack(build(folder / "template.yaml", name), folder / "events", endpoint)
 
 
 @contextmanager

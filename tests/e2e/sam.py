@@ -1,4 +1,4 @@
-"""Runs the sample stack under the SAM CLI: `sam build`, and `sam local` invoke, start-api, start-lambda."""
+"""Runs a stack under the SAM CLI: `sam build`, and `sam local` invoke, start-api, start-lambda."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -85,12 +85,14 @@ class Stack:
     """The built stack, and the engine that its functions are to use."""
 
     template: Path
+    events: Path
+    """The folder of its events."""
     endpoint: str
     """As containers see it."""
 
     def invoke(self, function: str, event: str) -> Invocation:
-        """Hand the file events/*event*.json to *function*, in a container of its own."""
-        file = ROOT / "events" / f"{event}.json"
+        """Hand the file *event*.json of its events to *function*, in a container of its own."""
+        file = self.events / f"{event}.json"
         done = _sam([*self._command("invoke"), "--event", str(file), function], INVOKE_SECONDS)
         if done.returncode != 0:
             raise SamFailed(done.stderr[-4000:])
@@ -142,7 +144,7 @@ class Stack:
             raise SamFailed(f"the built template has not exactly one {before!r}")
         changed = self.template.with_name(f"{name}.yaml")
         changed.write_text(text.replace(f"\n{before}", f"\n{after}"), encoding="utf-8")
-        return Stack(changed, self.endpoint)
+        return replace(self, template=changed)
 
     def _command(self, verb: str) -> list[str]:
         return [
@@ -168,18 +170,23 @@ class Api:
 SETTINGS = ("--config-file", str(ROOT / "samconfig.toml"), "--config-env", "local")
 
 
-def build() -> Path:
-    """Build the stack for this machine, from a cache where nothing changed, and return the built template."""
+def build(source: Path, name: str) -> Path:
+    """
+    Build the stack of *source* for this machine, from a cache where nothing changed; return what was built.
+
+    *name*: of the folder for both; the SAM CLI keeps one record of what it built beside a build.
+    """
+    folder = FOLDER / name
     command = [
-        *("build", "--template", str(ROOT / "template.yaml"), *SETTINGS, "--cached"),
-        *("--build-dir", str(FOLDER / "build"), "--cache-dir", str(FOLDER / "cache")),
+        *("build", "--template", str(source), *SETTINGS, "--cached"),
+        *("--build-dir", str(folder / "build"), "--cache-dir", str(folder / "cache")),
         *("--parameter-overrides", _parameters("")),
     ]
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     done = _sam(command, BUILD_SECONDS)
     if done.returncode != 0:
         raise SamFailed(done.stderr[-4000:])
-    return FOLDER / "build" / "template.yaml"
+    return folder / "build" / "template.yaml"
 
 
 def _sam(arguments: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
