@@ -69,7 +69,7 @@ def markdown(recorded: Recorded, prices: Prices = LIST) -> str:
         "\n".join(lined(_BESIDE, [_of_the_rest(each, prices) for each in recorded.bills])),
         "### Step by step",
         "\n".join(lined(_STEPS, _of_steps(prices))),
-        "### A month, however much is invoked",
+        "### Fixed costs of a month",
         "\n".join(lined(("dollars a month", OURS.name), _monthly(prices))),
         END,
     ]
@@ -84,7 +84,7 @@ def replaced(page: str, recorded: Recorded, prices: Prices = LIST) -> str:
 
 
 _REQUESTS: Final = (
-    "dollars a million invocations",
+    "dollars per million",
     OURS.name,
     "of it the index",
     THEIRS.name,
@@ -92,13 +92,13 @@ _REQUESTS: Final = (
     THEIRS.name,
 )
 _BESIDE: Final = (
-    "dollars a million invocations",
+    "dollars per million",
     f"kept {KEPT_DAYS} days: {OURS.name}",
     THEIRS.name,
     f"log lines and metric documents: {OURS.name}",
 )
-_STEPS: Final = ("by arithmetic, rows below 1 KB", "write units", "dollars a million")
-_REFUSED = "the table refuses the item, after the work has run"
+_STEPS: Final = ("computed, rows below 1 KB", "write units", "dollars per million")
+_REFUSED = "refused, after the work"
 
 
 def _of_requests(each: Bill, prices: Prices) -> tuple[str, ...]:
@@ -122,14 +122,14 @@ def _of_steps(prices: Prices) -> Iterator[tuple[str, str, str]]:
 def _monthly(prices: Prices) -> Iterator[tuple[str, str]]:
     usual, every = len(USUAL_METRICS), len(every_metric())
     named = ", ".join(f"`{name}`" for name in USUAL_METRICS)
-    yield f"metrics of a function that meets no trouble: {named}", dollars(metrics(usual, prices))
+    yield f"metrics of a function without errors: {named}", dollars(metrics(usual, prices))
     yield (
-        f"metrics of a function that met every trouble, those of patterns included: {every}",
+        f"all metrics of a function, patterns included: {every}",
         dollars(metrics(every, prices)),
     )
     own = len(WATCHDOG_METRICS)
     yield f"metrics of the watchdog: {own}", dollars(metrics(own, prices))
-    runs = f"every {WATCHDOG_MINUTES} minutes, {WATCHDOG_QUERIES} each, nothing stuck"
+    runs = f"every {WATCHDOG_MINUTES} minutes, {WATCHDOG_QUERIES} each, nothing overdue"
     yield f"queries of the watchdog: {runs}", dollars(watchdog(prices))
 
 
@@ -141,7 +141,7 @@ def _told(prices: Prices) -> Iterator[tuple[str, str]]:
     yield "prices", f"{REGION}, list, without free tiers, looked up on {CHECKED}"
     yield "a million write, read units", f"${prices.write:g}, ${prices.read:g}"
     yield "a GB and month: stored, recovery", f"${prices.storage:g}, ${prices.backup:g}"
-    yield "a GB of logs taken in", f"${prices.logs:g}"
+    yield "a GB of logs ingested", f"${prices.logs:g}"
     yield "a metric and month", f"${prices.metric:g}"
     yield from SOURCES.items()
 
