@@ -315,3 +315,23 @@ def test_the_requests_that_it_costs(
     shop.old(Work())({"id": "old"})
     assert requests(fail, "old") == copied
     assert requests(fail, "old") == []
+
+
+def test_an_interruption_while_the_result_is_written_as_json(shop: Shop) -> None:
+    """A SystemExit in ``codec=``: both tables show that the work was done, without its result."""
+
+    def exits(_: Any) -> Any:
+        raise SystemExit
+
+    work = Work()
+
+    @shop.once().event(key="id", name="charge", codec=(exits, int))
+    def handler(event: Any) -> Any:
+        return work(event)
+
+    with pytest.raises(SystemExit):
+        handler(EVENT, lambda_context("shop"))
+    assert shop.old_result(EVENT) is None
+    with pytest.raises(ResultUnavailable):
+        handler(EVENT, lambda_context("shop"))
+    assert work.runs == 1

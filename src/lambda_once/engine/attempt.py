@@ -109,6 +109,7 @@ class Attempt:
             finisher.make_ready(ownership)
         if ownership.completed is None:
             ownership.completed = ((yield from finisher.finish(finisher.prepare_return(ownership, result))),)
+            ownership.call.invocation.tally.raise_interruption()
         return ownership.completed[0]
 
     async def acomplete(self, result: Any = None) -> Any:

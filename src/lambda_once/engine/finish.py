@@ -111,7 +111,12 @@ class Finisher:
         response = attempt.call.plan.error_in(value)
         if response is not None and self._policy(attempt, response) is not STORE:
             return self.prepare_error(attempt, response, value)
-        result, value = self._serialised(attempt, value)
+        try:
+            result, value = self._serialised(attempt, value)
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            attempt.call.invocation.tally.interrupt(interruption)
+            attempt.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
+            result = Unavailable.UNAVAILABLE
         now = self.clock.now()
         attempt.report(Event.DONE, seconds=(now - attempt.created).total_seconds())
         if attempt.call.history is not None:  # before the token: what it has there can be copied
@@ -127,7 +132,12 @@ class Finisher:
             attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
         if attempt.call.history is not None:  # before the token: nobody else can have begun
             attempt.call.undo_in_history(now)
-        change = _by_policy(policy, Failure.of(error, attempt.call.seal))
+        try:
+            failure = Failure.of(error, attempt.call.seal)
+        except BaseException as interruption:  # noqa: BLE001  (as above)
+            attempt.call.invocation.tally.interrupt(interruption)
+            failure = Failure(type(error).__name__, _interrupted("the message", interruption))
+        change = _by_policy(policy, failure)
         return PreparedFinish(attempt, attempt.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
@@ -373,6 +383,10 @@ def _by_policy(policy: Policy, failure: Failure) -> Change:
             return Release(failure)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _interrupted(what: str, interruption: BaseException) -> str:
+    return f"{what} is not stored: {type(interruption).__name__} was raised while it was serialised or sealed"
 
 
 def _kind(error: BaseException | None) -> str | None:

@@ -239,6 +239,9 @@ class Call(NamedTuple):
             text = self.plan.codec.dump(value)
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
+        except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
+            self.invocation.tally.interrupt(interruption)
+            text = "null"
         try:
             self.history.succeed(text)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
