@@ -304,6 +304,7 @@ def test_the_outcome_as_data(at: Desk) -> None:
     token = _charge(at, NAME)
     ran = at.run("forget", token, "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
+    assert set(outcome) == {"lockToken", "written", "shown", "now"}
     assert (outcome["lockToken"], outcome["written"]) == (token, True)
     assert (outcome["shown"]["result"]["kind"], outcome["now"]["result"]["kind"]) == ("text", "unavailable")
     assert NAME not in ran.output

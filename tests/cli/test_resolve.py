@@ -346,10 +346,11 @@ def test_nobody_to_ask_is_bad_input(at: Desk) -> None:
 
 
 def test_as_json_the_data_alone_is_on_standard_output(at: Desk) -> None:
-    """The story goes to standard error."""
+    """Messages go to standard error."""
     ran = at.run("resolve", at.hold("p-1"), "--not-done", "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
-    assert (outcome["verdict"], outcome["written"]) == ("not-done", True)
+    assert set(outcome) == {"lockToken", "decision", "written", "shown", "now", "nextDelivery", "redrive"}
+    assert (outcome["decision"], outcome["written"]) == ("not-done", True)
     assert outcome["nextDelivery"] == "runs, as a new attempt"
     assert "next delivery" in ran.stderr
 

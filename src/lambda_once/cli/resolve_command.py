@@ -236,7 +236,7 @@ def _report(access: Access, request: ResolveRequest, now: Record | None, *, writ
     at = request.write.now
     outcome = {
         "lockToken": request.before.token,
-        "verdict": request.how.value.replace(" ", "-"),
+        "decision": request.how.value.replace(" ", "-"),
         "written": written,
         "shown": row_json(request.before, at),
         "now": None if now is None else row_json(now, at),
