@@ -25,7 +25,6 @@ from release.dist import DIST, FIRST_USE, ROOT, the_wheel, write_sums
 from tests.versions import candidates, pythons
 
 LOCK = ROOT / "src" / "requirements.txt"
-LAYERS = DIST / "layers"
 LIMIT = 250_000_000
 """Bytes of all layers of a function, unpacked (Lambda quotas)."""
 
@@ -127,15 +126,15 @@ def _use(layer: Path, python: str) -> None:
 
 
 def main() -> None:
-    """Write the layers into dist/layers; raise where one cannot be made, is too large, or does not work."""
+    """Write the layers into dist/; raise where one cannot be made, is too large, or does not work."""
     wheel = the_wheel()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     here, machine = pythons(candidates()), platform.machine().replace("aarch64", "arm64")
-    shutil.rmtree(LAYERS, ignore_errors=True)
-    LAYERS.mkdir()
+    for old in DIST.glob("*.zip"):
+        old.unlink()
     for minor in minors(project["classifiers"]):
         for architecture, names in ARCHITECTURES.items():
-            layer = LAYERS / f"lambda-once-{project['version']}-python3.{minor}-{architecture}.zip"
+            layer = DIST / f"lambda-once-{project['version']}-python3.{minor}-{architecture}.zip"
             with tempfile.TemporaryDirectory() as folder:
                 _download(minor, names.tag, Path(folder))
                 pack([wheel, *Path(folder).iterdir()], layer)
@@ -143,8 +142,8 @@ def main() -> None:
             print(f"{layer.name}: {layer.stat().st_size:,} bytes, {size:,} unpacked", flush=True)
             if architecture == machine and (3, minor) in here:
                 _use(layer, here[3, minor])
-    write_sums(LAYERS)
-    print((LAYERS / "SHA256SUMS").read_text(encoding="ascii"), end="")
+    write_sums(DIST)
+    print((DIST / "SHA256SUMS").read_text(encoding="ascii"), end="")
 
 
 if __name__ == "__main__":
