@@ -15,6 +15,8 @@ from aws_durable_execution_sdk_python.lambda_service import ErrorObject
 from aws_durable_execution_sdk_python_testing import DurableFunctionTestRunner
 from aws_durable_execution_sdk_python_testing.worker.checkpoint_tasks import CallableTask
 
+from tests.kit.kills import Killed, Machine
+
 PATIENCE = 60
 """Seconds of real time after which a test gives up; none waits for them."""
 
@@ -43,6 +45,8 @@ class Executions:
         """By ARN: whether Lambda gets what the latest invocation returns."""
         self.checkpoints = 0
         """How many requests were sent to Lambda's checkpoint API."""
+        self.machine = Machine()
+        """What sends the checkpoints. A killed one returns no response; the next invocation has another."""
         self._count_checkpoints()
         self.zombies: list[threading.Event] = []
 
@@ -52,7 +56,10 @@ class Executions:
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             self.checkpoints += 1
-            return checkpoint(*args, **kwargs)
+            try:
+                return self.machine.step(checkpoint, *args, **kwargs)
+            except Killed as killed:
+                raise ConnectionError("killed") from killed  # the SDK's thread takes no BaseException
 
         client.checkpoint = counted
 
@@ -111,7 +118,8 @@ def executions(work: Work, **options: Any) -> Iterator[Executions]:
         returns = of.returns[event.durable_execution_arn] = threading.Event()
         returns.set()
         try:
-            return handler(event, context)
+            machine = of.machine = Machine() if of.machine.dead else of.machine
+            return machine.response(handler(event, context))
         except Exception:
             raise
         except BaseException as killed:

@@ -35,6 +35,12 @@ class Machine:
                 raise Killed
             return what(*args, **arguments)
 
+    def response(self, response: T) -> T:
+        """Return *response* unless the machine is dead. Raises `Killed`."""
+        if self.dead:
+            raise Killed
+        return response
+
     def client(self, client: Any) -> Any:
         """Return *client* on this machine: each request of it is a step."""
         return _Client(client, self)
