@@ -241,12 +241,16 @@ class _Crew:
 
     def _poll(self, number: int) -> None:
         worker, chance = self._workers[number], random.Random(f"{self._load.seed}/poller-{number}")
-        orders, file = itertools.count(1), self._folder / f"event-{number}.json"
+        orders = itertools.count(1)
 
         def invoked(function: str) -> Any:
             def invoke(event: dict[str, Any]) -> str | None:
-                file.write_text(json.dumps(event))  # an order must fit into one write of a pipe
-                answer = worker.invoke(next(orders), {"function": function, "event": str(file)})
+                order = next(orders)
+                # A file, for an order must fit into one write of a pipe; one of its own, for an order that is
+                # given up may still be at work.
+                file = self._folder / f"event-{number}-{order}.json"
+                file.write_text(json.dumps(event))
+                answer = worker.invoke(order, {"function": function, "event": str(file)})
                 return None if answer is None else answer["response"]
 
             return invoke
