@@ -1,0 +1,199 @@
+"""
+`lambda-once forget` beside a delivery: every order of their requests, in every state that a token may have.
+
+The operator was shown the row; the command deletes the parts of its result, and writes it. The delivery is a
+duplicate that replays, or acquires the token anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from lambda_once import HOLD, RELEASE, STORE, Held, Once, OnceError, ResultUnavailable
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.results import Parts, Unavailable
+from lambda_once.core.writes import Finish, Resolver
+from lambda_once.operations.forgetting import forget_objection, forgetting
+from lambda_once.operations.table import TokenTable
+from lambda_once.policies import Policy
+from lambda_once.stores import requests
+from lambda_once.stores.contract import Written
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import FakeClock
+from tests.kit import tables
+from tests.kit.strict.mounted import mounted
+from tests.kit.turns import Turns
+
+LARGE = random.Random(0).randbytes(8_000).hex()
+"""A result in parts: compressed it is longer than a row takes."""
+TOKEN = "shop/charge/5"
+MOST = 6
+"""Requests of both: an order of so many turns is a whole one, and what is beyond it is the delivery's."""
+
+
+class Declined(Exception):
+    """The provider's answer, with data in its message."""
+
+
+class Desk:
+    """One order and its operator, on a table of its own."""
+
+    def __init__(self, client: Any, table: str, policy: Policy | None) -> None:
+        """*policy*: that of the first charge, which fails; None: it does not."""
+        self.client = client
+        self.table = table
+        self.clock = FakeClock()
+        self.charged = 0
+        self.answers: list[Any] = []
+        self._policy = policy
+
+    def deliver(self, client: Any = None) -> Any:
+        """Deliver the order; return the result, or the error that is raised."""
+        once = Once(store=DynamoDBStore(self.table, client or self.client), service="shop")
+        once._runtime.clock = self.clock
+
+        @once.function(key="n", name="charge", keep=timedelta(hours=1), on_error=self._policy or RELEASE)
+        def charge(n: int) -> Any:
+            self.charged += 1
+            return self._charge()
+
+        try:
+            return charge(5)
+        except (OnceError, Declined) as error:
+            return error
+
+    def _charge(self) -> Any:
+        if self.charged == 1 and self._policy is not None:
+            raise Declined("Ann Private")
+        return [self.charged, LARGE]
+
+    def forget(self, row: Record, client: Any) -> bool:
+        """Forget what *row* stores, as the command does; return whether that was written."""
+        assert forget_objection(row) is None
+        table = TokenTable(self.table, client, self.clock)
+        write = forgetting(row, by="ann", because="request 77", now=self.clock.now())
+        table.erase_parts(row)
+        return table.finish(write) is Written.WRITTEN
+
+    def row(self) -> Record:
+        found = TokenTable(self.table, self.client, self.clock).read(TOKEN)
+        assert found is not None
+        return found
+
+    def parts(self) -> int:
+        """Return how many parts of results the table has."""
+        return sum("#" in item["lockToken"]["S"] for item in self._items())
+
+    def clear(self) -> None:
+        for item in self._items():
+            self.client.delete_item(TableName=self.table, Key={"lockToken": item["lockToken"]})
+
+    def _items(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = self.client.scan(TableName=self.table)["Items"]
+        return items
+
+
+class Race(NamedTuple):
+    """What a forgetting returned, and what a delivery beside it did."""
+
+    desk: Desk
+    forgotten: bool
+    answer: Any
+
+
+class Planned(Turns):
+    """Turns in the order of a plan; whoever is next where the one of the plan has ended."""
+
+    def __init__(self, client: Any, plan: Sequence[int]) -> None:
+        super().__init__(client, 0)
+        self._left = iter(plan)
+        self._dice = self  # type: ignore[assignment]
+
+    def choice(self, waiting: Sequence[int]) -> int:
+        """Return who is next of *waiting*."""
+        planned = next(self._left, waiting[0])
+        return planned if planned in waiting else waiting[0]
+
+
+Races = Callable[..., Iterator[Race]]
+
+
+@pytest.fixture
+def races() -> Iterator[Races]:
+    """Give the races of every order, after a first delivery by *policy* and so many *hours*."""
+    with mounted() as engine, tables.fresh(tables.shared()) as table:
+
+        def each(policy: Policy | None = None, hours: float = 0) -> Iterator[Race]:
+            for plan in itertools.product((0, 1), repeat=MOST):
+                desk = Desk(engine, table, policy)
+                desk.deliver()
+                desk.clock.advance(hours * 3_600)
+                forget = partial(desk.forget, desk.row())
+                forgotten, answer = Planned(engine, plan).run([forget, desk.deliver])
+                assert isinstance(forgotten, bool)
+                yield Race(desk, forgotten, answer)
+                desk.clear()
+
+        yield each
+
+
+def test_a_duplicate_replays_or_is_refused(races: Races) -> None:
+    """It gets the whole result or `ResultUnavailable`, never None; nothing runs, no part is left."""
+    answers = []
+    for race in races():
+        assert race.forgotten
+        assert race.answer == [1, LARGE] or isinstance(race.answer, ResultUnavailable)
+        assert (race.desk.charged, race.desk.parts()) == (1, 0)
+        assert race.desk.row().stored is Unavailable.UNAVAILABLE
+        answers.append(type(race.answer))
+    assert {*answers} == {list, ResultUnavailable}
+
+
+def test_a_stored_error_is_raised_or_refused(races: Races) -> None:
+    """As a result is."""
+    for race in races(STORE):
+        assert race.forgotten
+        assert type(race.answer).__name__ in ("Declined", "ResultUnavailable")
+        assert race.desk.charged == 1
+        assert isinstance(race.desk.deliver(), ResultUnavailable)
+
+
+def test_a_held_token_stays_held(races: Races) -> None:
+    """Whatever the order."""
+    for race in races(HOLD):
+        assert race.forgotten
+        assert isinstance(race.answer, Held)
+        assert (race.desk.charged, race.desk.row().state) == (1, State.HELD)
+
+
+@pytest.mark.parametrize(("policy", "hours"), [(None, 2), (RELEASE, 0)], ids=["expired", "released"])
+def test_new_work_is_left_alone(races: Races, policy: Policy | None, hours: float) -> None:
+    """A delivery that may run does, once, and its result stays, whatever is forgotten of the one before."""
+    outcomes = set()
+    for race in races(policy, hours):
+        assert race.answer == race.desk.deliver() == [2, LARGE]
+        assert race.desk.charged == 2
+        assert isinstance(race.desk.row().stored, Parts)
+        outcomes.add(race.forgotten)
+    assert outcomes == {False, True}
+
+
+# ---------------------------------------------------------------- negative twin
+
+
+def test_twin_without_the_condition(races: Races, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write to whatever row there is erases new work, or takes the token from the attempt at work."""
+    owner = requests._owner
+
+    def unconditional(write: Finish) -> Any:
+        return ("attribute_exists(lockToken)", {}) if isinstance(write.by, Resolver) else owner(write)
+
+    monkeypatch.setattr(requests, "_owner", unconditional)
+    assert any(race.desk.deliver() != [2, LARGE] for race in races(None, 2))
