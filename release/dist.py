@@ -34,8 +34,6 @@ LIMIT = 435_000
 """Bytes that the wheel may have: just above what it has."""
 TRIED = ("tests/core", "tests/sources", "tests/testing")
 """Folders whose tests run against the installed wheel; on the newest Python, `FAST` instead."""
-BESIDE = ("tests", "docs", "examples", "benchmarks", "events", "release", "template.yaml", "pyproject.toml")
-"""What these tests read; not src."""
 
 _IN_WHEEL = re.compile(r"lambda_once/(.+\.py|py\.typed)$|lambda_once-[^/]+\.dist-info/")
 
@@ -184,12 +182,9 @@ def _try(wheel: Path, project: Mapping[str, Any], python: Python, beside: Path) 
     _run(new, "-m", "pytest", "-q", *only_installed, *chosen, cwd=beside)
 
 
-def _try_all(wheel: Path, project: Mapping[str, Any], source: Path) -> None:
-    """Use *wheel* on every Python, beside the files of *source* that the tests read."""
-    beside = source.parent / "beside"
-    beside.mkdir()
-    for each in BESIDE:
-        shutil.move(source / each, beside / each)
+def _try_all(wheel: Path, project: Mapping[str, Any], beside: Path) -> None:
+    """Use *wheel* on every Python, in the exported tree *beside*, which loses its src."""
+    shutil.rmtree(beside / "src")
     for python in tried(pythons(candidates())):
         print(f"== {wheel.name} on {python.executable}", flush=True)
         _try(wheel, project, python, beside)
