@@ -31,7 +31,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
-        """Nothing is stored: the token is ours, with all that was asked for."""
+        """No row exists: it is written with every attribute of the acquisition."""
         answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
         assert answer == Won(answer.fence, took_over=False)
         assert world.row() == Record(
@@ -50,7 +50,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("rule", RULES)
     def test_a_token_in_progress_is_refused(self, world: World, rule: OnLapse) -> None:
-        """No other attempt acquires it until its lease is over, to the millisecond."""
+        """No other attempt acquires it until its lease has expired, to the millisecond."""
         world.won()
         assert _refused(world, rule=rule).attempt == "a1"
         world.clock.advance(LEASE.total_seconds())
@@ -59,7 +59,7 @@ class Acquiring:
     @pytest.mark.parametrize("rule", RULES)
     @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
     def test_a_complete_or_held_token_is_refused(self, world: World, rule: OnLapse, change: Change) -> None:
-        """However long ago its lease ended."""
+        """However long ago its lease expired."""
         world.won()
         world.finish(change)
         world.clock.advance(LEASE.total_seconds() + 1)
@@ -70,7 +70,7 @@ class Acquiring:
         "change", [PAID, FAILED, GIVEN_BACK], ids=["complete", "stored error", "released"]
     )
     def test_a_finished_token_past_its_ttl_is_free(self, world: World, rule: OnLapse, change: Change) -> None:
-        """A row may be deleted late: it counts as absent from the second of its ttl on, and not before."""
+        """From the second of its ttl on the row counts as absent, deleted or not."""
         first = world.won()
         world.finish(change)
         ttl = world.row().ttl
@@ -95,7 +95,7 @@ class Acquiring:
         _refused(world, rule=rule)
 
     def test_a_released_token_is_free(self, world: World) -> None:
-        """Under take_over the next attempt gets it at once, and the error of the one before is gone."""
+        """Under take_over the next attempt acquires it at once, and the earlier error is removed."""
         first = world.won()
         world.finish(GIVEN_BACK)
         second = world.won("a2")
@@ -104,7 +104,7 @@ class Acquiring:
         assert world.row().error is None
 
     def test_a_released_token_is_not_reopened_by_a_copy_of_its_own_acquisition(self, world: World) -> None:
-        """A delayed copy of the acquisition finds the token released, and leaves it so."""
+        """A delayed copy of the acquisition does not change the released token."""
         delayed = world.acquisition()
         world.acquire(delayed)
         world.finish(GIVEN_BACK)
@@ -113,7 +113,7 @@ class Acquiring:
         assert world.row() == before
 
     def test_under_hold_a_released_token_is_acquired_only_as_seen(self, world: World) -> None:
-        """A delayed copy of an acquisition would be held for review: only the row that was read is won."""
+        """Only the row that was read is acquired: a delayed copy of an acquisition would end as held."""
         first = world.won(rule=OnLapse.HOLD)
         world.finish(GIVEN_BACK)
         _refused(world, rule=OnLapse.HOLD)
@@ -124,13 +124,13 @@ class Acquiring:
 
     @pytest.mark.parametrize("change", ENDED.values(), ids=ENDED.keys())
     def test_a_row_seen_released_is_refused_once_it_is_finished(self, world: World, change: Change) -> None:
-        """Of the same attempt, yet in another state: it is not what was seen."""
+        """The same attempt, but another state than the one that was read."""
         world.won()
         world.finish(change)
         _refused(world, seen=AsSeen("a1", None))
 
     def test_a_lapsed_token_is_taken_over(self, world: World) -> None:
-        """A millisecond after its lease it is the next attempt's, and the answer says whose it was."""
+        """A millisecond after its lease the next attempt acquires it; the answer has the earlier row."""
         first = world.won()
         world.clock.advance(LEASE.total_seconds() + 0.001)
         second = world.won("a2")
@@ -146,7 +146,7 @@ class Acquiring:
         _refused(world, rule=rule)
 
     def test_a_lapsed_token_is_taken_exactly_as_the_probe_was_asked(self, world: World) -> None:
-        """Of two who asked about the same attempt and lease, one gets the token."""
+        """Of two acquisitions of the same attempt and lease, one wins."""
         world.won(rule=OnLapse.PROBE)
         world.clock.advance(LEASE.total_seconds() + 1)
         seen = world.row()
@@ -164,7 +164,7 @@ class Acquiring:
         _refused(world, seen=AsSeen("a1", seen.expected_completion))
 
     def test_what_is_not_there_cannot_be_taken_as_seen(self, world: World) -> None:
-        """The row that was looked at is gone, and none comes of the acquisition."""
+        """The row that was read is gone, and the acquisition writes none."""
         assert world.acquire(world.acquisition(seen=AsSeen("a1", None))) == Refused(None)
         assert world.acquire(world.acquisition(seen=AsSeen("a1", world.ends()))) == Refused(None)
         assert world.read() is None
@@ -173,14 +173,14 @@ class Acquiring:
     def test_a_lapsed_token_of_the_same_payload_is_taken_over(
         self, world: World, stored: str | None, asked: str | None
     ) -> None:
-        """Two payloads differ only where both are known."""
+        """Payloads are compared only if both are known."""
         world.won(fingerprint=stored)
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2", fingerprint=asked)
         assert world.row().fingerprint == asked
 
     def test_a_lapsed_token_of_another_payload_is_refused(self, world: World) -> None:
-        """Order 1 amended does not run in the place of order 1 new."""
+        """An amended order does not take over the token of the original."""
         world.won(fingerprint="new")
         world.clock.advance(LEASE.total_seconds() + 1)
         _refused(world, fingerprint="amended")
@@ -189,7 +189,7 @@ class Acquiring:
     def test_a_lapsed_token_of_a_caller_is_taken_over_as_seen(
         self, world: World, presented: Presented | None
     ) -> None:
-        """Whose it is, only a reader of the row knows: a takeover of what lapsed leaves it alone."""
+        """Only a request that has read the row can compare its caller: other take-overs are refused."""
         world.won(presented=ALICE)
         seen = world.row()
         world.clock.advance(LEASE.total_seconds() + 1)
@@ -223,7 +223,7 @@ class Acquiring:
 
     @pytest.mark.parametrize("second", [None, "00-5b-6d-01"])
     def test_every_acquisition_sets_or_removes_the_trace(self, world: World, second: str | None) -> None:
-        """A duplicate is linked to the last acquisition, or to none; what ends the attempt keeps it."""
+        """The row has the trace of its last acquisition, or none; a finish keeps it."""
         world.won(trace="00-5b-6c-01")
         world.finish(GIVEN_BACK)
         assert world.row().trace == "00-5b-6c-01"
@@ -232,7 +232,7 @@ class Acquiring:
         assert world.row().trace == second
 
     def test_an_acquisition_sent_again_is_won_again(self, world: World) -> None:
-        """Only the response was lost: the same fence, the same row."""
+        """Its response was lost: the same fence, the same row."""
         acquisition = world.acquisition()
         first = world.acquire(acquisition)
         assert isinstance(first, Won)
@@ -241,7 +241,7 @@ class Acquiring:
         assert world.row() == before
 
     def test_the_fence_grows_with_every_acquisition(self, world: World) -> None:
-        """Across release, take-over, expiry and deletion: an older attempt never has the larger number."""
+        """Across release, take-over, expiry and deletion."""
         fences = [world.won("a1").fence]
         world.finish(GIVEN_BACK, "a1")
         fences.append(world.won("a2").fence)
@@ -263,7 +263,7 @@ class Acquiring:
         assert world.won("a2").fence > first.fence + 1
 
     def test_many_tokens_are_answered_each_by_itself(self, world: World) -> None:
-        """In the order of the acquisitions; one that is refused takes none of the others with it."""
+        """In the order of the acquisitions; a refusal does not affect the others."""
         tokens = [f"{world.token}-{n}" for n in range(12)]
         taken = world.acquisition("other", token=tokens[5])
         world.acquire(taken)

@@ -53,7 +53,7 @@ class LargeResults:
         assert world.chunks(row) == PARTS_OF_5_MB
 
     def test_a_late_attempt_does_not_touch_its_successors_parts(self, world: World) -> None:
-        """It is refused, and what it had written lies beside the successor's, not over it."""
+        """It is refused, and its parts are beside the successor's."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
@@ -66,7 +66,7 @@ class LargeResults:
     def test_a_second_completion_of_one_attempt_does_not_touch_the_parts_of_the_first(
         self, world: World
     ) -> None:
-        """It is refused, and what it had written lies beside: an earlier transaction's answer may be lost."""
+        """It is refused, and its parts are beside the first ones: a transaction's response may be lost."""
         world.won()
         first = world.write(Complete(Chunks((b"one", b"1"))))
         assert world.transact(first) == Written.WRITTEN
@@ -93,7 +93,7 @@ class Transactions:
         assert (row.state, row.stored) == (State.COMPLETE, Inline('{"paid": true}'))
 
     def test_items_alone(self, world: World) -> None:
-        """Without a token (the package is switched off) they are written all the same."""
+        """Without a token, when the package is disabled, they are written too."""
         assert world.transact(None, world.orders()) == Written.WRITTEN
         assert world.ordered() is bool(world.orders())
 
@@ -108,7 +108,7 @@ class Transactions:
         assert not world.ordered()
 
     def test_a_transaction_sent_again_is_written_once(self, world: World) -> None:
-        """The refusal of the second is our own first one; the items stay as they were written."""
+        """The second is recognised as the first; the items stay as they were written."""
         world.won()
         write = world.write(PAID)
         world.transact(write, world.orders())
@@ -141,7 +141,7 @@ class Listing:
         assert listed(world, State.HELD) == ["3", "7"]
 
     def test_an_entry_has_the_attempt_and_its_lease(self, world: World) -> None:
-        """What an operator searches the log for."""
+        """Operators search the log for them."""
         started = world.clock.now()
         world.won()
         (entry,) = world.store.unfinished(State.IN_PROGRESS, world.deadline)
@@ -155,7 +155,7 @@ class Listing:
         )
 
     def test_only_leases_that_ended_before(self, world: World) -> None:
-        """Strictly before: a lease that ends at that moment is not among them."""
+        """Strictly before: a lease that ends at that moment is not listed."""
         acquire_some(world)
         at = world.row_of(f"{world.token}-4").expected_completion
         found = world.store.unfinished(State.IN_PROGRESS, world.deadline, at)

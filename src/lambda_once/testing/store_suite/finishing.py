@@ -68,7 +68,7 @@ class Finishing:
     def test_a_third_party_finishes_the_attempt_that_it_read(
         self, world: World, change: Change, state: State
     ) -> None:
-        """With an attempt id of its own and a fence above, so that the attempt cannot take it for its own."""
+        """With an attempt id of its own and a larger fence, so that the attempt does not recognise it."""
         first = world.won()
         assert world.finish(change, resolver(world.row())) == Written.WRITTEN
         row = world.row()
@@ -89,7 +89,7 @@ class Finishing:
 
     @by_finish
     def test_an_equal_finish_is_another_write(self, world: World, change: Change, state: State) -> None:
-        """In the same millisecond, with the same content: another write of the attempt had made the row."""
+        """In the same millisecond, with the same content: the row is of another write of the attempt."""
         world.won()
         world.finish(change)
         _refused(world, change, "a1")
@@ -153,7 +153,7 @@ class Finishing:
         assert state is not State.IN_PROGRESS
 
     def test_extend_lengthens_the_lease_and_moves_the_ttl(self, world: World) -> None:
-        """The row lives for its new lease and keep, and nothing else of it changes."""
+        """The ttl follows the new lease; nothing else changes."""
         world.won()
         before = world.row()
         later = world.ends(timedelta(hours=1))
@@ -169,14 +169,14 @@ class Finishing:
         assert world.row() == before
 
     def test_extend_is_refused_once_the_token_was_taken_over(self, world: World) -> None:
-        """It must not keep its successor's token alive."""
+        """The successor's lease stays unchanged."""
         world.won()
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
         _refused(world, Extend(world.ends(timedelta(hours=1))), "a1")
 
     def test_pin_takes_the_ttl_away(self, world: World) -> None:
-        """A row that may be held must not expire; nothing else of it changes."""
+        """A row that may be held must not expire; nothing else changes."""
         world.won()
         before = world.row()
         assert world.finish(Pin.PIN) == Written.WRITTEN
@@ -185,7 +185,7 @@ class Finishing:
         _refused(world, Pin.PIN, "a2")
 
     def test_a_token_acquired_again_has_nothing_of_before(self, world: World) -> None:
-        """Result, error, completion, delivery, fingerprint, fields, ttl and write of before are gone."""
+        """Earlier result, error, completion, delivery, fingerprint, fields, ttl and write are removed."""
         world.won(fingerprint="f", fields=b"\0\1ab", delivery="m-1")
         world.finish(Complete(Unavailable.UNAVAILABLE, BROKEN))
         world.clock.advance(KEEP.total_seconds() + 1)
@@ -200,7 +200,7 @@ class Finishing:
         assert (row.delivery, row.fingerprint, row.fields, row.ttl, row.write) == (None,) * 5
 
     def test_many_finishes_are_answered_each_by_itself(self, world: World) -> None:
-        """One that is refused takes none of the others with it."""
+        """A refusal does not affect the others."""
         tokens = [f"{world.token}-{n}" for n in range(12)]
         world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)
         writes = [world.write(PAID, "a1" if n != 3 else "a2", token) for n, token in enumerate(tokens)]

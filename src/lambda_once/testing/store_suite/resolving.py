@@ -66,7 +66,7 @@ class Resolving:
     def test_a_decision_is_written_to_the_row_as_it_was_seen(
         self, world: World, row: str, decision: Resolve
     ) -> None:
-        """With a fresh attempt id, a fence above, and who said so and why; nothing else is left of before."""
+        """With a fresh attempt id, a larger fence, and who decided and why; nothing else is left."""
         before = row_of(world, row)
         write = decided(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert world.send(write) == Written.WRITTEN
@@ -106,7 +106,7 @@ class Resolving:
     @by_row
     @pytest.mark.parametrize("seen", State)
     def test_another_state_than_was_seen_refuses(self, world: World, row: str, seen: State) -> None:
-        """Though attempt and lease are those that were seen."""
+        """Even if attempt and lease are those that were read."""
         before = row_of(world, row)
         write = decided(world, before, Resolve.NOT_DONE)
         assert isinstance(write.by, Resolver)
@@ -114,7 +114,7 @@ class Resolving:
         assert answer == (Written.WRITTEN if seen is before.state else Refused(before))
 
     def test_there_is_no_decision_without_a_row(self, world: World) -> None:
-        """It makes none."""
+        """A decision writes no new row."""
         before = row_of(world, "held")
         world.rows.forget(world.token)
         assert world.send(decided(world, before, Resolve.DONE)) == Refused(None)
@@ -122,7 +122,7 @@ class Resolving:
 
     @by_row
     def test_the_reason_outlives_the_next_attempt(self, world: World, row: str) -> None:
-        """Whoever looks later sees that this work was released once, by whom and why."""
+        """The row shows that this work was released once, by whom and why."""
         before = row_of(world, row)
         write = decided(world, before, Resolve.NOT_DONE)
         world.send(write)
@@ -133,7 +133,7 @@ class Resolving:
         assert world.row().resolution == write.note
 
     def test_decisions_of_one_writer_are_counted(self, world: World) -> None:
-        """Until another one decides."""
+        """Until another writer decides."""
         times: list[int] = []
         for by in ("ann", "ann", "ann", "bob", "ann"):
             write = resolution(
@@ -150,7 +150,7 @@ class Resolving:
         assert times == [1, 2, 3, 1, 1]
 
     def test_a_large_result_of_a_decision_is_read_back(self, world: World) -> None:
-        """Its parts bear the ids of the decision."""
+        """Its parts have the ids of the decision."""
         write = decided(world, row_of(world, "held"), Resolve.DONE, LARGE)
         assert world.send(write) == Written.WRITTEN
         row = world.row()
@@ -160,7 +160,7 @@ class Resolving:
         assert len(chunks) == row.stored.count
 
     def test_of_two_decisions_on_one_row_the_first_is_written(self, world: World) -> None:
-        """The second is refused, and gets the row that the first has made."""
+        """The second is refused, with the row of the first."""
         before = row_of(world, "held")
         first = decided(world, before, Resolve.NOT_DONE)
         second = decided(world, before, Resolve.DONE, "5")
