@@ -11,14 +11,9 @@ from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
 from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
-from lambda_once.core.clock import Deadline, SystemClock, epoch_seconds
-from lambda_once.core.lifecycle import Resolution, State, new_attempt_id
-from lambda_once.core.writes import Finish, Release, Resolver, new_write_id
+from lambda_once.core.clock import SystemClock
 from lambda_once.engine.history import Busy, Vacant
 from lambda_once.integrations.powertools_history import SOONER, PowertoolsRecord
-from lambda_once.stores.contract import Written
-from lambda_once.stores.rows import record_of
-from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
 from tests.kit.kills import Killed, Machine
 from tests.kit.powertools import Shop
@@ -375,13 +370,5 @@ def test_reading_only_holds_until_it_is_decided(shop: Shop) -> None:
     for _ in range(2):
         with pytest.raises(Held):
             new(EVENT)
-    (row,) = shop.client.scan(TableName=shop.tokens)["Items"]
-    held = record_of(row)
-    now, release = SystemClock().now(), Release()
-    by = Resolver(held.attempt, held.expected_completion, new_attempt_id(), State.HELD)
-    note = Resolution("operator", "the payment provider has no charge", now)
-    write = Finish(held.token, by, release, now, epoch_seconds(now + DAY), new_write_id(release), note)
-    store = DynamoDBStore(shop.tokens, shop.client)
-    (answer,) = store.finish([write], Deadline(SystemClock(), now + DAY))
-    assert isinstance(answer, Written)
+    shop.resolve(done=False)
     assert new(EVENT) == {"charge": 1, "of": "o-1"}

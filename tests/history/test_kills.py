@@ -178,6 +178,20 @@ def test_what_nobody_can_know_is_held(shop: Shop, on_lapse: Callable[[Order], An
         assert answer == "charged" or isinstance(answer, Held)
 
 
+def test_an_operator_decides_once(shop: Shop) -> None:
+    """What is held runs once it was found not done, and never once it was found done."""
+    held = set()
+    for order in schedules(shop, hold):
+        order.lapse()
+        charged = len(order.charged)
+        if isinstance(order.deliver("new", Machine()), Held):
+            held.add(charged)
+            shop.resolve(done=charged > 0)
+            assert order.deliver("new", Machine()) == (None if charged else "charged")
+        assert len(order.charged) == max(charged, 1)
+    assert {0, 1} <= held
+
+
 def test_own_work_is_found_by_its_own_key(shop: Shop) -> None:
     """Where no old version was at work, a probe by downstream key decides alone."""
     for order in schedules(shop, by_downstream_key, [("new", "new", True)]):

@@ -18,8 +18,12 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 
 from lambda_once import Once, PowertoolsHistory
-from lambda_once.core.clock import stamp
+from lambda_once.core.clock import Deadline, SystemClock, epoch_seconds, stamp
+from lambda_once.core.lifecycle import Resolution, new_attempt_id
+from lambda_once.core.writes import Complete, Finish, Release, Resolver, new_write_id
 from lambda_once.observability.reporter import Details
+from lambda_once.stores.contract import Written
+from lambda_once.stores.rows import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
 from tests.kit import tables
@@ -125,6 +129,18 @@ class Shop:
                 lease = datetime.fromisoformat(token["expectedCompletion"]["S"]) - timedelta(days=1)
                 past = {"expectedCompletion": {"S": stamp(lease)}}
                 self.client.put_item(TableName=self.tokens, Item=token | past)
+
+    def resolve(self, *, done: bool) -> None:
+        """Decide, as an operator, whether the work of the only token, which is held or lapsed, was *done*."""
+        (row,) = self.items(self.tokens)
+        held, now = record_of(row), SystemClock().now()
+        change = Complete(None) if done else Release()
+        by = Resolver(held.attempt, held.expected_completion, new_attempt_id(), held.state)
+        note = Resolution("operator", "asked the payment provider", now)
+        until = epoch_seconds(now + timedelta(days=1))
+        write = Finish(held.token, by, change, now, until, new_write_id(change), note)
+        deadline = Deadline(SystemClock(), now + timedelta(days=1))
+        assert DynamoDBStore(self.tokens, self.client).finish([write], deadline) == [Written.WRITTEN]
 
     def items(self, table: str) -> list[dict[str, Any]]:
         """Return all of *table*, as it is."""
