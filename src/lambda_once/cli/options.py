@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     AnyCommand = Callable[..., Any]
+    _DurationType = click.ParamType[timedelta]
+else:
+    _DurationType = click.ParamType  # generic since click 8.4 only
 
 
 # -- durations
@@ -32,7 +35,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 _SPAN: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smhdw])", re.ASCII)
 
 
-class Duration(click.ParamType[timedelta]):
+class Duration(_DurationType):
     """Converts ``90s``, ``15m``, ``2h``, ``14d`` or ``1w`` to a `timedelta`."""
 
     name = "duration"
