@@ -17,6 +17,8 @@ from lambda_once.dynamodb.lean import Endpoint, LeanClient
 from lambda_once.testing import create_table
 
 REGION = "eu-central-1"
+USER_AGENT = "tests"
+"""A constant: botocore would build its own for every request, which takes longer than many an answer."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
 
 
@@ -28,7 +30,7 @@ def session() -> boto3.Session:
 
 def client(endpoint: str | None = None, **options: Any) -> Any:
     """Make a client that does not try again by itself: of *endpoint*, else of moto where it is on."""
-    config = Config(retries={"total_max_attempts": 1}, **options)
+    config = Config(retries={"total_max_attempts": 1}, **({"user_agent": USER_AGENT} | options))
     return session().client("dynamodb", endpoint_url=endpoint, config=config)
 
 

@@ -79,7 +79,7 @@ def _shop(token_table: DynamoDBStore, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 
 @pytest.fixture
-def emitted(
+def _run_of_all(
     template: Template,
     token_table: DynamoDBStore,
     _shop: None,
@@ -99,6 +99,17 @@ def emitted(
     client: Any = boto3.client("dynamodb")
     watchdog("tokens", client, StoppedClock(), sweep=False)({}, lambda_context())
     return found | read(capsys.readouterr().out)
+
+
+_kept: set[Emitted] = set()
+
+
+@pytest.fixture
+def emitted(request: pytest.FixtureRequest) -> set[Emitted]:
+    """Return the metrics of one run, which all tests here compare."""
+    if not _kept:
+        _kept.update(request.getfixturevalue("_run_of_all"))
+    return set(_kept)
 
 
 def strangers(named: list[Named], emitted: set[Emitted]) -> set[str]:
