@@ -19,6 +19,7 @@ LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
 CDK_VENV := .venv-cdk
 RELEASE_VENV := .venv-release
+SITE_VENV := .venv-site
 WHEEL_VENVS := .venv-wheel
 UV_VERSION := 0.13.8
 ENGINES := engines
@@ -86,7 +87,7 @@ ON_ALL_CORES := --numprocesses=auto --dist=worksteal
 
 .PHONY: test
 test: lint typecheck ## Lint, type-check, and run every test that needs no engine
-	@$(BIN)/python -m pytest -m "not engine and not e2e" $(ON_ALL_CORES)
+	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" $(ON_ALL_CORES)
 
 # What check leaves to test: each loads a library of its own.
 INTEGRATIONS := durable* execution* seal spans
@@ -117,7 +118,7 @@ pyright: $(VENV)/.dev ## Check with pyright what callers' editors infer (needs N
 
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all of it
-	@$(BIN)/python -m pytest -m "not engine and not e2e" --cov --cov-report=term
+	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" --cov --cov-report=term
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
 .PHONY: engine-tests
@@ -242,6 +243,24 @@ lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflo
 	@$(ACTIONLINT) -shellcheck= -pyflakes=
 	@$(RELEASE_VENV)/bin/zizmor --offline --quiet --persona=pedantic .github
 
+# ------------------------------------------------------------------ the site
+
+$(SITE_VENV)/.installed: requirements/site.txt | $(BIN)/python
+	@echo "Installing the site's tools into $(SITE_VENV)"
+	@test -x $(SITE_VENV)/bin/python || $(BIN)/python -m venv $(SITE_VENV)
+	@$(SITE_VENV)/bin/python $(LOCKED) requirements/site.txt
+	@touch $@
+
+.PHONY: site
+site: $(SITE_VENV)/.installed ## Build docs/ and the docstrings as a site, into build/site (needs npm once, for mermaid)
+	@$(SITE_VENV)/bin/python -m release.site
+	@$(SITE_VENV)/bin/zensical build --strict --config-file build/zensical.toml
+
+.PHONY: site-test
+site-test: site ## Open the site in a headless Chromium: links, search, diagrams, phones, dark mode, accessible names
+	@$(SITE_VENV)/bin/python -m tests.site.chromium
+	@$(SITE_VENV)/bin/python -m pytest -m site --confcutdir=tests/site tests/site
+
 # ------------------------------------------------------------------ keep it
 
 COMPILE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -256,10 +275,11 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 	@$(COMPILE) --group mutants pyproject.toml --constraint requirements/dev.txt --output-file requirements/mutants.txt
 	@$(COMPILE) --group pyproject.toml:layer --constraint requirements/dev.txt --output-file src/requirements.txt
 	@$(COMPILE) --group pyproject.toml:release --output-file requirements/release.txt
+	@$(COMPILE) --group pyproject.toml:site --output-file requirements/site.txt
 	@$(COMPILE) --group pyproject.toml:sam --output-file requirements/sam.txt
 	@$(COMPILE) --group pyproject.toml:cdk --output-file requirements/cdk.txt
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(CDK_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
+	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(CDK_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(SITE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -178,8 +178,9 @@ def _try(wheel: Path, project: Mapping[str, Any], python: Python, beside: Path) 
     _run(new, "-m", "pip", "check")
     _run(folder / "bin" / "lambda-once", "--version", cwd=beside)
     only_installed = ("-p", "release.installed", "-o", "pythonpath=.", "-o", f"cache_dir={folder}/cache")
-    chosen = ("-m", "not engine and not e2e", "--numprocesses=auto", "--dist=worksteal", *python.tests)
-    _run(new, "-m", "pytest", "-q", *only_installed, *chosen, cwd=beside)
+    chosen = ("-m", "not engine and not e2e and not site", *python.tests)
+    on_all_cores = ("--numprocesses=auto", "--dist=worksteal")
+    _run(new, "-m", "pytest", "-q", *only_installed, *chosen, *on_all_cores, cwd=beside)
 
 
 def _try_all(wheel: Path, project: Mapping[str, Any], beside: Path) -> None:

@@ -24,8 +24,8 @@ def _strangers(text: str) -> list[str]:
 
 
 def test_the_locks_are_there() -> None:
-    """There is one lock an environment: CDK, demo, development, mutation tests, release, SAM CLI, layer."""
-    stems = {"cdk", "demo", "dev", "mutants", "release", "sam", "requirements"}
+    """There is one lock an environment: CDK, demo, development, mutation tests, release, SAM, site, layer."""
+    stems = {"cdk", "demo", "dev", "mutants", "release", "sam", "site", "requirements"}
     assert {lock.stem for lock in LOCKS} == stems
 
 

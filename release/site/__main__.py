@@ -1,0 +1,125 @@
+"""
+Lays out a project for Zensical in build/: ``python -m release.site``.
+
+The pages are written for GitHub. They keep their places here, so that their links to each other hold. A file
+or folder of the repository that one of them links to becomes a page, too, and so do the docstrings of each
+public module.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+PROJECT: Final = ROOT / "build"
+"""Not ROOT, because Zensical fills, and empties, the .cache beside its configuration."""
+PAGES: Final = PROJECT / "site-pages"
+MODULES: Final = ("lambda_once", "lambda_once.patterns", "lambda_once.patterns.fifo", "lambda_once.testing")
+MERMAID: Final = "12.3.0"
+"""On npm; of the major version that Zensical's script would load from elsewhere."""
+MERMAID_SHA256: Final = "336df803d87a38b70a01e736e666c8f7601d2ce42f5e47c8fafe5d721074b9a3"
+LANGUAGES: Final = {".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml"}
+_LINK: Final = re.compile(r"(?<=\]\()[^)#\s:]+(?=[)#])")
+_FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_NOT_SEARCHED: Final = "---\nsearch:\n  exclude: true\n---\n"
+
+
+def lay_out() -> None:
+    """Write all that Zensical reads, and remove what it wrote before."""
+    for folder in (PAGES, PROJECT / "site", PROJECT / ".cache"):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs" / "img", PAGES / "docs" / "img")
+    shutil.copytree(Path(__file__).parent / "assets", PAGES / "assets")
+    shutil.copy(Path(__file__).parent / "zensical.toml", PROJECT)
+    shutil.copy(mermaid(), PAGES / "assets" / "mermaid.min.js")
+    for module in MODULES:
+        _write(PAGES / "reference" / f"{module}.md", reference(module))
+    waiting = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    while waiting:
+        source = waiting.pop()
+        if not place(source).exists():
+            text, targets = page(source)
+            _write(place(source), text)
+            waiting += targets
+
+
+def place(source: Path) -> Path:
+    """Return where the page of *source*, a file or a folder of the repository, is."""
+    path = PAGES / source.relative_to(ROOT)
+    if source.is_dir():
+        return path / "index.md"
+    return path if path.suffix == ".md" else path.with_name(f"{path.name}.md")
+
+
+def page(source: Path) -> tuple[str, list[Path]]:
+    """Return the text of the page of *source*, and what it links to in the repository."""
+    title = f"{_NOT_SEARCHED}# {source.relative_to(ROOT)}\n\n"
+    if source.is_dir():
+        inside = sorted(path for path in source.iterdir() if path.is_file() and path.name != "__init__.py")
+        return title + "".join(f"* [{path.name}]({place(path).name})\n" for path in inside), inside
+    text = source.read_text(encoding="utf-8")
+    if source.suffix != ".md":
+        return f"{title}`````{LANGUAGES.get(source.suffix, 'text')}\n{text}`````\n", []
+    targets: list[Path] = []
+
+    def placed(link: re.Match[str]) -> str:
+        target = (source.parent / link[0]).resolve()
+        if not target.exists() or target.suffix == ".svg":
+            return link[0]
+        targets.append(target)
+        return os.path.relpath(place(target), place(source).parent)
+
+    parts = _FENCED.split(text)
+    return "".join(part if part.startswith("```") else _LINK.sub(placed, part) for part in parts), targets
+
+
+def reference(module: str) -> str:
+    """Return the page of what *module* exports: for mkdocstrings, one line a name."""
+    folder = ROOT / "src" / module.replace(".", "/")
+    source = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    names = sorted(exported(source.read_text(encoding="utf-8")), key=str.isupper)  # constants come last
+    return f"# `{module}`\n" + "".join(f"\n::: {module}.{name}\n" for name in names)
+
+
+def exported(source: str) -> list[str]:
+    """Return the names in ``__all__`` of a module, without importing it."""
+    (names,) = (
+        statement.value
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__"
+    )
+    return list(ast.literal_eval(names))
+
+
+def mermaid() -> Path:
+    """Return mermaid's script, from npm's package if it is not in the cache. Needs npm only then."""
+    script = ROOT / ".cache" / f"mermaid-{MERMAID}.min.js"
+    if not script.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise SystemExit("make site needs npm, which fetches mermaid: install Node.js.")
+        script.parent.mkdir(exist_ok=True)
+        subprocess.run([npm, "pack", "--silent", f"mermaid@{MERMAID}"], cwd=script.parent, check=True)
+        archive = script.with_name(f"mermaid-{MERMAID}.tgz")
+        member = "package/dist/mermaid.min.js"
+        unpacked = subprocess.run(["tar", "-xzOf", archive, member], capture_output=True, check=True).stdout
+        archive.unlink()
+        assert hashlib.sha256(unpacked).hexdigest() == MERMAID_SHA256, "npm's mermaid is not the one expected"
+        script.write_bytes(unpacked)
+    return script
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    lay_out()
