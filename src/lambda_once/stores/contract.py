@@ -1,8 +1,8 @@
 """
 What a store promises: acquire and finish, over many tokens at once, and reads.
 
-A store answers each acquisition and each write by itself, in order; a failure of one is none of the others'.
-It recognises its own writes: `Refused` means that another attempt's row is in the way, never that our first
+A store answers each acquisition and each write by itself, in order; a failure of one affects no other.
+It recognises its own writes: `Refused` means that another attempt's row refused it, never that our first
 try succeeded and its response was lost.
 """
 
@@ -33,7 +33,7 @@ class Won(NamedTuple):
 
     @classmethod
     def before(cls, record: Record) -> Won:
-        """Return the answer where *record* is our own acquisition, whose response was lost (guarantee 3)."""
+        """Return the answer if *record* is our own acquisition, whose response was lost (guarantee 3)."""
         return cls(record.fence, took_over=False, lease=record.expected_completion)
 
 
@@ -75,7 +75,7 @@ FinishAnswer = Written | Refused | Unanswered | Rejected
 
 def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[AcquireAnswer, Record | None]:
     """
-    Return the answer where *before* is the row, and the row to write; None: nothing is written. Pure.
+    Return the answer if *before* is the row, and the row to write; None: nothing is written. Pure.
 
     Right only if no other write comes between reading *before* and writing the result.
     """
@@ -88,7 +88,7 @@ def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[Acquire
 
 
 def answer_finish(before: Record | None, write: Finish) -> tuple[FinishAnswer, Record | None]:
-    """Return the answer where *before* is the row, and the row to write, as `answer_acquire` does."""
+    """Return the answer if *before* is the row, and the row to write, as `answer_acquire` does."""
     row = after_finish(before, write)
     if row is not None:
         return Written.WRITTEN, row
