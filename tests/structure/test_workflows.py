@@ -20,6 +20,7 @@ TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encodi
 PINNED = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
 MAKE = re.compile(r'make (?P<target>[a-z0-9-]+)(?: [A-Z]+=(?:[\w.]+|"\$\{?[A-Z_]+\}?\w*"))*')
 WRITES = {
+    "docs": {"deploy": {"pages": "write", "id-token": "write"}},
     "release": {
         "attest": {"id-token": "write", "attestations": "write"},
         "publish": {"id-token": "write"},
@@ -59,7 +60,7 @@ def _flaws_of_step(step: Mapping[str, Any]) -> Iterator[str]:
 
 def test_there_are_workflows() -> None:
     """One a purpose."""
-    assert [workflow.stem for workflow in WORKFLOWS] == ["ci", "nightly", "release"]
+    assert [workflow.stem for workflow in WORKFLOWS] == ["ci", "docs", "nightly", "release"]
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: str(path.stem))
