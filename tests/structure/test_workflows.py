@@ -29,8 +29,8 @@ WRITES = {
 """The jobs that may write, with all that they may."""
 
 
-def _read(workflow: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(workflow.read_text(encoding="utf-8"))
+def _read(workflow: Path) -> dict[Any, Any]:
+    read: dict[Any, Any] = yaml.safe_load(workflow.read_text(encoding="utf-8"))
     return read
 
 
@@ -101,6 +101,18 @@ def test_ci_runs_every_python_that_is_promised() -> None:
     for job in (ci["dependencies"], release["build"]):
         (set_up,) = (step for step in job["steps"] if "setup-python@" in step.get("uses", ""))
         assert sorted(set_up["with"]["python-version"].split()) == promised
+
+
+def test_pull_requests_run_what_ci_run_runs() -> None:
+    """Each target of .ci/run is called by a workflow that a pull request starts."""
+    started = "".join(
+        workflow.read_text(encoding="utf-8")
+        for workflow in WORKFLOWS
+        if "pull_request" in _read(workflow)[True]  # YAML 1.1 reads the key `on` as true
+    )
+    wanted = re.findall(r"^make .+$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(wanted) >= 8
+    assert [call for call in wanted if f"- run: {call}\n" not in started] == []
 
 
 def test_equal_actions_are_equal_commits() -> None:
