@@ -1,7 +1,7 @@
 """
 The first half hour of somebody with a clone in an empty folder: each command and file is from the pages.
 
-Run with `-s` it prints the transcript, each step timed. It asserts nothing on time. pip asks the registry.
+It prints the transcript, each step timed, and asserts nothing on time. pip asks the registry.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def transcript(steps: list[str], folder: Path, path: str) -> str:
 
 
 @pytest.mark.e2e
-def test_from_an_empty_folder_to_a_protected_function_that_passes_its_test(tmp_path: Path) -> None:
+def test_from_an_empty_folder_to_a_protected_function_that_passes_its_test(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The first program prints two lines, and the tutorial's function passes its test, also by the wheel."""
     folder = tmp_path / "new"
     write(folder, {"hello.py": programs(README)[0], "steps.py": "\n".join(programs(TUTORIAL))})
@@ -102,7 +104,8 @@ def test_from_an_empty_folder_to_a_protected_function_that_passes_its_test(tmp_p
         folder,
         python_of_this_run(tmp_path / "bin"),
     )
-    print(shown)  # noqa: T201  (the transcript)
+    with capsys.disabled():
+        print(shown)  # noqa: T201  (the transcript)
     assert shown.count(HELLO) == 2
     assert shown.count("1 passed") == 2
     assert f"{folder}/.venv/lib" in shown.splitlines()[-5]
