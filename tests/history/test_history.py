@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
+from botocore.exceptions import ConnectTimeoutError
 
 from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
 from lambda_once.core.clock import SystemClock
 from lambda_once.engine.history import Busy, Vacant
+from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import SOONER, PowertoolsRecord
 from lambda_once.testing import lambda_context
 from tests.kit.kills import Killed, Machine
@@ -263,6 +267,66 @@ def test_a_death_at_work(shop: Shop) -> None:
         shop.through(machine.client(shop.client)).new(charge, on_lapse=by_downstream_key)(EVENT)
     shop.lapse_all()
     assert shop.new(till.charge, on_lapse=by_downstream_key)(EVENT) == {"charge": 1, "of": "o-1"}
+
+
+def _second_message(shop: Shop) -> Till:
+    """Kill a version with a finer key at work, lapse, and deliver a second message of the same order."""
+    till = Till()
+
+    def version(machine: Machine) -> Any:
+        once = shop.through(machine.client(shop.client)).once(on_lapse=by_downstream_key)
+        return once.event(key="message", name="charge")(lambda event: machine.step(till.charge, event))
+
+    for message, machine in (("m-1", Machine(4)), ("m-2", Machine())):
+        with suppress(Killed, Held):
+            version(machine)(EVENT | {"message": message}, lambda_context("shop"))
+        shop.lapse_all()
+    return till
+
+
+def test_the_record_of_another_token_is_judged(shop: Shop) -> None:
+    """The second message has a token of its own, which knows nothing of the attempt that was killed."""
+    assert _second_message(shop).charged == ["o-1"]
+
+
+def test_twin_whose_tokens_share_a_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: the record of another token is taken for its own, and the order is charged twice."""
+    monkeypatch.setattr(powertools_history, "_mark", lambda _: Decimal("0.5"))
+    assert _second_message(shop).charged == ["o-1"] * 2
+
+
+def test_the_record_of_an_unprotected_attempt_is_judged(shop: Shop) -> None:
+    """It had no token that its death has left in progress: the record alone shows its work."""
+    till, machine = Till(), Machine()
+
+    def killed(event: Any) -> None:
+        till.charge(event)
+        machine.kill()
+
+    cut_off = shop.through(machine.client(_WithoutTokens(shop.client, shop.tokens)))
+    with pytest.raises(Killed):
+        cut_off.new(killed, on_lapse="hold", on_store_outage="run")(EVENT)
+    assert shop.items(shop.tokens) == []
+    shop.lapse_all()
+    with pytest.raises(Held):
+        shop.new(till.charge, on_lapse="hold")(EVENT)
+    assert till.charged == ["o-1"]
+
+
+class _WithoutTokens:
+    """A client that does not reach the table *tokens*."""
+
+    def __init__(self, client: Any, tokens: str) -> None:
+        self._client = client
+        self._tokens = tokens
+
+    def __getattr__(self, name: str) -> Any:
+        def send(**arguments: Any) -> Any:
+            if arguments.get("TableName") == self._tokens:
+                raise ConnectTimeoutError(endpoint_url="http://tokens")
+            return getattr(self._client, name)(**arguments)
+
+        return send
 
 
 def test_what_a_probe_finds_is_recorded(shop: Shop) -> None:

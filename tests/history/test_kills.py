@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any, Literal
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
 from lambda_once import NOT_DONE, Done, Held, InProgress, Lapsed
-from lambda_once.core.clock import SystemClock
 from lambda_once.engine.history import Vacant
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import PowertoolsRecord
@@ -28,13 +26,6 @@ from tests.kit.strict.mounted import mounted
 Version = Literal["old", "new"]
 VERSIONS: tuple[Version, ...] = ("old", "new")
 REFUSED = (Killed, InProgress, Held, IdempotencyAlreadyInProgressError)
-
-
-class Unhurried(SystemClock):
-    """The machine's clock; nobody waits between two tries."""
-
-    def sleep(self, seconds: float) -> None:
-        del seconds
 
 
 class ChargedTwice(AssertionError):
@@ -72,7 +63,6 @@ class Order:
     def _new(self, machine: Machine) -> Any:
         on_lapse = self._on_lapse(self)
         once = self.shop.through(machine.client(self.shop.client)).once(on_lapse=on_lapse)
-        once._runtime.clock = Unhurried()
 
         @once.event(key="id", name="charge")
         def handler(_: Any) -> Any:
@@ -221,8 +211,12 @@ def is_charged_twice(shop: Shop, on_lapse: Callable[[Order], Any]) -> bool:
 
 def test_twin_whose_every_record_is_ours(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lapsed under Powertools is forgotten with the attempt that overwrote its record and was killed."""
-    marked = powertools_history._marked
-    monkeypatch.setattr(powertools_history, "_marked", lambda layer, **_: marked(layer, nothing_below=True))
+    marking = powertools_history._marking
+
+    def hiding(layer: Any, mark: Any, **_: Any) -> Any:
+        return marking(layer, mark, hides=False)
+
+    monkeypatch.setattr(powertools_history, "_marking", hiding)
     assert is_charged_twice(shop, by_downstream_key)
 
 
@@ -230,8 +224,8 @@ def test_twin_that_takes_what_has_lapsed_for_its_own(shop: Shop, monkeypatch: py
     """The probe is asked about the token's attempt alone, which never worked."""
     answer_of = powertools_history._answer_of
 
-    def forgetful(record: Any, now: datetime) -> Any:
-        found = answer_of(record, now)
+    def forgetful(record: Any, *args: Any) -> Any:
+        found = answer_of(record, *args)
         return Vacant() if isinstance(found, Vacant) else found
 
     monkeypatch.setattr(powertools_history, "_answer_of", forgetful)
@@ -252,6 +246,6 @@ def test_twin_that_does_not_record_what_a_probe_finds(shop: Shop, monkeypatch: p
 
 def test_twin_without_the_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Own work might then be the old version's: it is held, whatever the probe knows."""
-    monkeypatch.setattr(powertools_history, "_marked", lambda layer, **_: layer)
+    monkeypatch.setattr(powertools_history, "_marking", lambda layer, *_, **__: layer)
     held = [ends(order) for order in schedules(shop, by_downstream_key, [("new", "new", True)])]
     assert any(isinstance(answer, Held) for answer, _ in held)

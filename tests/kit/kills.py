@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Machine:
 
     def __init__(self, steps: int | None = None) -> None:
         self.dead = False
-        self._left = itertools.count() if steps is None else iter(range(steps))
+        self._left: Iterator[int] = itertools.count() if steps is None else iter(range(steps))
         self._lock = threading.Lock()
 
     def step(self, what: Callable[..., T], *args: Any, **arguments: Any) -> T:
@@ -34,6 +34,13 @@ class Machine:
             if self.dead:
                 raise Killed
             return what(*args, **arguments)
+
+    def kill(self) -> NoReturn:
+        """Kill the machine now. Raises `Killed`."""
+        with self._lock:
+            self._left = iter(())
+            self.dead = True
+        raise Killed
 
     def response(self, response: T) -> T:
         """Return *response* unless the machine is dead. Raises `Killed`."""

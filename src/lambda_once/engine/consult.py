@@ -58,7 +58,8 @@ def _found(attempt: Ownership, history: History, finisher: Finisher) -> Finished
     """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
     call = attempt.call
     takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER
-    found = history.begin(attempt.lease, finisher.clock.now(), takes_over=takes_over)
+    token = None if attempt.unprotected else attempt.token
+    found = history.begin(attempt.lease, finisher.clock.now(), takes_over=takes_over, token=token)
     match found:
         case Vacant(lapsed):
             return None if lapsed is None or takes_over or _is_decided(attempt, finisher, lapsed) else lapsed

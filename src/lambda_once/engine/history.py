@@ -47,12 +47,15 @@ HistoryAnswer = Vacant | Earlier | Busy | Unanswered
 class History(Protocol):
     """The history of one call. Each method sends requests and blocks meanwhile."""
 
-    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
+    def begin(
+        self, lease: datetime, now: datetime, *, takes_over: bool, token: str | None = None
+    ) -> HistoryAnswer:
         """
         Record an attempt that is alive until *lease*, unless the history has another one or an outcome.
 
-        *takes_over*: a lapsed attempt need not be looked for. Raises `OnceError` where the call may not run,
-        such as `KeyReused`. Nothing is recorded then.
+        *takes_over*: a lapsed attempt need not be looked for.
+        *token*: what the attempt holds, whose earlier attempts its row shows; None: it runs unprotected.
+        Raises `OnceError` where the call may not run, such as `KeyReused`. Nothing is recorded then.
         """
         ...
 

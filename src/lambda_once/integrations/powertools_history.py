@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import jmespath
@@ -41,11 +43,6 @@ SOONER = timedelta(seconds=1)
 """
 A record's time in progress ends this much before our lease: who takes the lapsed token over must not find the
 record still in progress. The invocation has ended another second before that (`engine.acquire.MARGIN`).
-"""
-OURS = 0.5
-"""
-The fraction of a millisecond in the time of a record that this package has put in progress where no attempt
-of Powertools had lapsed. Powertools' own times are whole, so a lapsed record shows whose work is in doubt.
 """
 TRIES = 3
 """How often a record that is there for the write and gone for the read is asked for, as in Powertools."""
@@ -185,12 +182,15 @@ class PowertoolsRecord:
         self._until: datetime | None = None
         """Until when the record is ours; None: it is not."""
 
-    def begin(self, lease: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
+    def begin(
+        self, lease: datetime, now: datetime, *, takes_over: bool, token: str | None = None
+    ) -> HistoryAnswer:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
         try:
             self._prepare()
-            return self._begin(lease - SOONER, now, takes_over=takes_over)
+            mark = None if token is None else _mark(token)
+            return self._begin(lease - SOONER, now, mark, takes_over=takes_over)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
             return _unanswered(error)
 
@@ -210,20 +210,22 @@ class PowertoolsRecord:
         if self._data is None:
             self._data = copy.deepcopy(_hashed(self._seen))
 
-    def _begin(self, until: datetime, now: datetime, *, takes_over: bool) -> HistoryAnswer:
+    def _begin(
+        self, until: datetime, now: datetime, mark: Decimal | None, *, takes_over: bool
+    ) -> HistoryAnswer:
         lapsed = None
         if not (takes_over and self._writes):
-            found = _answer_of(self._read(), now)
+            found = _answer_of(self._read(), now, mark)
             if not self._writes or not isinstance(found, Vacant):
                 return found
             lapsed = found.lapsed
         left = max(int((until - now) / timedelta(milliseconds=1)), 0)
         for _ in range(TRIES):
-            layer = _marked(self._layer, nothing_below=not takes_over and lapsed is None)
+            layer = _marking(self._layer, mark, hides=takes_over or lapsed is not None)
             try:
                 layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
             except IdempotencyItemAlreadyExistsError as exists:
-                found = _answer_of(exists.old_data_record or self._read(), now)
+                found = _answer_of(exists.old_data_record or self._read(), now, mark)
                 if not isinstance(found, Vacant):
                     return found
                 lapsed = found.lapsed or lapsed
@@ -250,33 +252,48 @@ def _hashed(seen: Any) -> Any:
     return getattr(seen, "raw_event", seen)
 
 
-def _marked(layer: BasePersistenceLayer, *, nothing_below: bool) -> BasePersistenceLayer:
-    """Return *layer*; with *nothing_below* one whose records in progress are `OURS`, if it is DynamoDB's."""
-    if not (nothing_below and isinstance(layer, DynamoDBPersistenceLayer)):
+def _mark(token: str) -> Decimal:
+    """
+    Return the fraction of a millisecond in the time of the records of *token*'s attempts.
+
+    Powertools' own times are whole, so a lapsed record shows whose work is in doubt. One without the mark may
+    be that of the old version, or of another token that shares it. DynamoDB keeps 38 digits; these are 25.
+    """
+    digest = int(hashlib.sha256(token.encode()).hexdigest(), 16)
+    return Decimal(f"0.{digest % 10**11:011}1")
+
+
+def _marking(layer: BasePersistenceLayer, mark: Decimal | None, *, hides: bool) -> BasePersistenceLayer:
+    """
+    Return *layer*, whose records in progress bear *mark* if it is DynamoDB's.
+
+    They do not where the record *hides* lapsed work, or may: whoever finds it lapsed is to judge that.
+    """
+    if mark is None or hides or not isinstance(layer, DynamoDBPersistenceLayer):
         return layer
     put = layer._put_record  # noqa: SLF001  (Powertools documents it: what a layer of one's own overrides)
 
     def put_marked(data_record: Any) -> None:
-        data_record.in_progress_expiry_timestamp += OURS
+        data_record.in_progress_expiry_timestamp += mark
         put(data_record=data_record)
 
-    marked: Any = copy.copy(layer)
-    marked._put_record = put_marked  # noqa: SLF001
-    return marked  # type: ignore[no-any-return]
+    marking: Any = copy.copy(layer)
+    marking._put_record = put_marked  # noqa: SLF001
+    return marking  # type: ignore[no-any-return]
 
 
-def _answer_of(record: DataRecord | None, now: datetime) -> HistoryAnswer:
+def _answer_of(record: DataRecord | None, now: datetime, mark: Decimal | None) -> HistoryAnswer:
     if record is None or record.status == "EXPIRED":
         return Vacant()
     if record.status == "COMPLETED":
         return Earlier(record.response_data or "null")
     if record.in_progress_expiry_timestamp is None:
         return Busy(None)
-    time = float(record.in_progress_expiry_timestamp)
+    time = Decimal(str(record.in_progress_expiry_timestamp))
     until = datetime.fromtimestamp(int(time) / 1000, UTC)
     if until >= now:
         return Busy(until)
-    return Vacant() if time % 1 == OURS else Vacant(until)
+    return Vacant() if time % 1 == mark else Vacant(until)
 
 
 def _unanswered(error: Exception) -> Unanswered:
