@@ -21,12 +21,16 @@ BEST = 5
 """Results that a reader sees without scrolling."""
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 OVERFLOW = """
-    [...document.body.querySelectorAll("*")].filter(element => {
-        for (let inside = element; inside !== document.body; inside = inside.parentElement)
-            if (getComputedStyle(inside).position === "fixed" || inside !== element
-                && getComputedStyle(inside).overflowX !== "visible") return false
-        return element.getBoundingClientRect().right > document.documentElement.clientWidth + 1
-    }).map(element => element.outerHTML.slice(0, 200))
+    [...document.body.querySelectorAll("*")]
+        .filter(element => element.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+        .filter(element => {
+            for (let box = element; box !== document.body; box = box.parentElement) {
+                const { position, overflowX } = getComputedStyle(box)
+                if (position === "fixed" || box !== element && overflowX !== "visible") return false
+            }
+            return true
+        })
+        .map(element => element.outerHTML.slice(0, 200))
 """
 """What sticks out of the page to the right and is in no box of its own that scrolls."""
 
