@@ -27,7 +27,7 @@ window.mermaid = {
   async render(...diagram) {
     const { svg, bindFunctions } = await (await loaded()).render(...diagram)
     return {
-      svg: svg.replace(/max-width: ([\d.]+px);/, "max-width: $1; min-width: min($1, 640px);"),
+      svg: svg.replace(/max-width: ([\d.]+px);/, "max-width: $1; min-width: min($1 * 0.65, 640px);"),
       bindFunctions(root) {
         bindFunctions?.(root)
         root.host.tabIndex = 0
