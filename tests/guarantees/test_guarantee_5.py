@@ -64,7 +64,7 @@ def test_twin_that_lets_the_serialiser_fail(monkeypatch: pytest.MonkeyPatch) -> 
     def fails(*_: Any) -> None:
         raise NotSerialisable("a result of type object cannot be serialised")
 
-    monkeypatch.setattr(finishing, "stored_result", fails)
+    monkeypatch.setattr(finishing.Finisher, "prepare_return", fails)
     breaks(_unwritable)
 
 
