@@ -106,7 +106,12 @@ def mermaid() -> Path:
         if npm is None:
             raise SystemExit("make site needs npm, which fetches mermaid: install Node.js.")
         script.parent.mkdir(exist_ok=True)
-        subprocess.run([npm, "pack", "--silent", f"mermaid@{MERMAID}"], cwd=script.parent, check=True)
+        subprocess.run(
+            [npm, "pack", "--silent", f"mermaid@{MERMAID}"],
+            cwd=script.parent,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         archive = script.with_name(f"mermaid-{MERMAID}.tgz")
         member = "package/dist/mermaid.min.js"
         unpacked = subprocess.run(["tar", "-xzOf", archive, member], capture_output=True, check=True).stdout
