@@ -162,7 +162,7 @@ SCENES = (
         "The card is declined",
         _deliveries(PAYMENTS, "sqs-payment-declined", "sqs-payment-declined-redelivery"),
         Promise((), {"started": 1, "errors": 1, "stored": 1}, (ACKNOWLEDGED, ACKNOWLEDGED)),
-        "settled (STORE)",
+        "stored (STORE)",
     ),
     Scene(
         "The gateway is silent",

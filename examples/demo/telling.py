@@ -64,7 +64,7 @@ MEANINGS = {
     "fenced": "late writes that were refused",
     "disabled": "ran with the layer switched off",
 }
-SETTLED = ("completed", "released", "stored", "held")
+FINISHED = ("completed", "released", "stored", "held")
 
 
 def console() -> Console:
@@ -150,12 +150,12 @@ def contrasts(found: Sequence[Contrast]) -> Table:
 
 
 def ending(counted: Mapping[str, Counter[str]]) -> str:
-    """Say how many attempts began and settled nothing: the number that an alarm watches."""
+    """Say how many attempts began and did not finish: the number that an alarm watches."""
     everywhere = sum(counted.values(), Counter[str]())
-    unsettled = everywhere["started"] - sum(everywhere[metric] for metric in SETTLED)
-    died = unsettled - everywhere["fenced"]
+    unfinished = everywhere["started"] - sum(everywhere[metric] for metric in FINISHED)
+    died = unfinished - everywhere["fenced"]
     return (
-        f"\n{unsettled} attempts began and settled nothing ({died} died, {everywhere['fenced']} fenced): "
+        f"\n{unfinished} attempts began and did not finish ({died} died, {everywhere['fenced']} fenced): "
         "the number that an alarm watches."
     )
 

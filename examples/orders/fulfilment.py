@@ -2,7 +2,7 @@
 Ships orders: an SQS function whose work may be tried again.
 
 A busy warehouse took nothing, so the order is given back (RELEASE, the default) and the message comes
-back after its visibility timeout. Only that message does: the rest of the batch is settled.
+back after its visibility timeout. Only that message does: the rest of the batch is acknowledged.
 """
 
 from __future__ import annotations

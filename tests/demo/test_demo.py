@@ -102,7 +102,7 @@ def test_what_began_and_settled_nothing_is_counted() -> None:
     """Of the attempts that began, those that died and the one that was fenced are missing, as on an alarm."""
     code, said, _ = told()
     assert code == KEPT
-    assert "3 attempts began and settled nothing (2 died, 1 fenced)" in said
+    assert "3 attempts began and did not finish (2 died, 1 fenced)" in said
 
 
 def test_without_the_layer_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,8 +129,8 @@ def _is_emitted(named: Named, emitted: set[Emitted]) -> bool:
     )
 
 
-def unsettled(template: Template) -> dict[str, dict[str, Any]]:
-    """Return the alarms on what is begun and not settled, by function."""
+def unfinished(template: Template) -> dict[str, dict[str, Any]]:
+    """Return the alarms on what is begun and not finished, by function."""
     return {
         named.fixed["function"]: of_type(template, ALARM)[named.where]
         for named in by_alarms(template)
@@ -159,11 +159,11 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
         ("= 'orders'", "= 'shop'", {"WorkFailing", "Fenced", "CompletionFailed", "StoreUnavailable"}),
         ('\\"service\\", \\"function\\")', '\\"service\\")', {"Fenced", "MessagesUnsent"}),
         ('SCHEMA(\\"${MetricsNamespace}', 'SCHEMA(\\"Orders', {"Fenced", "Misconfigured"}),
-        ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "PaymentsUnsettled"}),
+        ('"Name": "function"', '"Name": "function_name"', {"MissingTasks", "PaymentsUnfinished"}),
         (
             '"Namespace": {"Ref": "MetricsNamespace"}',
             '"Namespace": "Orders"',
-            {"HeldTokens", "InvoicesUnsettled"},
+            {"HeldTokens", "InvoicesUnfinished"},
         ),
         ('"MetricName": "5xx"', '"MetricName": "5XXError"', {"ApiFailing"}),
         (f'{{"Ref": "{WATCHDOG}"}}', '{"Ref": "PaymentsFunction"}', {"MissingTasks", "HeldTokens"}),
@@ -216,11 +216,11 @@ def test_every_dead_letter_queue_is_alarmed_on(translated: Template) -> None:
     assert {named.fixed["QueueName"] for named in by_alarms(translated) if named.space == "AWS/SQS"} == taking
 
 
-def test_every_protected_function_has_an_alarm_on_what_it_did_not_settle(translated: Template) -> None:
+def test_every_protected_function_has_an_alarm_on_what_it_did_not_finish(translated: Template) -> None:
     """Each function that runs work under tokens: by one formula, over more than twice its time limit."""
     functions = of_type(translated, "AWS::Lambda::Function")
-    assert unsettled(translated).keys() == PROTECTED.keys()
-    for name, alarm in unsettled(translated).items():
+    assert unfinished(translated).keys() == PROTECTED.keys()
+    for name, alarm in unfinished(translated).items():
         formula, *metrics = alarm["Metrics"]
         assert re.findall(r"\w+|[-+*/]", formula["Expression"]) == " - ".join(("started", *SETTLING)).split()
         assert [query["Id"] for query in metrics] == ["started", *SETTLING]

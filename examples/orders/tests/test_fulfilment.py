@@ -61,7 +61,7 @@ def test_a_busy_warehouse_is_asked_again(
 def test_one_bad_order_comes_back_alone(
     once_store: RecordingStore, lambda_context: InvocationContext
 ) -> None:
-    """A body that is no order, and an order that was refused, go back; the rest of the batch is settled."""
+    """A body that is no order, and an order that was refused, go back; the rest is acknowledged."""
     batch = sqs_event(order("order_1"), {"orderId": "order_2"}, order("order_3", "jammed-door"))
     bad = [{"itemIdentifier": batch["Records"][position]["messageId"]} for position in (1, 2)]
     assert ship(batch, lambda_context()) == {"batchItemFailures": bad}

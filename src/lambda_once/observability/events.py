@@ -11,7 +11,7 @@ class Event(StrEnum):
     """
     What happened: the message of the log line, and what alarms and queries select.
 
-    What settles ``started`` is ``completed``, ``released``, ``stored`` or ``held``.
+    What finishes a ``started`` attempt is ``completed``, ``released``, ``stored`` or ``held``.
     """
 
     level: int
