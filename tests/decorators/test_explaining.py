@@ -416,7 +416,7 @@ def test_other_decorators_keep_the_explanation(rig: Rig) -> None:
     def outer(record: Any) -> None:
         inner(record)
 
-    handler = Logger(service="shop").inject_lambda_context(outer)
+    handler = Logger(service="explained").inject_lambda_context(outer)
     (told,) = _explain(handler, batch(sqs_record(BODY)))
     assert (told.decorator, told.name) == ("once.sqs", "outer")
 
