@@ -32,6 +32,8 @@ from tests.kit import tables
 from tests.kit.kills import Killed, Machine, two_deaths
 from tests.kit.strict.mounted import mounted
 
+pytestmark = pytest.mark.slow
+
 IDS = ["a", "b", "c"]
 
 
