@@ -6,6 +6,7 @@ Finds a Chromium on this machine, or installs Debian's.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from typing import Final
@@ -26,9 +27,10 @@ def found() -> str | None:
 def provide() -> str:
     """Return the path of a Chromium, installed by apt-get if there is none yet."""
     if (path := found()) is None and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=False)
+        quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)
         install = ["apt-get", "install", "-qq", "--yes", "--no-install-recommends", "chromium"]
-        subprocess.run(install, check=False, stdout=subprocess.DEVNULL)
+        subprocess.run(install, check=False, env=quiet, stdout=subprocess.DEVNULL)
         path = found()
     if path is None:
         raise SystemExit(f"make site-test needs a browser: install one of {', '.join(NAMES)}.")
