@@ -27,9 +27,8 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     """
     answer = answer_of_probe(call, Lapsed.of(record), record)
     if isinstance(answer, Done):
-        call.succeed_in_history(
-            answer.result, call.report
-        )  # before the token: what it has there can be copied
+        # Before the token: what it has there can be copied.
+        call.succeed_in_history(answer.result, call.report)
         _complete(call, record, answer.result, finisher)
         return True
     if answer is NOT_DONE:
