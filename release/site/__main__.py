@@ -14,6 +14,8 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -113,11 +115,13 @@ def mermaid() -> Path:
             stdout=subprocess.DEVNULL,
         )
         archive = script.with_name(f"mermaid-{MERMAID}.tgz")
-        member = "package/dist/mermaid.min.js"
-        unpacked = subprocess.run(["tar", "-xzOf", archive, member], capture_output=True, check=True).stdout
+        with tarfile.open(archive) as package, tempfile.TemporaryDirectory(dir=script.parent) as folder:
+            package.extract("package/dist/mermaid.min.js", folder, filter="data")
+            unpacked = Path(folder, "package", "dist", "mermaid.min.js")
+            if hashlib.sha256(unpacked.read_bytes()).hexdigest() != MERMAID_SHA256:
+                raise SystemExit(f"npm's mermaid {MERMAID} has another SHA-256 than {MERMAID_SHA256}.")
+            unpacked.replace(script)
         archive.unlink()
-        assert hashlib.sha256(unpacked).hexdigest() == MERMAID_SHA256, "npm's mermaid is not the one expected"
-        script.write_bytes(unpacked)
     return script
 
 
