@@ -13,14 +13,12 @@ IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(firstword $(foreach name,$(CANDIDATES),$(shell $(name) -c '$(IS_NEW_ENOUGH)' >/dev/null 2>&1 && echo $(name))))
 VENV := .venv
 BIN := $(VENV)/bin
-VENVS := .venv-versions
 SAM_VENV := .venv-sam
 LOCK_VENV := .venv-lock
 MUTANTS_VENV := .venv-mutants
 CDK_VENV := .venv-cdk
 RELEASE_VENV := .venv-release
 SITE_VENV := .venv-site
-WHEEL_VENVS := .venv-wheel
 UV_VERSION := 0.13.8
 ENGINES := engines
 
@@ -59,17 +57,12 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
 	@$(BIN)/python $(LOCKED) requirements/dev.txt
 	@touch $@
 
-$(SAM_VENV)/.installed: requirements/sam.txt | $(BIN)/python
-	@echo "Installing the SAM CLI into $(SAM_VENV)"
-	@test -x $(SAM_VENV)/bin/python || $(BIN)/python -m venv $(SAM_VENV)
-	@$(SAM_VENV)/bin/python $(LOCKED) requirements/sam.txt
-	@touch $@
-
-# With a Node.js of its own. Without byte code: most of its 1,600 modules are never imported.
-$(CDK_VENV)/.installed: requirements/cdk.txt | $(BIN)/python
-	@echo "Installing the CDK into $(CDK_VENV)"
-	@test -x $(CDK_VENV)/bin/python || $(BIN)/python -m venv $(CDK_VENV)
-	@$(CDK_VENV)/bin/python $(LOCKED) requirements/cdk.txt --no-compile
+# Tools that must not share .venv have an environment of their own, each from its lock. Bytecode comes at
+# first use: most of the CDK's 1,600 modules are never imported.
+.venv-%/.installed: requirements/%.txt | $(BIN)/python
+	@echo "Installing requirements/$*.txt into .venv-$*"
+	@test -x .venv-$*/bin/python || $(BIN)/python -m venv .venv-$*
+	@.venv-$*/bin/python $(LOCKED) requirements/$*.txt --no-compile
 	@touch $@
 
 .PHONY: setup
@@ -171,12 +164,6 @@ model: $(VENV)/.dev ## Check the TLA+ model with TLC, or only ONLY="twins/ghost 
 simulate: $(VENV)/.dev ## Play SEEDS=n schedules of faults, from seed FROM=m on, and tell each that breaks a promise
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),10000) --first $(or $(FROM),0)
 
-$(MUTANTS_VENV)/.installed: requirements/mutants.txt | $(BIN)/python
-	@echo "Installing mutmut into $(MUTANTS_VENV)"
-	@test -x $(MUTANTS_VENV)/bin/python || $(BIN)/python -m venv $(MUTANTS_VENV)
-	@$(MUTANTS_VENV)/bin/python $(LOCKED) requirements/mutants.txt
-	@touch $@
-
 .PHONY: mutants
 mutants: $(MUTANTS_VENV)/.installed ## Change core, dynamodb, stores and engine in each way that mutmut knows, and print what no fast test notices (ONLY="lambda_once.core.lifecycle*"; hours without)
 	@$(MUTANTS_VENV)/bin/mutmut run $(if $(ONLY),"$(ONLY)")
@@ -201,12 +188,6 @@ validate: $(SAM_VENV)/.installed ## Validate template.yaml with the SAM CLI
 		__SAM_CLI_APP_DIR=$(CURDIR)/.cache/sam $(SAM_VENV)/bin/sam validate --lint
 
 # ------------------------------------------------------------------ release it
-
-$(RELEASE_VENV)/.installed: requirements/release.txt | $(BIN)/python
-	@echo "Installing the release tools into $(RELEASE_VENV)"
-	@test -x $(RELEASE_VENV)/bin/python || $(BIN)/python -m venv $(RELEASE_VENV)
-	@$(RELEASE_VENV)/bin/python $(LOCKED) requirements/release.txt
-	@touch $@
 
 .PHONY: build
 build: $(RELEASE_VENV)/.installed ## Build sdist and wheel of the last commit into dist/, twice alike, and check them
@@ -245,12 +226,6 @@ lint-workflows: $(ACTIONLINT) $(RELEASE_VENV)/.installed ## Lint .github/workflo
 
 # ------------------------------------------------------------------ the site
 
-$(SITE_VENV)/.installed: requirements/site.txt | $(BIN)/python
-	@echo "Installing the site's tools into $(SITE_VENV)"
-	@test -x $(SITE_VENV)/bin/python || $(BIN)/python -m venv $(SITE_VENV)
-	@$(SITE_VENV)/bin/python $(LOCKED) requirements/site.txt
-	@touch $@
-
 .PHONY: site
 site: $(SITE_VENV)/.installed ## Build docs/ and the docstrings as a site, into build/site (needs npm once, for mermaid)
 	@$(SITE_VENV)/bin/python -m release.site
@@ -281,5 +256,5 @@ lock: | $(BIN)/python ## Pin requirements/*.txt and the layer from pyproject.tom
 
 .PHONY: clean
 clean: ## Remove all that these targets made, environments and the engine included
-	@rm -rf $(VENV) $(VENVS) $(SAM_VENV) $(CDK_VENV) $(LOCK_VENV) $(MUTANTS_VENV) $(RELEASE_VENV) $(SITE_VENV) $(WHEEL_VENVS) mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
+	@rm -rf $(VENV) $(VENV)-* mutants $(ENGINES)/*/lib .cache .aws-sam examples/minimal/.aws-sam build dist
 	@find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
