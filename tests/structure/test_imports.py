@@ -24,7 +24,7 @@ REACHES = {
     "dynamodb": {"core", "errors"},
     "stores": {"core", "dynamodb", "errors"},
     "sources": {"core", "errors"},
-    "patterns": {"core", "dynamodb", "errors", "observability"},
+    "patterns": {"core", "dynamodb", "engine", "errors", "observability"},
     "observability": {"core", "errors"},
     "engine": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
     "decorators": {"core", "dynamodb", "engine", "errors", "observability", "policies", "sources", "stores"},

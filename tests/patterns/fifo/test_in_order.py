@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -113,3 +116,152 @@ def test_an_event_of_another_source_works_nothing(event: Any) -> None:
     """It is refused before anything is worked."""
     with pytest.raises(Misconfigured, match="not of SQS"):
         work_in_order(event, lambda _: pytest.fail("worked"))
+
+
+# -- async work
+
+
+class Later:
+    """An awaitable that is no coroutine: awaiting it does *work*."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        yield  # to the event loop
+        return self._work()
+
+
+def asynchronous(done: list[int], bad: set[int]) -> dict[str, Callable[[Record], object]]:
+    """Return the forms of work that is done only when it is awaited; the numbers of *bad* fail."""
+
+    def act(record: Record) -> None:
+        number = json.loads(record["body"])["number"]
+        if number in bad:
+            raise OutOfOrderError
+        done.append(number)
+
+    async def coroutine(record: Record) -> None:
+        await Later(lambda: act(record))
+
+    async def of_two(label: str, record: Record) -> None:
+        assert label == "two"
+        await coroutine(record)
+
+    def returns(record: Record) -> Awaitable[None]:
+        return coroutine(record)
+
+    async def returns_later(record: Record) -> Awaitable[None]:
+        return coroutine(record)
+
+    class Caller:
+        async def __call__(self, record: Record) -> None:
+            await coroutine(record)
+
+    return {
+        "async def": coroutine,
+        "partial": partial(of_two, "two"),
+        "callable object": Caller(),
+        "def that returns a coroutine": returns,
+        "async def that returns a coroutine": returns_later,
+        "another awaitable": lambda record: Later(lambda: act(record)),
+    }
+
+
+@pytest.mark.parametrize("form", asynchronous([], set()))
+def test_async_work_is_awaited(form: str) -> None:
+    """In every form: record after record, and a failure returns the rest of its group."""
+    done: list[int] = []
+    event = sqs_event(*({"number": n} for n in range(6)), fifo_groups=[*"aabbab"])
+    answer = work_in_order(event, asynchronous(done, {1})[form])
+    failed = [event["Records"][n]["messageId"] for n in (1, 4)]
+    assert done == [0, 2, 3, 5]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+
+def test_async_work_keeps_its_event_loop() -> None:
+    """Clients that belong to a loop are kept between batches."""
+    loops: list[object] = []
+
+    async def work(_: Record) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    for _ in range(2):
+        assert work_in_order(sqs_event({"a": 1}, {"a": 2}), work) == {"batchItemFailures": []}
+    assert len(loops) == 4
+    assert len(set(loops)) == 1
+
+
+def test_cancelled_work_fails_its_record_alone() -> None:
+    """A CancelledError is no Exception, and the other records are worked."""
+    done: list[str] = []
+
+    async def work(record: Record) -> None:
+        if not done:
+            done.append("cancelled")
+            raise asyncio.CancelledError
+        done.append(record["messageId"])
+
+    event = sqs_event({"a": 1}, {"a": 2})
+    first, second = (record["messageId"] for record in event["Records"])
+    assert work_in_order(event, work) == {"batchItemFailures": [{"itemIdentifier": first}]}
+    assert done == ["cancelled", second]
+
+
+def test_async_work_in_a_running_loop_is_refused() -> None:
+    """Before anything is worked: a handler is called outside of loops, or by asyncio.to_thread."""
+    done: list[int] = []
+    work = asynchronous(done, set())["async def"]
+    event = sqs_event({"number": 0})
+
+    async def within() -> None:
+        with pytest.raises(Misconfigured, match=r"running event loop.*to_thread"):
+            work_in_order(event, work)
+        assert done == []
+        assert await asyncio.to_thread(work_in_order, event, work) == {"batchItemFailures": []}
+
+    asyncio.run(within())
+    assert done == [0]
+
+
+def test_an_awaitable_in_a_running_loop_fails_its_record() -> None:
+    """A plain def that returns one is known only by its result."""
+    work = asynchronous(done := [], set())["another awaitable"]
+
+    async def within() -> None:
+        with pytest.raises(Misconfigured, match="running event loop"):
+            work_in_order(sqs_event({"number": 0}), work)
+
+    asyncio.run(within())
+    assert done == []
+
+
+def _generator(record: Record) -> Iterator[Record]:
+    yield record
+
+
+async def _async_generator(record: Record) -> AsyncIterator[Record]:
+    yield record
+
+
+@pytest.mark.parametrize("work", [_generator, _async_generator, partial(_generator)])
+def test_generator_functions_are_refused(work: Callable[[Record], object]) -> None:
+    """Calling one works nothing, so every message would be acknowledged unworked."""
+    with pytest.raises(Misconfigured, match="generator function"):
+        work_in_order(sqs_event({"a": 1}), work)
+
+
+@pytest.mark.parametrize("work", [_generator, _async_generator])
+def test_a_generator_that_comes_back_fails_its_record(work: Callable[[Record], object]) -> None:
+    """Nothing iterates it, so its work was not done."""
+    event = sqs_event({"a": 1})
+
+    def returns(record: Record) -> object:
+        return work(record)
+
+    async def returns_later(record: Record) -> object:
+        return work(record)
+
+    for form in (returns, returns_later):
+        with pytest.raises(Misconfigured, match="returned a generator"):
+            work_in_order(event, form)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
+from lambda_once.core.clock import has_running_loop
+from lambda_once.core.signatures import is_async, title
 from lambda_once.errors import Misconfigured
 
 LOGGER = logging.getLogger("lambda_once.patterns")
@@ -22,8 +26,14 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
     its message group is returned unprocessed, so that nothing overtakes it (Lambda developer guide, "Handling
     errors for an SQS event source": stop after the first failure); other groups continue. If every record
     would be returned, the first error is raised instead: the function's error metric counts it, and a mapping
-    without ReportBatchItemFailures deletes nothing. Raises `Misconfigured` for an event that is not of SQS.
+    without ReportBatchItemFailures deletes nothing.
+
+    What *work* returns is awaited if it can be, as of an ``async def``, before the next record begins: on an
+    event loop of this thread, which is kept between batches. Raises `Misconfigured` for an event that is not
+    of SQS, for a generator function, and for async work while an event loop runs in this thread: call the
+    handler by ``await asyncio.to_thread(handler, event, context)`` there.
     """
+    _check(work)
     failures: list[dict[str, str]] = []
     stopped = set[str]()
     first: Exception | None = None
@@ -34,7 +44,7 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
             failures.append({"itemIdentifier": record["messageId"]})
             continue
         try:
-            work(record)
+            _finish(work(record), work)
         except Exception as error:  # noqa: BLE001  # the caller's work: whatever it raises fails its record alone
             _log(record, error)
             first = error if first is None else first
@@ -44,6 +54,50 @@ def work_in_order(event: Mapping[str, Any], work: Callable[[Record], object]) ->
     if first is not None and len(failures) == len(records):
         raise first
     return {"batchItemFailures": failures}
+
+
+def _check(work: Callable[[Record], object]) -> None:
+    """Raise `Misconfigured` where *work* would fail for every record."""
+    if inspect.isgeneratorfunction(work) or inspect.isasyncgenfunction(work):
+        raise Misconfigured(
+            f"{_name_of(work)} is a generator function; calling it processes nothing. "
+            "Nothing was processed: pass a function that does the work of one record"
+        )
+    if is_async(work) and has_running_loop():
+        raise Misconfigured(
+            f"{_name_of(work)} is async, and work_in_order was called from a running event loop. Nothing was "
+            "processed: call the handler outside one, or with "
+            "`await asyncio.to_thread(handler, event, context)`"
+        )
+
+
+def _finish(result: object, work: Callable[[Record], object]) -> None:
+    """Await *result*, what *work* returned. Raises what that raises; `Misconfigured` for a generator."""
+    if inspect.isawaitable(result):
+        # Imported here: a plain def needs no event loop.
+        from lambda_once.engine.waiting import run_coroutine
+
+        result = run_coroutine(_awaited(result))
+    if isinstance(result, Generator | AsyncGenerator):
+        raise Misconfigured(
+            f"{_name_of(work)} returned a generator; nothing iterates it, so the record was not processed"
+        )
+
+
+async def _awaited(result: Awaitable[object]) -> object:
+    from asyncio import CancelledError
+
+    found: object = result
+    try:
+        while inspect.isawaitable(found):
+            found = await found
+    except CancelledError as error:  # no Exception: it would fail every record of the batch
+        raise RuntimeError("the work was cancelled") from error
+    return found
+
+
+def _name_of(work: Callable[[Record], object]) -> str:
+    return title(work.func if isinstance(work, partial) else work)
 
 
 def _log(record: Record, error: Exception) -> None:
