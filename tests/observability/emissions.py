@@ -258,6 +258,7 @@ def patterns() -> None:
         points.add("c", {"balance": -9}, id="m2", floor={"balance": 0})
         with suppress(OnceError):
             points.update("c", {"note": "a"}, expected={"balance": 99})
+        _change_without_an_id(points)
         with suppress(OnceError):
             points.add("c", {"balance": 1}, id="m3", set={"filling": "x" * 409_600})
         prices = Ratchet(ground.table(), ground.client, key="pk", clock=clock, **seen)
@@ -277,6 +278,16 @@ def patterns() -> None:
         fifo = Fifo(clock, lambda _: Fate.NEVER)
         publisher = Publisher(TOPIC, fifo, key="id", group="id", service=SERVICE, clock=clock, **seen)
         publisher.publish_all([{"id": 1}])
+
+
+def _change_without_an_id(points: Ledger) -> None:
+    shop = Shop()
+
+    @shop.once.sqs
+    def handler(_: object) -> None:
+        points.change("c", lambda _: {"note": "b"})
+
+    shop.deliver(handler)
 
 
 def watchdog() -> None:

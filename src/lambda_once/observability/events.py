@@ -65,6 +65,7 @@ class Event(StrEnum):
     BELOW_FLOOR = "once.below_floor", DEBUG, "refused"
     CONFLICT = "once.conflict", WARNING, "conflict"
     FULL = "once.full", ERROR, "full"
+    NO_ID = "once.no_id", WARNING  # once for each ledger
     TOO_FAR_AHEAD = "once.too_far_ahead", ERROR, "tooFarAhead"
     FELL_BACK = "once.fell_back", WARNING, "fellBack"
     UNSENT = "once.unsent", ERROR, "unsent"

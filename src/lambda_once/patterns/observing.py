@@ -33,7 +33,7 @@ EVENTS: Final[Mapping[type, Event]] = {
 
 class Observer:
     """
-    Reports for one pattern: counts with *metrics*, logs with *logger*, and is silent without them.
+    Reports for one pattern: counts with *metrics*, logs with *logger*; without them only mistakes are logged.
 
     What fails in a logger or in the metrics changes no outcome (`Reporter`). *resource* is the name of the
     table, topic or queue; *key* returns the key of what an operation is called with.
@@ -55,6 +55,7 @@ class Observer:
         self._known: dict[str, Any] = {"pattern": type(pattern).__name__, "resource": resource}
         self._counts, self._logs = metrics is not None, logger is not None
         self._key = key
+        self._warned: set[Event] = set()
         self._reporter = Reporter(service, metrics=metrics, logger=logger)
 
     def report(self, event: Event, given: object = None, *, times: int = 1, **details: Any) -> None:
@@ -62,9 +63,18 @@ class Observer:
         if self._counts and event.metric is not None:
             self._reporter.measure({event.metric: times})
         if self._logs:
-            with suppress(Exception):  # a key that has no text
-                details["key"] = None if given is None else _text(self._key(given))
-            self._reporter.log(Details(event, **self._known, **details))
+            self._log(event, given, details)
+
+    def warn_once(self, event: Event, given: object, reason: str) -> None:
+        """Log *reason* the first *event* of this pattern, a mistake in code: without ``logger=``, too."""
+        if event not in self._warned:
+            self._warned.add(event)
+            self._log(event, given, {"reason": reason})
+
+    def _log(self, event: Event, given: object, details: dict[str, Any]) -> None:
+        with suppress(Exception):  # a key that has no text
+            details["key"] = None if given is None else _text(self._key(given))
+        self._reporter.log(Details(event, **self._known, **details))
 
 
 def _text(key: object) -> str:

@@ -226,7 +226,8 @@ def test_async_work_in_a_running_loop_is_refused() -> None:
 
 def test_an_awaitable_in_a_running_loop_fails_its_record() -> None:
     """A plain def that returns one is known only by its result."""
-    work = asynchronous(done := [], set())["another awaitable"]
+    done: list[int] = []
+    work = asynchronous(done, set())["another awaitable"]
 
     async def within() -> None:
         with pytest.raises(Misconfigured, match="running event loop"):

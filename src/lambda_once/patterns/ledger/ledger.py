@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lambda_once.dynamodb.paging import Unprocessed, batch_get
 from lambda_once.dynamodb.retry import back_off
 from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.observability.events import Event
 from lambda_once.patterns.items import Item, Values
 from lambda_once.patterns.ledger import arguments, requests
 from lambda_once.patterns.ledger import layout as layouts
@@ -167,15 +168,17 @@ class Ledger:
         """
         Set the attributes of *change* if those of *expected* have these values; None is a missing one.
 
-        A retry after a lost response is not applied twice; with *id*, a later call with that id is a
-        `Duplicate`. Raises `Conflict`, with the current item in ``values``; and what `add` raises.
+        With *id*, a later call with that id is a `Duplicate`. Without one only the retries of this call are
+        recognised: after `StoreUnavailable` the write may have taken effect, and the same call conflicts
+        with it. In protected work without *id* ``once.no_id`` is logged once. Raises `Conflict`, with the
+        current item in ``values``; and what `add` raises.
         """
         self._refuse_shards("update")
-        digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
+        digest = self._digest("update", key, id)
         sets = arguments.checked_values("change", change, self._table.taken)
         wanted = arguments.checked_expected(expected, self._table.taken)
         where = arguments.key_item(self._table.key, key, None)
-        result = self._sent(self._write(where, digest, sets=sets, expected=wanted))
+        result = self._sent_by(id, self._write(where, digest, sets=sets, expected=wanted))
         return Duplicate() if isinstance(result, Duplicate) and id is not None else Applied()
 
     @observed
@@ -191,10 +194,13 @@ class Ledger:
 
         ``values`` of the result is the item. *change* gets the item without its key, empty if there is none;
         it may be called several times, so it must have no effects. It is not called for an *id* that is
-        remembered. Raises `Conflict` after ten lost races or near the invocation's end, and as `add` does.
+        remembered. Without *id* only the retries of this call are recognised: after `StoreUnavailable` the
+        change may have been written, and the same call writes it again. In protected work without *id*
+        ``once.no_id`` is logged once. Raises `Conflict` after ten lost races or near the invocation's end,
+        and as `add` does.
         """
         self._refuse_shards("change")
-        digest = os.urandom(ID_BYTES) if id is None else id_digest(id)
+        digest = self._digest("change", key, id)
         where = arguments.key_item(self._table.key, key, None)
         for race in range(1, RACES + 1):
             began = self._transport.clock.now()
@@ -204,7 +210,7 @@ class Ledger:
                 return Duplicate(values)
             sets = arguments.checked_values("change", change(dict(values)), self._table.taken)
             try:
-                result = self._sent(self._write(where, digest, sets=sets, expected=expected))
+                result = self._sent_by(id, self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
                 if race == RACES or not self._transport.deadline.has_time_for_another(began):
                     raise
@@ -250,6 +256,35 @@ class Ledger:
             self._refuse_shards("floor and set")
         parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings}
         return [self._write(home, digest, **parts) for home in self._homes(key, digest)]
+
+    def _digest(self, operation: str, key: Key, name: str | bytes | None) -> bytes:
+        """Return the digest of the id *name*; without one a random digest, which no later call has."""
+        if name is not None:
+            return id_digest(name)
+        from lambda_once.engine.attempt import call_stack
+
+        if call_stack():
+            self._observer.warn_once(
+                Event.NO_ID,
+                key,
+                f"{operation} without id= in protected work: a redelivery after a lost response writes "
+                'again. Give id=attempt.downstream_key("visits"); attempt is once.current(), visits a label',
+            )
+        return os.urandom(ID_BYTES)
+
+    def _sent_by(self, name: str | bytes | None, write: LedgerWrite) -> Applied | Duplicate | Refused:
+        """Do what `_sent` does; without the id *name* an error says that the write may have taken effect."""
+        try:
+            return self._sent(write)
+        except StoreUnavailable as error:
+            if name is not None or error.__cause__ is None:  # contended: nothing was written
+                raise
+            unanswered = str(error).removesuffix("; retry")
+            message = (
+                f"{unanswered}. The write to {write.shown} may have taken effect, and without id= a repeated "
+                "call is another write: read the item first, or give id="
+            )
+            raise StoreUnavailable(message) from error.__cause__
 
     def _write(self, where: Item, digest: bytes, **known: Any) -> LedgerWrite:
         parts: dict[str, Any] = {"amounts": {}, "floor": {}, "sets": {}, "expected": {}} | known
