@@ -42,7 +42,7 @@ def test_a_signature_that_is_wrong_otherwise() -> None:
 @pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
 def test_a_batch_by_a_clock_that_aws_refuses(usable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record fails by the same words; a clock that is set right has its batches back."""
-    monkeypatch.setattr(Batches, "usable", property(lambda batches: usable and not batches._denied))
+    monkeypatch.setattr(Batches, "usable", property(lambda batches: usable and not batches._stopped))
     layers, _ = answering(400, "InvalidSignatureException", FAST)
     once = layers.once()
 
@@ -53,7 +53,7 @@ def test_a_batch_by_a_clock_that_aws_refuses(usable: bool, monkeypatch: pytest.M
     answer = handler(batch(sqs_record("x", id_="a"), sqs_record("y", id_="b")), layers.context())
     assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == ["a", "b"]
     store: Any = once._runtime.engine.store
-    assert not store._batches._denied
+    assert not store._batches._stopped
 
 
 class Machine:

@@ -12,12 +12,17 @@ import pytest
 
 from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
+from lambda_once.core.clock import Deadline
 from lambda_once.core.results import Inline, NotSerialisable
+from lambda_once.core.writes import Finish
 from lambda_once.engine import finish as finishing
 from lambda_once.observability.reporter import Reporter
+from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_key
+from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
 from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried
+from tests.kit import iam
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
 
@@ -39,6 +44,36 @@ def test_twin_that_keeps_large_results_in_the_row(monkeypatch: pytest.MonkeyPatc
     """DynamoDB refuses the row, the token lapses, and the work is done again."""
     monkeypatch.setattr(finishing, "pack", lambda text, _seal: Inline(text))
     breaks(_large)
+
+
+SMALLER = random.Random(5).randbytes(100_000).hex()
+
+
+def _denied(machines: Cluster) -> None:
+    """A result that needs parts, of a role that may not write them."""
+    denied = iam.limit(machines.client, [{"Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"]}])
+    first = tried(machines.machine("first", lambda: SMALLER))
+    machines.lapse()
+    assert first == tried(machines.machine("second")) == SMALLER
+    assert machines.ran == ["first"]
+    assert denied == ["dynamodb:BatchWriteItem"]
+
+
+def test_a_missing_permission_for_parts_repeats_no_work() -> None:
+    """The row holds the result."""
+    holds(_denied)
+
+
+def test_twin_that_gives_up_a_completion_without_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token lapses, and the work is done again."""
+    put = DynamoDBStore._put_parts
+
+    def gives_up(store: DynamoDBStore, write: Finish, deadline: Deadline) -> Any:
+        ready = put(store, write, deadline)
+        return ready if ready is write else Unanswered("its parts are denied")
+
+    monkeypatch.setattr(DynamoDBStore, "_put_parts", gives_up)
+    breaks(_denied)
 
 
 def _unwritable(machines: Cluster) -> None:

@@ -144,6 +144,10 @@ def _fails(*_: object) -> NoReturn:
     raise ValueError
 
 
+def _large() -> str:
+    return os.urandom(5_000).hex()
+
+
 def outcomes() -> None:
     """Work that returns and is delivered again, equal content twice, and another payload under a key."""
     shop = Shop()
@@ -224,7 +228,7 @@ def environments() -> None:
 
 
 def clients() -> None:
-    """A role that may not use PartiQL, and a lean client where only botocore's will do."""
+    """A role that may use neither PartiQL nor part rows, and a lean client where only botocore's will do."""
     client = tables.client()
     post = Post(client, "tokens")
     create_table(client, "tokens")
@@ -232,6 +236,8 @@ def clients() -> None:
     denied = ClientError({"Error": {"Code": "AccessDeniedException"}}, "BatchExecuteStatement")
     with post.failing("BatchExecuteStatement", denied):
         once.sqs(name="batch", key="id")(_works)(sqs_event({"id": 1}, {"id": 2}), lambda_context())
+    with post.failing("BatchWriteItem", denied):
+        once.run("large", _large)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("AWS_USE_FIPS_ENDPOINT", "true")
         lean = Once(table="tokens", client="lean", service=SERVICE, logger=_logger())

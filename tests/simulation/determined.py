@@ -31,7 +31,7 @@ def determined(seed: int) -> Iterator[None]:
         (pipeline, "threading", threads),
         (client, "threading", threads),
         (ownership, "threading", threads),
-        (batches.Batches, "usable", property(lambda found: not found._denied)),
+        (batches.Batches, "usable", property(lambda found: not found._stopped)),
         (reporter, "_write", _nothing),
         (reporter, "standard_logger", _nothing),
         (reporter, "write_metrics", _nothing),

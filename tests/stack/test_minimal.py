@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import files
+from tests.kit.iam import listed
 
 from .conftest import ROOT, Template
 from .test_events import RECEIVED_AGAIN, differences
@@ -52,7 +53,7 @@ def actions(policies: list[dict[str, Any]]) -> set[str]:
     """Return the actions on the token table that the statements of *policies* allow."""
     statements = [statement for policy in policies for statement in policy["Statement"]]
     assert all(statement["Resource"] == {"Fn::GetAtt": ["TokenTable", "Arn"]} for statement in statements)
-    return {action for statement in statements for action in statement["Action"]}
+    return {action for statement in statements for action in listed(statement["Action"])}
 
 
 def test_its_own_test_passes() -> None:
@@ -73,19 +74,14 @@ def test_its_template_is_clean_and_short() -> None:
     """cfn-lint finds nothing, and the file fits on a screen or two."""
     text = (FOLDER / "template.yaml").read_text(encoding="utf-8")
     assert complaints(text) == []
-    assert len(text.splitlines()) < 80
+    assert len(text.splitlines()) < 90
 
 
-def test_its_function_may_do_what_small_results_need(minimal: Template, template: Template) -> None:
-    """As in the sample stack, without the writing of parts."""
-    large = of_type(template, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]
-    whole = {action for statement in large["Statement"] for action in _listed(statement["Action"])}
+def test_its_function_may_do_what_the_sample_functions_may(minimal: Template, template: Template) -> None:
+    """Whatever its handler comes to return: large results need a permission of their own."""
+    policy = of_type(template, "AWS::IAM::ManagedPolicy")["TokenAccess"]["PolicyDocument"]
     function = of_type(minimal, "AWS::Serverless::Function")["PaymentsFunction"]
-    assert actions(function["Policies"]) == whole - {"dynamodb:BatchWriteItem"}
-
-
-def _listed(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
+    assert actions(function["Policies"]) == actions([policy])
 
 
 def test_its_queue_reports_single_failures_and_hides_messages_long_enough(minimal: Template) -> None:

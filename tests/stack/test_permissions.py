@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from typing import Any
 
 import boto3
@@ -23,6 +22,7 @@ from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 from tests.kit import tables
+from tests.kit.iam import listed, permits
 
 from .conftest import NOW, Deployed, StoppedClock, Template
 from .test_alarms import PROTECTED
@@ -47,11 +47,6 @@ def statements(translated: Template) -> list[tuple[str, Statement]]:
             documents.append(properties["PolicyDocument"])
         found += [(name, statement) for document in documents for statement in document["Statement"]]
     return found
-
-
-def listed(value: Any) -> list[Any]:
-    """Return *value* as the list that IAM lets one leave out around a single entry."""
-    return value if isinstance(value, list) else [value]
 
 
 def allowed(translated: Template, policy: str) -> set[str]:
@@ -87,11 +82,8 @@ def parts_condition(translated: Template, policy: str) -> dict[str, Any]:
 
 
 def may_write(condition: dict[str, Any], keys: list[str]) -> bool:
-    """Tell whether IAM lets these partition keys pass (IAM user guide, condition operators)."""
-    assert condition.keys() == {"ForAllValues:StringLike", "Null"}
-    assert condition["Null"] == {"dynamodb:LeadingKeys": "false"}
-    patterns = condition["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-    return bool(keys) and all(any(fnmatchcase(key, pattern) for pattern in patterns) for key in keys)
+    """Tell whether IAM lets these partition keys pass."""
+    return permits([{"Action": "write", "Condition": condition}], "write", keys)
 
 
 def noted(client: Any) -> set[str]:

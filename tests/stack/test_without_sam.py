@@ -29,11 +29,12 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table, lambda_context, sqs_event
 from tests.docs.pages import blocks
 from tests.kit import tables
+from tests.kit.iam import listed
 from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT, Template
 from .named import ALARM, of_type
-from .test_permissions import LISTING, listed, noted, statements
+from .test_permissions import LISTING, noted, statements
 from .test_template import complaints
 
 FRAGMENT = ROOT / "examples" / "infrastructure" / "tokens.yaml"

@@ -119,8 +119,9 @@ def line(endpoint: str | None) -> Iterator[Line]:
     with tables.fresh(client) as name:
         wire = Wire(endpoint)
         told: list[str] = []
-        store = DynamoDBStore(name, wire.client, warn=told.append)
-        yield Line(World(store, DynamoDBRows(client, name)), wire, told)
+        parts_denied: list[str] = []
+        store = DynamoDBStore(name, wire.client, warn=told.append, parts_denied=parts_denied.append)
+        yield Line(World(store, DynamoDBRows(client, name)), wire, told, parts_denied)
         wire.client.close()
     client.close()
 

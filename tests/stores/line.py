@@ -23,6 +23,7 @@ class Line:
     world: World
     wire: Wire
     told: list[str]
+    parts_denied: list[str]
 
     @property
     def table(self) -> str:

@@ -51,16 +51,6 @@ def test_losers_that_cannot_be_read_are_unanswered(line: Line) -> None:
     assert [answer.refused for answer in answers if isinstance(answer, Unanswered)] == [True, True]
 
 
-def test_losers_that_may_not_be_read_are_rejected(line: Line) -> None:
-    """The missing permission is named."""
-    line.won(1, "other")
-    line.wire.fates = [arrives, refused("AccessDeniedException")]
-    first, second = line.acquire(line.acquisition(0), line.acquisition(1))
-    assert isinstance(first, Rejected)
-    assert "not allowed (AccessDeniedException)" in str(first.error)
-    assert isinstance(second, Won)
-
-
 def test_a_row_that_is_gone_when_it_is_read_is_acquired_alone(line: Line) -> None:
     """It expired or was deleted in between: the single write finds the token free."""
     line.won(2, "other")

@@ -18,6 +18,9 @@ from lambda_once.errors import OnceError
 INLINE_LIMIT = 4 * 1024
 """Bytes of a result that is stored in the row itself."""
 
+ROW_LIMIT = 380 * 1024
+"""Bytes that a row holds where no parts may be written: 400 KB less its other attributes."""
+
 PART_LIMIT = 350_000
 """Bytes of one part: an item may have 409,600 (DynamoDB), its names and numbers included."""
 
@@ -63,6 +66,11 @@ class Chunks(NamedTuple):
     """The compressed bytes of a result before it is stored, cut into parts."""
 
     parts: tuple[bytes, ...]
+
+    def in_row(self) -> Inline | Unavailable:
+        """Return what a row can hold of the result: all of it, up to `ROW_LIMIT` bytes, or nothing."""
+        data = b"".join(self.parts)
+        return Inline(data) if len(data) <= ROW_LIMIT else Unavailable.UNAVAILABLE
 
 
 class NotSerialisable(ValueError):

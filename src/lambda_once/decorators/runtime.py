@@ -268,6 +268,7 @@ class Runtime:
             warn=partial(self._log, Event.BATCH_DENIED),
             declined=partial(self._log, Event.LEAN_CLIENT_DECLINED),
             names=configured_names(),
+            parts_denied=partial(self._log, Event.PARTS_DENIED),
         )
 
     def _log(self, event: Event, reason: str) -> None:

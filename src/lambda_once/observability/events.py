@@ -56,6 +56,7 @@ class Event(StrEnum):
     NO_SERVICE = "once.no_service", WARNING
     POWERTOOLS_DISABLED = "once.powertools_disabled", WARNING
     BATCH_DENIED = "once.batch_denied", WARNING
+    PARTS_DENIED = "once.parts_denied", ERROR  # large results are not stored as they should be
     LEAN_CLIENT_DECLINED = "once.lean_client_declined", WARNING
     REPORT_FAILED = "once.report_failed", WARNING  # a hook, metric or segment raised
     # a pattern; another content under one key is key_reused

@@ -71,19 +71,19 @@ class Batches:
     """
     Acquires and finishes many tokens together. Where an answer is None, a single write is needed.
 
-    *warn* is called once if the role may not use PartiQL; single writes replace it then.
+    *warn* is called once if the role may not use PartiQL or BatchGetItem; single writes replace them then.
     """
 
     def __init__(self, transport: TokenTransport, shards: int, warn: Callable[[str], object]) -> None:
         self._transport = transport
         self._shards = shards
         self._warn = warn
-        self._denied = False
+        self._stopped = False
         self._lock = threading.Lock()
 
     @property
     def usable(self) -> bool:
-        return not self._denied and partiql_is_reliable()
+        return not self._stopped and partiql_is_reliable()
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer | None]:
         """Acquire each token that has no row; return the rows of the others."""
@@ -143,22 +143,24 @@ class Batches:
             answer = self._transport.call("batch_execute_statement", {"Statements": list(batch)}, deadline)
         except Caught as error:
             if is_denied(error):
-                self._deny(code_of(error))
+                self._stop(code_of(error))
                 return [DENIED] * len(batch)
             if code_of(error) == INVALID:
                 return [INVALID] * len(batch)  # single writes find out which, and why
             return [self._transport.failed(error, "BatchExecuteStatement", None)] * len(batch)
         codes = [response.get("Error", {}).get("Code") for response in answer["Responses"]]
         if DENIED in codes:
-            self._deny(DENIED)
+            self._stop(DENIED)
         return codes
 
-    def _deny(self, code: str) -> None:
+    def _stop(self, reason: str) -> None:
+        """Send no batches from now on, and warn of that once."""
         with self._lock:
-            first, self._denied = not self._denied, True
+            first, self._stopped = not self._stopped, True
         if first:
             self._warn(
-                f"PartiQL is denied ({code}); using single writes: allow PartiQLInsert and PartiQLUpdate"
+                f"batches are denied ({reason}); using single writes: "
+                "allow PartiQLInsert, PartiQLUpdate and BatchGetItem"
             )
 
     def _rows(self, tokens: Sequence[str], deadline: Deadline) -> dict[str, Found]:
@@ -171,6 +173,7 @@ class Batches:
             except StoreUnavailable as unavailable:
                 found |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
             except Misconfigured as wrong:
+                self._stop(str(wrong))
                 found |= dict.fromkeys(part, Rejected(wrong))
             else:
                 found |= {token: _record(rows.get(token)) for token in part}
@@ -198,9 +201,9 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAn
         return Won(requests.first_fence(acquisition), took_over=False)
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
-    if outcome not in (DUPLICATE, CONFLICT) or found is None:
+    if outcome not in (DUPLICATE, CONFLICT) or found is None or isinstance(found, Rejected):
         return None  # a single write finds out what is wrong, or that the row is gone
-    if isinstance(found, Unanswered | Rejected):
+    if isinstance(found, Unanswered):
         return found
     if found.in_progress_by(acquisition.attempt):
         return Won.before(found)
@@ -212,9 +215,9 @@ def _finished(write: Finish, outcome: Outcome, found: Found) -> FinishAnswer | N
         return Written.WRITTEN
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
-    if outcome not in (REFUSED, CONFLICT):
-        return None
-    if isinstance(found, Unanswered | Rejected):
+    if outcome not in (REFUSED, CONFLICT) or isinstance(found, Rejected):
+        return None  # the refusal of a single write carries the row: no permission to read is needed
+    if isinstance(found, Unanswered):
         return found
     if made_by(found, write):
         return Written.WRITTEN

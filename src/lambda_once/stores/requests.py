@@ -13,7 +13,7 @@ from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
-from lambda_once.core.results import Chunks, Inline, Unavailable
+from lambda_once.core.results import INLINE_LIMIT, Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
     AsSeen,
@@ -277,8 +277,18 @@ def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
 
 
 def can_update(write: Finish) -> bool:
-    """Return whether *write* can be a statement: the holder's own, and no extension."""
-    return isinstance(write.by, Holder) and not isinstance(write.change, Extend)
+    """
+    Return whether *write* can be a statement: the holder's own, no extension, and no long result.
+
+    25 results that a row holds for want of parts would be 9 MB in one request.
+    """
+    match write.change:
+        case Extend():
+            return False
+        case Complete(Inline(data)) if len(data) > INLINE_LIMIT:
+            return False
+        case _:
+            return isinstance(write.by, Holder)
 
 
 def update(table: str, write: Finish, shards: int) -> Arguments:

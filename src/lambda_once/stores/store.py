@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
     from lambda_once.stores.naming import TableNames
 
+PARTS_DENIED = (
+    "until then large results are stored in the row up to 380 KB, and duplicates of larger ones "
+    "get ResultUnavailable"
+)
 V = TypeVar("V", Acquire, Finish)
 A = TypeVar("A")
 
@@ -54,8 +59,9 @@ class DynamoDBStore:
 
     *client* is a low-level DynamoDB client (not a resource's); without it one is made at first use, with time
     limits that fit an invocation. *shards* is 1 to 100, or it raises `Misconfigured`. *warn* is called once,
-    with a fixed text, if batches are not permitted; *heard* and *declined* are as for `Transport`. *names*
-    are those of the table's key and index (`naming.TableNames`), where they are not the usual ones.
+    with a fixed text, if batches are not permitted, *parts_denied* once with what is wrong if the parts of a
+    large result can never be written; *heard* and *declined* are as for `Transport`. *names* are those of
+    the table's key and index (`naming.TableNames`), where they are not the usual ones.
     """
 
     def __init__(
@@ -67,21 +73,23 @@ class DynamoDBStore:
         heard: Callable[[Any, datetime], object] | None = None,
         declined: Callable[[str], object] | None = None,
         names: TableNames | None = None,
+        parts_denied: Callable[[str], object] = str,
     ) -> None:
         self.table = table
         self.shards = sound_shards(shards)
         self.transport = _transport(table, client, heard, declined, names)
         self._batches = Batches(self.transport, shards, warn)
+        self._parts_denied = _once(parts_denied)
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         return self._each(acquisitions, self._batches.acquire, self._acquire, deadline)
 
     def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
-        failed = [self._put_parts(write, deadline) for write in writes]
-        sound = [write for write, failure in zip(writes, failed, strict=True) if failure is None]
+        ready = [self._put_parts(write, deadline) for write in writes]
+        sound = [write for write in ready if isinstance(write, Finish)]
         answers = self._each(sound, self._batches.finish, self._finish, deadline)
         written = iter([_with_parts(answer, write) for answer, write in zip(answers, sound, strict=True)])
-        return [next(written) if failure is None else failure for failure in failed]
+        return [next(written) if isinstance(write, Finish) else write for write in ready]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         request = {"TableName": self.table, "Key": {"lockToken": {"S": token}}, "ConsistentRead": True}
@@ -101,9 +109,10 @@ class DynamoDBStore:
         self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
     ) -> FinishAnswer:
         if finish is not None:
-            failed = self._put_parts(finish, deadline)
-            if failed is not None:
-                return failed
+            ready = self._put_parts(finish, deadline)
+            if isinstance(ready, Unanswered):
+                return ready
+            finish = ready
         own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
         # One token for all tries: a transaction whose answer was lost is not written twice.
         request = {"TransactItems": [*items, *own], "ClientRequestToken": os.urandom(16).hex()}
@@ -194,12 +203,20 @@ class DynamoDBStore:
         except Misconfigured as wrong:
             return Rejected(wrong)
 
-    def _put_parts(self, write: Finish, deadline: Deadline) -> Unanswered | Rejected | None:
-        """Write the parts of a large result: before the row is flipped, so that no reader misses one."""
-        if not (isinstance(write.change, Complete) and isinstance(write.change.result, Chunks)):
-            return None
-        parts = requests.part_items(write, write.change.result.parts)
-        wanted: list[Any] = [{"PutRequest": {"Item": item}} for item in parts]
+    def _put_parts(self, write: Finish, deadline: Deadline) -> Finish | Unanswered:
+        """
+        Write the parts of a large result, and return *write* as its row is to be written then.
+
+        Before the row is flipped, so that no reader misses one. Parts that can never be written must not
+        cost the completion, or the work would be done again for want of a permission (guarantee 5): the
+        result is stored in the row, or marked unavailable.
+        """
+        change = write.change
+        if not (isinstance(change, Complete) and isinstance(change.result, Chunks)):
+            return write
+        wanted: list[Any] = [
+            {"PutRequest": {"Item": item}} for item in requests.part_items(write, change.result.parts)
+        ]
         left = wanted[write.parts_written :]
         try:
             batch_write(partial(self.transport.call, deadline=deadline), self.table, left, deadline)
@@ -208,10 +225,22 @@ class DynamoDBStore:
         except Caught as error:
             failed = self.transport.failed(error, "BatchWriteItem", write.token)
         else:
-            return None
+            return write
         if isinstance(failed, Rejected):
-            return failed
+            self._parts_denied(f"{failed.error}; {PARTS_DENIED}")
+            return replace(write, change=change._replace(result=change.result.in_row()))
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
+
+
+def _once(callback: Callable[[str], object]) -> Callable[[str], None]:
+    """Return *callback* for its first call; later ones do nothing."""
+    first = iter([callback])
+
+    def called(text: str) -> None:
+        for call in first:
+            call(text)
+
+    return called
 
 
 def _transport(

@@ -1,0 +1,320 @@
+"""Every policy that a template or a page shows suffices for every decorator and results of any size."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lambda_once import Once
+from lambda_once.errors import ResultUnavailable
+from lambda_once.testing import (
+    api_event,
+    create_table,
+    dynamodb_stream_event,
+    eventbridge_event,
+    kafka_event,
+    kinesis_event,
+    lambda_context,
+    rabbitmq_event,
+    sns_event,
+    sqs_event,
+)
+from tests.kit import iam, tables
+from tests.kit.iam import Statement
+from tests.kit.strict.mounted import mounted
+
+from .conftest import ROOT
+from .named import of_type
+from .test_without_sam import parsed
+
+KB = 1000
+SIZES = {"small": 20, "12 KB": 12 * KB, "300 KB": 300 * KB, "900 KB": 900 * KB}
+"""Of a result's text, which compresses to three quarters."""
+IN_ROW = ("small", "12 KB", "300 KB")
+"""What a row can hold where no parts may be written."""
+PARTS = "dynamodb:BatchWriteItem"
+
+
+def sample() -> list[Statement]:
+    """Return the policy of the sample stack's functions."""
+    return _managed(ROOT / "template.yaml")
+
+
+def fragment() -> list[Statement]:
+    """Return the policy of examples/infrastructure/tokens.yaml; the CDK's is compared with it."""
+    return _managed(ROOT / "examples" / "infrastructure" / "tokens.yaml")
+
+
+def _managed(path: Any) -> list[Statement]:
+    policy = of_type(parsed(path), "AWS::IAM::ManagedPolicy")["TokenAccess"]
+    statements: list[Statement] = policy["PolicyDocument"]["Statement"]
+    return statements
+
+
+def minimal() -> list[Statement]:
+    """Return the policy of examples/minimal, which the tutorial shows too."""
+    template = parsed(ROOT / "examples" / "minimal" / "template.yaml")
+    policies = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]["Policies"]
+    return [statement for policy in policies for statement in policy["Statement"]]
+
+
+def deploying() -> list[Statement]:
+    """Return what the table of docs/deploying.md lists for functions."""
+    rows = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8").splitlines()
+    wanted = ("| every function |", "| SQS batches |", "| results of more than 4 KB")
+    return _of_words(" ".join(row for row in rows if row.startswith(wanted)))
+
+
+def readme() -> list[Statement]:
+    """Return what the README's table lists."""
+    (row,) = re.findall(
+        r"^\| permissions \|.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return _of_words(row)
+
+
+def _of_words(text: str) -> list[Statement]:
+    """Return the actions that *text* names, that on parts under the condition that the pages give."""
+    verbs = set(re.findall(r"`(\w+)`", text))
+    (condition,) = [each["Condition"] for each in minimal() if each["Action"] == PARTS]
+    return [{"Action": f"dynamodb:{verb}"} for verb in sorted(verbs - {"BatchWriteItem"})] + (
+        [{"Action": PARTS, "Condition": condition}] if "BatchWriteItem" in verbs else []
+    )
+
+
+SOURCES: dict[str, Callable[[], list[Statement]]] = {
+    "template.yaml": sample,
+    "tokens.yaml": fragment,
+    "examples/minimal": minimal,
+    "docs/deploying.md": deploying,
+    "README.md": readme,
+}
+
+
+def _distinct() -> dict[str, list[Statement]]:
+    """Return the policies that differ, by the names of all who show them."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for name, read in SOURCES.items():
+        found.setdefault(_allowed(read()), []).append(name)
+    return {", ".join(names): SOURCES[names[0]]() for names in found.values()}
+
+
+def _allowed(statements: Sequence[Statement]) -> tuple[Any, ...]:
+    return tuple(
+        sorted(
+            (action, repr(statement.get("Condition")))
+            for statement in statements
+            for action in iam.listed(statement["Action"])
+        )
+    )
+
+
+POLICIES = _distinct()
+
+
+@dataclass
+class Shop:
+    """Protected functions of every kind, whose results have one size; what they did is counted."""
+
+    once: Once
+    size: int
+    done: list[str] = field(default_factory=list)
+
+    def work(self, *_: object) -> str:
+        self.done.append("work")
+        return os.urandom(self.size // 2).hex()
+
+
+def _delivered(handler: Callable[[Any, Any], Any], event: Any) -> Callable[[], Any]:
+    return lambda: handler(event, lambda_context("shop", os.urandom(4).hex()))
+
+
+def _sqs(shop: Shop) -> Callable[[], Any]:
+    @shop.once.sqs(key="id")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, sqs_event({"id": 1}, {"id": 2}))
+
+
+def _sqs_held(shop: Shop) -> Callable[[], Any]:
+    @shop.once.sqs(key="id", on_lapse="hold")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, sqs_event({"id": 1}, {"id": 2}))
+
+
+def _sns(shop: Shop) -> Callable[[], Any]:
+    @shop.once.sns(key="id")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, sns_event({"id": 1}))
+
+
+def _kinesis(shop: Shop) -> Callable[[], Any]:
+    @shop.once.kinesis(key="id")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, kinesis_event({"id": 1}, {"id": 2}))
+
+
+def _dynamodb_stream(shop: Shop) -> Callable[[], Any]:
+    @shop.once.dynamodb_stream
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, dynamodb_stream_event((None, {"id": "1"}), (None, {"id": "2"})))
+
+
+def _kafka(shop: Shop) -> Callable[[], Any]:
+    @shop.once.kafka(key="id")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, kafka_event({"id": 1}, {"id": 2}))
+
+
+def _mq(shop: Shop) -> Callable[[], Any]:
+    @shop.once.mq(key="id")
+    def handle(record: Any) -> str:
+        return shop.work(record)
+
+    return _delivered(handle, rabbitmq_event({"id": 1}))
+
+
+def _event(shop: Shop) -> Callable[[], Any]:
+    @shop.once.event(key="detail.id")
+    def handle(event: Any, context: Any) -> str:
+        return shop.work(event, context)
+
+    return _delivered(handle, eventbridge_event({"id": 1}))
+
+
+def _api(shop: Shop) -> Callable[[], Any]:
+    @shop.once.api_gateway
+    def handle(event: Any, context: Any) -> Any:
+        return {"statusCode": 201, "body": shop.work(event, context)}
+
+    return _delivered(handle, api_event("POST", "/pay", {"id": 1}, headers={"Idempotency-Key": "k1"}))
+
+
+def _function(shop: Shop) -> Callable[[], Any]:
+    @shop.once.function(key="order")
+    def charge(order: str) -> str:
+        return shop.work(order)
+
+    return lambda: charge("o-1")
+
+
+def _begin(shop: Shop) -> Callable[[], Any]:
+    def charge() -> Any:
+        with shop.once.begin("o-1", name="charge") as attempt:
+            return attempt.result if attempt.replayed else attempt.complete(shop.work())
+
+    return charge
+
+
+DECORATORS: dict[str, tuple[Callable[[Shop], Callable[[], Any]], int]] = {
+    "sqs": (_sqs, 2),
+    "sqs under hold": (_sqs_held, 2),
+    "sns": (_sns, 1),
+    "kinesis": (_kinesis, 2),
+    "dynamodb_stream": (_dynamodb_stream, 2),
+    "kafka": (_kafka, 2),
+    "mq": (_mq, 1),
+    "event": (_event, 1),
+    "api_gateway": (_api, 1),
+    "function": (_function, 1),
+    "begin": (_begin, 1),
+}
+"""What makes a delivery, and how often the work runs in it."""
+
+Deliver = Callable[[str, str, Sequence[Statement]], tuple[Shop, Callable[[], Any], list[str]]]
+
+
+@pytest.fixture
+def deliver() -> Iterator[Deliver]:
+    """Make a shop on a new table whose client may do what *statements* allow."""
+
+    def make(
+        decorator: str, size: str, statements: Sequence[Statement]
+    ) -> tuple[Shop, Callable[[], Any], list[str]]:
+        client = tables.client()
+        create_table(client, "tokens")
+        denied = iam.limit(client, statements)
+        shop = Shop(Once(table="tokens", client=client, service="shop"), SIZES[size])
+        return shop, DECORATORS[decorator][0](shop), denied
+
+    with mounted():
+        yield make
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("decorator", DECORATORS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_published_policy_suffices(deliver: Deliver, policy: str, decorator: str, size: str) -> None:
+    """Nothing is denied, the work runs once, and a duplicate gets what the first delivery got."""
+    shop, delivered, denied = deliver(decorator, size, POLICIES[policy])
+    first, again = delivered(), delivered()
+    assert denied == []
+    assert len(shop.done) == DECORATORS[decorator][1]
+    assert _answer(again) == _answer(first)
+
+
+@pytest.mark.parametrize("size", IN_ROW)
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_work_is_not_done_again_for_want_of_the_permission_for_parts(
+    deliver: Deliver, decorator: str, size: str
+) -> None:
+    """A row holds the result then, and duplicates get it."""
+    shop, delivered, denied = deliver(decorator, size, iam.without(minimal(), PARTS))
+    first, again = delivered(), delivered()
+    assert len(shop.done) == DECORATORS[decorator][1]
+    assert _answer(again) == _answer(first)
+    assert (denied == []) == (size == "small")
+
+
+@pytest.mark.parametrize("decorator", ["api_gateway", "function", "begin", "event"])
+def test_a_result_that_no_row_holds_is_unavailable_to_duplicates(deliver: Deliver, decorator: str) -> None:
+    """The work is done once all the same."""
+    shop, delivered, _ = deliver(decorator, "900 KB", iam.without(minimal(), PARTS))
+    delivered()
+    if decorator == "api_gateway":
+        assert delivered()["statusCode"] == 409
+    else:
+        with pytest.raises(ResultUnavailable):
+            delivered()
+    assert len(shop.done) == 1
+
+
+def test_batches_of_results_that_no_row_holds_are_not_delivered_for_ever(deliver: Deliver) -> None:
+    """Nobody reads the result of a message: it is done."""
+    shop, delivered, _ = deliver("sqs", "900 KB", iam.without(minimal(), PARTS))
+    assert delivered() == {"batchItemFailures": []}
+    assert delivered() == {"batchItemFailures": []}
+    assert len(shop.done) == 2
+
+
+@pytest.mark.parametrize("denied", ["PartiQLInsert", "PartiQLUpdate", "BatchGetItem", "GetItem"])
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_other_missing_permissions_cost_no_second_run(deliver: Deliver, decorator: str, denied: str) -> None:
+    """Batches are written one by one then; only the replay of a large result needs to read."""
+    shop, delivered, _ = deliver(decorator, "small", iam.without(minimal(), f"dynamodb:{denied}"))
+    first, again = delivered(), delivered()
+    assert len(shop.done) == DECORATORS[decorator][1]
+    assert _answer(again) == _answer(first)
+
+
+def _answer(answer: Any) -> Any:
+    """Return *answer* without the header that marks a replay."""
+    if isinstance(answer, dict) and "headers" in answer:
+        return {name: value for name, value in answer.items() if name != "headers"}
+    return answer
