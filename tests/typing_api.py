@@ -23,7 +23,7 @@ from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import Ki
 from aws_lambda_powertools.utilities.data_classes.rabbit_mq_event import RabbitMessage
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig
 from aws_lambda_powertools.utilities.kafka import SchemaConfig
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecordRecords
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -303,7 +303,8 @@ def with_a_pair(order: Order) -> Receipt:
 
 assert_type(with_a_pair(Order(id="1")), Receipt)
 once.function(codec=dict)  # type: ignore[call-overload]
-history = PowertoolsHistory(DynamoDBPersistenceLayer(table_name="idempotency"), key="id", data="order")
+by_id = IdempotencyConfig(event_key_jmespath="id")
+history = PowertoolsHistory(DynamoDBPersistenceLayer(table_name="idempotency"), config=by_id, data="order")
 with_history = Once(store=MemoryStore(), history=history)
 
 
@@ -311,7 +312,8 @@ with_history = Once(store=MemoryStore(), history=history)
 def without_one(record: SQSRecord) -> None: ...
 
 
-PowertoolsHistory("idempotency")  # type: ignore[arg-type]
+PowertoolsHistory("idempotency", config=by_id)  # type: ignore[arg-type]
+PowertoolsHistory(DynamoDBPersistenceLayer(table_name="idempotency"), key="id")  # type: ignore[call-arg]
 Once(store=MemoryStore(), history=PowertoolsHistory)  # type: ignore[arg-type]
 once.function(keep=60)  # type: ignore[call-overload]
 

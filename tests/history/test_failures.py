@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once import HOLD, InProgress, KeyMissing, Misconfigured, ResultUnavailable, StoreUnavailable
-from lambda_once.integrations.powertools_history import PowertoolsRecord
+from lambda_once.integrations import powertools_history
+from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.testing import lambda_context
 from tests.kit import strangers, tables
 from tests.kit.powertools import Shop
+from tests.kit.strict.mounted import over_http
 
 EVENT = {"id": "o-1"}
 LOST = ReadTimeoutError(endpoint_url="http://powertools")
@@ -114,15 +117,82 @@ def test_what_is_not_dynamodb_is_no_history(shop: Shop) -> None:
     assert work.runs == 0
 
 
-def test_a_lost_answer_leaves_a_record(shop: Shop) -> None:
-    """It may be anyone's: until its time is over both versions refuse."""
+def repeating(shop: Shop, answers: int) -> Any:
+    """Return a history whose client, as Powertools' own, puts again while *answers* are lost."""
+    address = str(shop.client.meta.endpoint_url)
+    is_strict = address.endswith("amazonaws.com")
+    client = over_http(tables.client()) if is_strict else tables.client(address)
+    left = iter(range(answers))
+
+    def lose(response: Any, **_: Any) -> int | None:
+        if response is None or next(left, None) is None:
+            return None
+        return 0  # seconds to wait before the same request is sent again
+
+    client.meta.events.register_first("needs-retry.dynamodb.PutItem", lose)
+    return shop.through(client).history()
+
+
+@pytest.mark.parametrize("on_lapse", ["take_over", "hold"])
+@pytest.mark.parametrize("answers", [1, 2])
+def test_a_lost_answer_turns_nobody_against_itself(shop: Shop, on_lapse: Any, answers: int) -> None:
+    """The client repeats the write, which its own record refuses: the first delivery runs (guarantee 3)."""
+    work = Work()
+    new = shop.new(work, history=repeating(shop, answers), on_lapse=on_lapse)
+    assert [new(EVENT), new(EVENT), new(EVENT)] == [1, 1, 1]
+    assert shop.old_result(EVENT) == 1
+
+
+def test_twin_that_recognises_no_record(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: its own record refuses it, and every later delivery, until the record's time is over."""
+    monkeypatch.setattr(powertools_history, "_is_of", lambda *_: False)
+    work = Work()
+    new = shop.new(work, history=repeating(shop, 1))
+    for _ in range(3):
+        with pytest.raises(InProgress):
+            new(EVENT)
+    assert work.runs == 0
+
+
+def test_twin_that_adds_the_marks(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: Decimal's sums round at 28 digits, and cut the attempt's mark off."""
+    monkeypatch.setattr(
+        Marks, "put_on", lambda marks, time: time + Decimal(f"0.{marks.token}{marks.attempt}")
+    )
+    with pytest.raises(InProgress):
+        shop.new(Work(), history=repeating(shop, 1), on_lapse="hold")(EVENT)
+
+
+def test_a_client_that_repeats_nothing(shop: Shop) -> None:
+    """The write is repeated for it, once."""
+    work = Work()
+    assert shop.new(work, history=broken(shop, "put_item", LOST, sent=True))(EVENT) == 1
+
+
+def test_lost_answers_leave_a_record(shop: Shop) -> None:
+    """If the answers to both are lost, it may be anyone's: until its time is over both versions refuse."""
     work = Work()
     with pytest.raises(StoreUnavailable):
-        shop.new(work, history=broken(shop, "put_item", LOST, sent=True))(EVENT)
+        shop.new(work, history=shop.through(_Deaf(shop.client)).history())(EVENT)
     with pytest.raises(InProgress):
         shop.new(work)(EVENT)
     shop.lapse()
     assert shop.new(work)(EVENT) == 1
+
+
+class _Deaf:
+    """A client that hears no answer to a put, refusals included."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, operation: str) -> Any:
+        return getattr(self._client, operation)
+
+    def put_item(self, **arguments: Any) -> Any:
+        with suppress(ClientError):
+            self._client.put_item(**arguments)
+        raise LOST
 
 
 def test_a_result_that_is_not_recorded_is_returned(shop: Shop) -> None:
@@ -236,7 +306,7 @@ def test_a_missing_key(shop: Shop) -> None:
     work = Work()
     config = IdempotencyConfig(event_key_jmespath="other", raise_on_no_idempotency_key=True)
     with pytest.raises(KeyMissing, match="Powertools derives no key from this payload"):
-        shop.new(work, history=shop.history(key=None, config=config))(EVENT)
+        shop.new(work, history=shop.history(config=config))(EVENT)
     with pytest.warns(UserWarning, match="No idempotency key value found"):
         assert shop.new(work, history=shop.history(key="other"))(EVENT) == 1
     assert shop.record() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,9 +14,11 @@ from botocore.exceptions import ConnectTimeoutError
 
 from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
 from lambda_once.core.clock import SystemClock
+from lambda_once.core.writes import Complete
+from lambda_once.engine import consult
 from lambda_once.engine.history import Busy, Vacant
 from lambda_once.integrations import powertools_history
-from lambda_once.integrations.powertools_history import SOONER, PowertoolsRecord
+from lambda_once.integrations.powertools_history import SOONER, TOKEN_DIGITS, PowertoolsRecord
 from lambda_once.testing import lambda_context
 from tests.kit.kills import Killed, Machine
 from tests.kit.powertools import Shop
@@ -54,6 +55,37 @@ def test_new_after_old_replays(shop: Shop) -> None:
     assert new(EVENT) == answer
     assert till.charged == ["o-1"]
     assert shop.events()[:3] == ["once.acquired", "once.completed", "once.replayed"]
+
+
+def test_a_copy_lives_as_long_as_its_record(shop: Shop) -> None:
+    """Its ttl is the record's expiry, and so both versions begin anew at the same time (guarantee 4)."""
+    till = Till()
+    shop.old(till.charge, expires_after_seconds=120)(EVENT)
+    assert shop.new(till.charge)(EVENT) == {"charge": 1, "of": "o-1"}
+    assert _copy(shop)["ttl"] == (shop.record() or {})["expiration"]
+
+
+def test_a_copy_lives_no_longer_than_keep(shop: Shop) -> None:
+    """A record may outlive it: the history is asked again then."""
+    till = Till()
+    shop.old(till.charge, expires_after_seconds=7_200)(EVENT)
+    shop.new(till.charge, keep=timedelta(hours=1))(EVENT)
+    assert int(_copy(shop)["ttl"]["N"]) < int((shop.record() or {})["expiration"]["N"]) - 3_500
+
+
+def test_twin_whose_copy_outlives_its_record(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative twin: what Powertools would forget in two minutes is replayed for two weeks."""
+    monkeypatch.setattr(consult, "Complete", lambda result, **_: Complete(result))
+    till = Till()
+    shop.old(till.charge, expires_after_seconds=120)(EVENT)
+    shop.new(till.charge)(EVENT)
+    kept = int(_copy(shop)["ttl"]["N"]) - int((shop.record() or {})["expiration"]["N"])
+    assert kept > timedelta(days=13).total_seconds()
+
+
+def _copy(shop: Shop) -> dict[str, Any]:
+    (row,) = shop.items(shop.tokens)
+    return row
 
 
 def test_a_copy_is_sealed(shop: Shop) -> None:
@@ -156,7 +188,7 @@ def test_the_time_in_progress_is_within_the_lease(shop: Shop) -> None:
         record = shop.record()
         assert record is not None
         lease = once.current().lease.timestamp()
-        ends.append((lease - 2, int(record["in_progress_expiration"]["N"]) / 1000, lease))
+        ends.append((lease - 2, float(record["in_progress_expiration"]["N"]) / 1000, lease))
 
     handler(EVENT, context)
     ((invocation, ours, lease),) = ends
@@ -203,7 +235,9 @@ def test_lapsed_work_is_held(shop: Shop) -> None:
 def test_twin_that_does_not_look_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: Powertools' own write takes over what has lapsed, and the work runs without review."""
     begin = PowertoolsRecord.begin
-    monkeypatch.setattr(PowertoolsRecord, "begin", lambda *args, **_: begin(*args, takes_over=True))
+    monkeypatch.setattr(
+        PowertoolsRecord, "begin", lambda *args, **given: begin(*args, **given | {"takes_over": True})
+    )
     till = Till()
     shop.begun(EVENT)
     shop.lapse()
@@ -291,7 +325,10 @@ def test_the_record_of_another_token_is_judged(shop: Shop) -> None:
 
 def test_twin_whose_tokens_share_a_mark(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the record of another token is taken for its own, and the order is charged twice."""
-    monkeypatch.setattr(powertools_history, "_mark", lambda _: Decimal("0.5"))
+    digits = powertools_history._digits
+    monkeypatch.setattr(
+        powertools_history, "_digits", lambda text, n: digits("same" if n == TOKEN_DIGITS else text, n)
+    )
     assert _second_message(shop).charged == ["o-1"] * 2
 
 
@@ -381,7 +418,7 @@ def test_a_released_attempt_leaves_no_record(shop: Shop) -> None:
 def _begun(shop: Shop, seconds: float) -> tuple[PowertoolsRecord, datetime]:
     """Begin an attempt whose lease lasts *seconds*; return its record and the time."""
     record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    assert record.begin(now + timedelta(seconds=seconds), now, takes_over=True) == Vacant()
+    assert record.begin(now + timedelta(seconds=seconds), now, takes_over=True, attempt="a-1") == Vacant()
     return record, now
 
 
@@ -391,7 +428,7 @@ def test_only_our_own_record_is_deleted(shop: Shop) -> None:
     record.undo(now + timedelta(seconds=30) - SOONER)
     assert shop.record() is not None
     again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    assert isinstance(again.begin(now + timedelta(seconds=30), now, takes_over=True), Busy)
+    assert isinstance(again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-2"), Busy)
     again.undo(now)
     assert shop.record() is not None  # it is not the other one's, either
 
@@ -408,7 +445,7 @@ def test_another_payload_is_refused(shop: Shop) -> None:
     till = Till()
     config = {"event_key_jmespath": "id", "payload_validation_jmespath": "total"}
     shop.old(till.charge, **config)(EVENT)
-    history = shop.history(key=None, config=IdempotencyConfig(**config))  # type: ignore[arg-type]
+    history = shop.history(config=IdempotencyConfig(**config))  # type: ignore[arg-type]
     with pytest.raises(KeyReused, match="payload_validation_jmespath"):
         shop.new(till.charge, history=history)({**EVENT, "total": 1})
     assert till.charged == ["o-1"]

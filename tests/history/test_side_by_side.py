@@ -460,7 +460,7 @@ def test_serialisers(shop: Shop, result: Any, serializer: Any, options: Any, fir
         output_serializer=serializer,
         key_prefix="side",
     )
-    history = shop.history(key=None, key_prefix="side")
+    history = shop.history(key="", key_prefix="side")
     new = shop.once(history=history).function(key="order", **options)(work)
     calls = [old, old, new, new] if first == "old" else [new, new, old, old]
     assert [call(order=5) for call in calls] == [result] * 4

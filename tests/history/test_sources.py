@@ -27,6 +27,8 @@ from tests.kit.powertools import PREFIX, Shop
 from tests.sources.samples import batch, sns_event, sqs_record
 
 BY_BODY = "powertools_json(body).id"
+CONTEXT = lambda_context("shop")
+PLAIN, BY_ID = IdempotencyConfig(), IdempotencyConfig(event_key_jmespath="id")
 IDS = [f"o-{n}" for n in range(6)]
 
 
@@ -148,7 +150,7 @@ def test_functions(shop: Shop, order: Any, is_async: bool) -> None:
         runs.append(customer)
         return "charged"
 
-    once = shop.once(history=shop.history(key=None, data="order"))
+    once = shop.once(history=shop.history(key="", data="order"))
 
     def plain(customer: str, order: Any) -> str:
         runs.append(customer)
@@ -183,7 +185,7 @@ def test_requests(shop: Shop) -> None:
     shop.old(lambda _: response, event_key_jmespath=key)(event)
     runs: list[Any] = []
 
-    @shop.once(history=shop.history(key=key)).api_gateway(caller=False)
+    @shop.once(history=shop.history(key=key, across_callers=True)).api_gateway(caller=False)
     def handler(event: Any) -> Any:
         runs.append(event)
 
@@ -193,17 +195,75 @@ def test_requests(shop: Shop) -> None:
     assert runs == []
 
 
+BY_HEADER = 'headers."idempotency-key"'
+
+
+def request(method: str = "POST", path: str = "/pay", user: str = "alice") -> dict[str, Any]:
+    """Return a request of *user*, whose key another one has, too."""
+    event = api_event(method, path, body={"id": 1}, headers={"Idempotency-Key": "k-1"})
+    event["requestContext"]["authorizer"] = {"jwt": {"claims": {"iss": "https://issuer", "sub": user}}}
+    return event
+
+
 def test_a_failed_response_leaves_no_record(shop: Shop) -> None:
     """A 503 is not stored by this package, so the old version may run, too."""
-    key = 'headers."idempotency-key"'
+    history = shop.history(key=BY_HEADER, across_callers=True)
 
-    @shop.once(history=shop.history(key=key)).api_gateway(caller=False)
+    @shop.once(history=history).api_gateway
     def handler(event: Any) -> Any:
         return {"statusCode": 503}
 
-    event = api_event(body={"id": 1}, headers={"Idempotency-Key": "k-1"})
-    assert handler(event, lambda_context("shop"))["statusCode"] == 503
+    assert handler(request(), CONTEXT)["statusCode"] == 503
     assert shop.record() is None
+
+
+@pytest.mark.parametrize(
+    ("status", "store_status", "is_copied"), [(200, (), True), (402, (), False), (402, (402,), True)]
+)
+def test_a_response_is_copied_if_it_would_be_stored(
+    shop: Shop, status: int, store_status: tuple[int, ...], is_copied: bool
+) -> None:
+    """One of 400 and above outside ``store_status`` is replayed while its record lives, no longer."""
+    runs: list[Any] = []
+    response = {"statusCode": status, "body": "from Powertools"}
+    shop.old(lambda _: response, event_key_jmespath=BY_HEADER)(request())
+    history = shop.history(key=BY_HEADER, across_callers=True)
+
+    @shop.once(history=history).api_gateway(store_status=store_status)
+    def handler(event: Any) -> Any:
+        runs.append(event)
+        return {"statusCode": 201}
+
+    for _ in range(2):
+        assert handler(request(), CONTEXT)["body"] == "from Powertools"
+    (row,) = shop.items(shop.tokens)
+    assert ("actualCompletion" in row) is is_copied
+    assert runs == []
+    shop.change(expiration={"N": "1000"})
+    assert handler(request(), CONTEXT)["statusCode"] == (status if is_copied else 201)
+
+
+def test_requests_need_a_word(shop: Shop) -> None:
+    """A record has no caller, method or path: whoever sends its key would get the response (guarantee 9)."""
+    once = shop.once(history=shop.history(key=BY_HEADER))
+    for options in ({}, {"caller": False}, {"caller": "headers.user"}):
+        with pytest.raises(Misconfigured, match=r"across_callers=True"):
+            once.api_gateway(**options)(lambda event: event)
+
+
+def test_what_across_callers_means(shop: Shop) -> None:
+    """As in Powertools: another caller's request, to another path, gets the response to the first one."""
+    runs: list[str] = []
+    history = shop.history(key=BY_HEADER, across_callers=True)
+
+    @shop.once(history=history).api_gateway
+    def handler(event: Any) -> Any:
+        runs.append(event["rawPath"])
+        return {"statusCode": 200, "body": f"run {len(runs)}"}
+
+    requests = (request(), request(user="bob"), request("DELETE", "/account/7", user="bob"))
+    assert [handler(each, CONTEXT)["body"] for each in requests] == ["run 1"] * 3
+    assert runs == ["/pay"]
 
 
 def test_data_may_be_derived(shop: Shop) -> None:
@@ -307,11 +367,11 @@ def two(a: int, b: int) -> None:
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda shop: PowertoolsHistory(shop.records), "takes a persistence layer"),
-        (lambda _: PowertoolsHistory(DynamoDBPersistenceLayer), "takes a persistence layer"),  # type: ignore[arg-type]
-        (lambda shop: shop.history(config=IdempotencyConfig()), "give key= or config="),
+        (lambda shop: PowertoolsHistory(shop.records, config=PLAIN), "takes a persistence layer"),
+        (lambda _: PowertoolsHistory(DynamoDBPersistenceLayer, config=PLAIN), "takes a persistence layer"),  # type: ignore[arg-type]
         (lambda shop: shop.history(key="a["), "'a\\[' is not JMESPath"),
-        (lambda shop: shop.history(key=None, config={}), "must be an IdempotencyConfig"),
+        (lambda shop: shop.history(config={}), "must be the old version's IdempotencyConfig"),
+        (lambda shop: shop.history(config=None), "must be the old version's IdempotencyConfig"),
         (lambda shop: shop.history(data=5), "the name of an argument or a callable"),
         (lambda shop: shop.history(data=two), "a plain def of one argument"),
         (lambda shop: shop.once(history=PowertoolsHistory), "give an instance"),
@@ -331,14 +391,14 @@ def test_a_layer_that_is_in_use_is_refused(shop: Shop) -> None:
     layer = shop.layer()
     layer.configure(IdempotencyConfig(), "old")
     with pytest.raises(Misconfigured, match="a persistence layer of its own"):
-        PowertoolsHistory(layer)
+        PowertoolsHistory(layer, config=PLAIN)
 
 
 def test_one_layer_serves_several_functions(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key has the name of each, as Powertools makes it; a later use of the layer changes nothing."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "shop")
     layer = shop.layer()
-    history = PowertoolsHistory(layer)
+    history = PowertoolsHistory(layer, config=PLAIN)
     layer.configure(IdempotencyConfig(event_key_jmespath="other"), "other")
     records = [history.of({"id": 1}, name, is_call=False) for name in ("app.a", "app.b", "app.a")]
     assert [record._layer.function_name for record in records] == ["shop.app.a", "shop.app.b", "shop.app.a"]
@@ -348,7 +408,7 @@ def test_one_layer_serves_several_functions(shop: Shop, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("options", [{"function_name": "app.old"}, {"key_prefix": "shop#charge"}])
 def test_two_functions_do_not_share_records(shop: Shop, options: Any) -> None:
     """A history that names its function is refused to another one, which would replay that one's results."""
-    history = PowertoolsHistory(shop.layer(), key="id", **options)
+    history = PowertoolsHistory(shop.layer(), config=BY_ID, **options)
     history.of({"id": 1}, "app.charge", is_call=False)
     history.of({"id": 2}, "app.charge", is_call=False)
     with pytest.raises(Misconfigured, match=r"app\.refund would share its records with app\.charge"):
@@ -378,6 +438,6 @@ def test_the_key_is_powertools_own(shop: Shop, monkeypatch: pytest.MonkeyPatch) 
 
     for function, given in ((old, None), (again, name)):
         renamed = functools.wraps(function)(again) if given is None else again
-        history = PowertoolsHistory(shop.layer(), key="id", function_name=given)
+        history = PowertoolsHistory(shop.layer(), config=BY_ID, function_name=given)
         handler = shop.once(history=history).event(key="id", name=f"charge-{given}")(renamed)
         assert handler({"id": 1}, lambda_context("orders")) == "charged"

@@ -63,9 +63,11 @@ class Shop:
         """Return a layer that nobody has configured."""
         return DynamoDBPersistenceLayer(table_name=self.records, boto3_client=self.client)
 
-    def history(self, **options: Any) -> PowertoolsHistory:
-        """Return the history of the old version."""
-        return PowertoolsHistory(self.layer(), **{"key": "id", "key_prefix": PREFIX} | options)
+    def history(self, key: str = "id", **options: Any) -> PowertoolsHistory:
+        """Return the history of the old version, whose ``event_key_jmespath`` was *key*."""
+        given: dict[str, Any] = {"config": _config({"event_key_jmespath": key}), "key_prefix": PREFIX}
+        given |= options
+        return PowertoolsHistory(self.layer(), **given)
 
     def once(self, **options: Any) -> Once:
         """Return the `Once` of the new version, with the old one's history unless ``history=None``."""

@@ -87,6 +87,8 @@ class Complete(NamedTuple):
 
     result: Inline | Chunks | Unavailable | None
     error: Failure | None = None
+    expires: datetime | None = None
+    """Until when the record counts that it is copied from; None: it is no copy."""
 
 
 class Hold(NamedTuple):

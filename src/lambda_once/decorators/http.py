@@ -156,7 +156,7 @@ def _selected(
 def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that answers a duplicate request with the stored response."""
     work = with_context(function)
-    check_of_one(settings, "the event")
+    check_of_one(settings, "the event", of_requests=True)
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:

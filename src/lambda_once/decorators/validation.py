@@ -182,10 +182,10 @@ def check_no_history(settings: Settings, what: str) -> None:
         )
 
 
-def check_of_one(settings: Settings, what: str) -> None:
+def check_of_one(settings: Settings, what: str, *, of_requests: bool = False) -> None:
     """Check key, scope, caller and probe of a decorator that passes *what*, such as "the event", alone."""
     if settings.history is not None:
-        settings.history.check(None)
+        settings.history.check(None, of_requests=of_requests)
     for name in ("key", "scope", "caller"):
         _check_callable(name, getattr(settings, name), [((object(),), {})], what)
     _check_probe(settings, (object(),), what)

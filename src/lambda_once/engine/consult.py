@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, assert_never
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, assert_never
 
 from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Failure, OnLapse
@@ -35,9 +35,20 @@ class LapsedElsewhere(Lapsed):
         raise Misconfigured(message, token=self.token)
 
 
+class Copy(NamedTuple):
+    """An outcome of the other layer, *value*, which *text* is as JSON; it counts there until *expires*."""
+
+    value: Any
+    text: str
+    expires: datetime | None
+
+
 def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits[Ownership | Replayed]:
     """
-    Return *attempt* where its work may start now, or the outcome that *history* has, copied to the token.
+    Return *attempt* where its work may start now, or the outcome that *history* has.
+
+    That is copied to the token, unless it is an error that this package would not store: such a response is
+    replayed while its record lives.
 
     Raises `OnceError` where it may not start: the token is released then, or held where a lapsed attempt of
     the other layer is to be reviewed.
@@ -49,22 +60,27 @@ def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits
         raise
     if found is None:
         return attempt
-    if isinstance(found, FinishedWork):
-        return (yield from _replayed(attempt, finisher, found))
-    return (yield from _judged(attempt, finisher, found))
+    if not isinstance(found, Copy):
+        return (yield from _judged(attempt, finisher, found))
+    if attempt.call.plan.error_in(found.value) is None:
+        return (yield from _replayed(attempt, finisher, _packed(attempt, found), found.expires))
+    finisher.release([(attempt.call, attempt.id)], counted=True)
+    attempt.call.report(Event.REPLAYED, attempt.record(), reason="from the history, without a copy")
+    return Replayed(found.value, attempt.record())
 
 
-def _found(attempt: Ownership, history: History, finisher: Finisher) -> FinishedWork | datetime | None:
+def _found(attempt: Ownership, history: History, finisher: Finisher) -> Copy | datetime | None:
     """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
     call = attempt.call
     takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER
     token = None if attempt.unprotected else attempt.token
-    found = history.begin(attempt.lease, finisher.clock.now(), takes_over=takes_over, token=token)
+    now = finisher.clock.now()
+    found = history.begin(attempt.lease, now, takes_over=takes_over, attempt=attempt.id, token=token)
     match found:
         case Vacant(lapsed):
             return None if lapsed is None or takes_over or _is_decided(attempt, finisher, lapsed) else lapsed
-        case Earlier(text):
-            return _copied(attempt, text)
+        case Earlier(text, expires):
+            return Copy(_loaded(attempt, text), text, expires)
         case Busy(until):
             raise _in_progress(attempt, finisher, until)
         case Unanswered(reason):
@@ -95,13 +111,12 @@ def _in_progress(attempt: Ownership, finisher: Finisher, until: datetime | None)
     )
 
 
-def _copied(attempt: Ownership, text: str) -> FinishedWork:
-    value = _loaded(attempt, text)
+def _packed(attempt: Ownership, copy: Copy) -> FinishedWork:
     try:
-        return FinishedWork(pack(text, attempt.call.seal), value)
+        return FinishedWork(pack(copy.text, attempt.call.seal), copy.value)
     except NotSerialisable as problem:
         attempt.report(Event.RESULT_UNAVAILABLE, reason=str(problem))
-        return FinishedWork(Unavailable.UNAVAILABLE, value)
+        return FinishedWork(Unavailable.UNAVAILABLE, copy.value)
 
 
 def _loaded(attempt: Ownership, text: str) -> Any:
@@ -115,9 +130,11 @@ def _loaded(attempt: Ownership, text: str) -> Any:
         raise ResultUnavailable(message, token=attempt.token) from error
 
 
-def _replayed(attempt: Ownership, finisher: Finisher, work: FinishedWork) -> Waits[Replayed]:
-    """Complete the token with *work*, and return it as a duplicate gets it."""
-    write = attempt.write(Complete(work.stored), finisher.clock.now())
+def _replayed(
+    attempt: Ownership, finisher: Finisher, work: FinishedWork, expires: datetime | None = None
+) -> Waits[Replayed]:
+    """Complete the token with *work*, which counts until *expires* at most; return what a duplicate gets."""
+    write = attempt.write(Complete(work.stored, expires=expires), finisher.clock.now())
     value = yield from finisher.finish(PreparedFinish(attempt, write, work.value))
     row = after_finish(attempt.record(), write) or attempt.record()
     attempt.call.report(Event.REPLAYED, row, reason="copied from the history")

@@ -29,9 +29,11 @@ class Vacant(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """The work was done under the other layer; *text* is its result as JSON."""
+    """The work was done under the other layer; *text* is its result as JSON, which counts until *expires*."""
 
     text: str
+    expires: datetime | None
+    """None: it does not expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,13 @@ class History(Protocol):
     """The history of one call. Each method sends requests and blocks meanwhile."""
 
     def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, token: str | None = None
+        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str | None = None
     ) -> HistoryAnswer:
         """
         Record an attempt that is alive until *lease*, unless the history has another one or an outcome.
 
         *takes_over*: a lapsed attempt need not be looked for.
+        *attempt*: its random id, by which it recognises its own record after a lost answer (guarantee 3).
         *token*: what the attempt holds, whose earlier attempts its row shows; None: it runs unprotected.
         Raises `OnceError` where the call may not run, such as `KeyReused`. Nothing is recorded then.
         """
@@ -80,6 +83,10 @@ class HistorySource(Protocol):
         """
         ...
 
-    def check(self, parameters: list[str] | None) -> None:
-        """Check that it fits a function of *parameters*; None: a handler. Raises `Misconfigured`."""
+    def check(self, parameters: list[str] | None, *, of_requests: bool = False) -> None:
+        """
+        Check that it fits a function of *parameters*; None: a handler, perhaps *of_requests* over HTTP.
+
+        Raises `Misconfigured`.
+        """
         ...

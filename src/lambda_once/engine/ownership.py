@@ -225,8 +225,11 @@ def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
     Return the row's ttl after *change*: none for a token that is held or may have to be (guarantee 6).
 
     An unfinished row lives for its lease and keep: deleted near its lease it would let the fence fall.
+    A copied outcome lives no longer than its record (guarantee 4).
     """
     match change:
+        case Complete(expires=datetime() as expires):
+            return epoch_seconds(min(now + call.plan.keep, expires))
         case Complete() | Release():
             return epoch_seconds(now + call.plan.keep)
         case Extend(lease):

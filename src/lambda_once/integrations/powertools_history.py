@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jmespath
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig
@@ -56,13 +56,15 @@ class PowertoolsHistory:
 
     * *persistence*: a persistence layer like that of the old version, such as
       ``DynamoDBPersistenceLayer(table_name=…)``, which no decorator of Powertools uses.
-    * *config*: the old version's IdempotencyConfig, or *key*, its ``event_key_jmespath``.
+    * *config*: the old version's IdempotencyConfig; ``IdempotencyConfig()`` if it had none.
     * *function_name*: the old function, ``module.qualname``. Default: that of the decorated one.
     * *key_prefix*: as for the old decorator.
     * *data*: what the old decorator hashed: for `Once.function` the name of its ``data_keyword_argument``, or
       a callable of the record, the event, or the dict of a function's arguments. Default: the record,
       the event or the only argument.
     * *writes*: False only reads. Once no old version can run, that saves two writes for each unit of work.
+    * *across_callers*: True if a stored response may go to any caller, and answer any method and path, that
+      sends its key, as in Powertools. `Once.api_gateway` requires it: a record has none of the three.
 
     Raises `Misconfigured` for invalid arguments.
     """
@@ -71,27 +73,34 @@ class PowertoolsHistory:
         self,
         persistence: BasePersistenceLayer,
         *,
-        key: str | None = None,
+        config: IdempotencyConfig,
         function_name: str | None = None,
         writes: bool = True,
-        config: IdempotencyConfig | None = None,
         key_prefix: str | None = None,
         data: str | Callable[[Any], object] | None = None,
+        across_callers: bool = False,
     ) -> None:
-        _check(persistence, key, config, data)
+        _check(persistence, config, data)
         self._persistence = copy.copy(persistence)
-        self._config = copy.copy(config) or IdempotencyConfig(event_key_jmespath=key or "")
+        self._config = copy.copy(config)
         self._config.use_local_cache = False
         self._function_name = function_name
         self._key_prefix = key_prefix
         self._data = data
         self._writes = writes
+        self._across_callers = across_callers
         self._layers: dict[str, BasePersistenceLayer] = {}
         self._lock = threading.Lock()
         only_dynamodb(getattr(persistence, "client", None))
 
-    def check(self, parameters: list[str] | None) -> None:
-        """Check ``data=`` against the *parameters* of a function; None: a handler. Raises `Misconfigured`."""
+    def check(self, parameters: list[str] | None, *, of_requests: bool = False) -> None:
+        """Do what `HistorySource.check` promises, for ``data=`` and ``across_callers=``."""
+        if of_requests and not self._across_callers:
+            raise Misconfigured(
+                "a record of Powertools has no caller, method or path: history= would return one caller's "
+                "response to another who sends the same key. If every caller may get it, pass "
+                "PowertoolsHistory(across_callers=True); else remove history="
+            )
         if parameters is None:
             if isinstance(self._data, str):
                 raise Misconfigured(
@@ -132,7 +141,7 @@ class PowertoolsHistory:
             return self._layers[name]
 
 
-def _check(persistence: Any, key: Any, config: Any, data: Any) -> None:
+def _check(persistence: Any, config: Any, data: Any) -> None:
     lacking = [
         name
         for name in ("configure", "save_inprogress", "save_success", "delete_record", "get_record")
@@ -148,14 +157,12 @@ def _check(persistence: Any, key: Any, config: Any, data: Any) -> None:
             "PowertoolsHistory needs a persistence layer of its own: a decorator of Powertools has "
             "configured this one, and a layer keeps the key of its first function"
         )
-    if not (config is None or isinstance(config, IdempotencyConfig)):
-        raise Misconfigured(f"config= must be an IdempotencyConfig, not a {type(config).__name__}")
-    if key is not None and config is not None:
-        raise Misconfigured("give key= or config=, which has an event_key_jmespath, not both")
-    for expression in (
-        key,
-        *([config.event_key_jmespath, config.payload_validation_jmespath] if config else []),
-    ):
+    if not isinstance(config, IdempotencyConfig):
+        raise Misconfigured(
+            "config= must be the old version's IdempotencyConfig, IdempotencyConfig() if it had none; "
+            f"got a {type(config).__name__}"
+        )
+    for expression in (config.event_key_jmespath, config.payload_validation_jmespath):
         _compiled(expression or "@")
     if not (data is None or isinstance(data, str) or callable(data)):
         raise Misconfigured("data= must be the name of an argument or a callable")
@@ -183,14 +190,13 @@ class PowertoolsRecord:
         """Until when the record is ours; None: it is not."""
 
     def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, token: str | None = None
+        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str | None = None
     ) -> HistoryAnswer:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
         try:
             self._prepare()
-            mark = None if token is None else _mark(token)
-            return self._begin(lease - SOONER, now, mark, takes_over=takes_over)
+            return self._begin(lease - SOONER, now, Marks.of(token, attempt), takes_over=takes_over)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
             return _unanswered(error)
 
@@ -210,28 +216,28 @@ class PowertoolsRecord:
         if self._data is None:
             self._data = copy.deepcopy(_hashed(self._seen))
 
-    def _begin(
-        self, until: datetime, now: datetime, mark: Decimal | None, *, takes_over: bool
-    ) -> HistoryAnswer:
+    def _begin(self, until: datetime, now: datetime, marks: Marks, *, takes_over: bool) -> HistoryAnswer:
         lapsed = None
         if not (takes_over and self._writes):
-            found = _answer_of(self._read(), now, mark)
+            found = _answer_of(self._read(), now, marks)
             if not self._writes or not isinstance(found, Vacant):
                 return found
             lapsed = found.lapsed
         left = max(int((until - now) / timedelta(milliseconds=1)), 0)
         for _ in range(TRIES):
-            layer = _marking(self._layer, mark, hides=takes_over or lapsed is not None)
+            layer = _marking(self._layer, marks, hides=takes_over or lapsed is not None)
             try:
                 layer.save_inprogress(data=self._data, remaining_time_in_millis=left)
             except IdempotencyItemAlreadyExistsError as exists:
-                found = _answer_of(exists.old_data_record or self._read(), now, mark)
-                if not isinstance(found, Vacant):
-                    return found
-                lapsed = found.lapsed or lapsed
-            else:
-                self._until = until
-                return Vacant(lapsed)
+                record = exists.old_data_record or self._read()
+                if not _is_of(record, marks):
+                    found = _answer_of(record, now, marks)
+                    if not isinstance(found, Vacant):
+                        return found
+                    lapsed = found.lapsed or lapsed
+                    continue
+            self._until = until
+            return Vacant(lapsed)
         return Busy(None)
 
     def _read(self) -> DataRecord | None:
@@ -252,48 +258,96 @@ def _hashed(seen: Any) -> Any:
     return getattr(seen, "raw_event", seen)
 
 
-def _mark(token: str) -> Decimal:
-    """
-    Return the fraction of a millisecond in the time of the records of *token*'s attempts.
-
-    Powertools' own times are whole, so a lapsed record shows whose work is in doubt. One without the mark may
-    be that of the old version, or of another token that shares it. DynamoDB keeps 38 digits; these are 25.
-    """
-    digest = int(hashlib.sha256(token.encode()).hexdigest(), 16)
-    return Decimal(f"0.{digest % 10**11:011}1")
+TOKEN_DIGITS, ATTEMPT_DIGITS = 12, 13
+HIDDEN = "0" * TOKEN_DIGITS
 
 
-def _marking(layer: BasePersistenceLayer, mark: Decimal | None, *, hides: bool) -> BasePersistenceLayer:
+class Marks(NamedTuple):
     """
-    Return *layer*, whose records in progress bear *mark* if it is DynamoDB's.
+    Which token and which attempt a record in progress is of: the fraction of a millisecond in its time.
 
-    They do not where the record *hides* lapsed work, or may: whoever finds it lapsed is to judge that.
+    Powertools' own times are whole, and it only compares them, so it does not see the fraction. DynamoDB
+    keeps 38 digits of a number: 13 of milliseconds, and these. They are joined and read as text, because
+    Decimal's arithmetic rounds to 28 digits.
     """
-    if mark is None or hides or not isinstance(layer, DynamoDBPersistenceLayer):
+
+    token: str
+    """A lapsed record shows whose work is in doubt. One without it may be the old version's, or another's."""
+    attempt: str
+    """A record that refuses the write of this very attempt is that write, whose answer was lost."""
+
+    @classmethod
+    def of(cls, token: str | None, attempt: str) -> Marks:
+        """Return the marks of the records of *attempt*, which holds *token*, or none."""
+        shown = HIDDEN if token is None else _digits(token, TOKEN_DIGITS)
+        return cls(shown, _digits(attempt, ATTEMPT_DIGITS))
+
+    @classmethod
+    def on(cls, time: object) -> Marks:
+        """Return the marks on the *time* of a record; zeros on one of Powertools' own."""
+        fraction = f"{Decimal(str(time)):f}".partition(".")[2].ljust(TOKEN_DIGITS + ATTEMPT_DIGITS, "0")
+        return cls(fraction[:TOKEN_DIGITS], fraction[TOKEN_DIGITS:])
+
+    def put_on(self, milliseconds: int) -> Decimal:
+        """Return *milliseconds* with these marks."""
+        return Decimal(f"{milliseconds}.{self.token}{self.attempt}")
+
+
+def _digits(text: str, count: int) -> str:
+    """Return *count* digits made from *text*, which are not all zeros."""
+    digest = int(hashlib.sha256(text.encode()).hexdigest(), 16)
+    return f"{digest % (10**count - 1) + 1:0{count}}"
+
+
+def _marking(layer: BasePersistenceLayer, marks: Marks, *, hides: bool) -> BasePersistenceLayer:
+    """
+    Return *layer*, whose records in progress bear *marks* if it is DynamoDB's.
+
+    Not the token's where the record *hides* lapsed work, or may: whoever finds it lapsed is to judge that.
+    """
+    if not isinstance(layer, DynamoDBPersistenceLayer):
         return layer
     put = layer._put_record  # noqa: SLF001  (Powertools documents it: what a layer of one's own overrides)
+    shown = marks._replace(token=HIDDEN) if hides else marks
 
     def put_marked(data_record: Any) -> None:
-        data_record.in_progress_expiry_timestamp += mark
-        put(data_record=data_record)
+        data_record.in_progress_expiry_timestamp = shown.put_on(data_record.in_progress_expiry_timestamp)
+        try:
+            put(data_record=data_record)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            put(data_record=data_record)  # if the first one arrived, a record with our mark refuses this
 
     marking: Any = copy.copy(layer)
     marking._put_record = put_marked  # noqa: SLF001
     return marking  # type: ignore[no-any-return]
 
 
-def _answer_of(record: DataRecord | None, now: datetime, mark: Decimal | None) -> HistoryAnswer:
+def _is_of(record: DataRecord | None, marks: Marks) -> bool:
+    """Return whether *record* is in progress by the very attempt of *marks*."""
+    if record is None or record.status != "INPROGRESS":
+        return False
+    time = record.in_progress_expiry_timestamp
+    return time is not None and Marks.on(time).attempt == marks.attempt
+
+
+def _answer_of(record: DataRecord | None, now: datetime, marks: Marks) -> HistoryAnswer:
     if record is None or record.status == "EXPIRED":
         return Vacant()
     if record.status == "COMPLETED":
-        return Earlier(record.response_data or "null")
+        expires = record.expiry_timestamp
+        return Earlier(
+            record.response_data or "null",
+            None if not expires else datetime.fromtimestamp(int(expires), UTC),
+        )
     if record.in_progress_expiry_timestamp is None:
         return Busy(None)
-    time = Decimal(str(record.in_progress_expiry_timestamp))
-    until = datetime.fromtimestamp(int(time) / 1000, UTC)
+    until = datetime.fromtimestamp(int(record.in_progress_expiry_timestamp) / 1000, UTC)
     if until >= now:
         return Busy(until)
-    return Vacant() if time % 1 == mark else Vacant(until)
+    is_ours = marks.token != HIDDEN and Marks.on(record.in_progress_expiry_timestamp).token == marks.token
+    return Vacant() if is_ours else Vacant(until)
 
 
 def _unanswered(error: Exception) -> Unanswered:
@@ -308,7 +362,7 @@ def _unanswered(error: Exception) -> Unanswered:
             # Not chained, and not quoted: these messages repeat the payload.
             raise KeyMissing(
                 f"Powertools derives no key from this payload ({type(error).__name__}): correct the payload, "
-                "or key= or data= of PowertoolsHistory"
+                "or config= or data= of PowertoolsHistory"
             ) from None
         case IdempotencyInvalidStatusError() | LookupError() | AttributeError() | ValueError():
             raise Misconfigured(
