@@ -84,3 +84,52 @@ def test_what_cannot_be_stored_is_named(value: object, why: str) -> None:
     """The error says which attribute, and what is wrong with it."""
     with pytest.raises(Misconfigured, match=f"attribute 'amount'.*{why}"):
         typed_item({"id": "5", "amount": value})
+
+
+LONG: list[Any] = [
+    10**38,
+    -(10**125),
+    12345678901234567890123456789012345678 * 10**80,
+    Decimal("1E39"),
+    Decimal("9.9999999999999999999999999999999999999E+125"),
+    Decimal("1E-130"),
+    Decimal("1E-39"),
+    1e38,
+    Decimal("1." + "0" * 60),
+]
+"""Numbers that DynamoDB takes, of more than 38 digits written out."""
+
+
+@pytest.mark.parametrize("number", LONG, ids=lambda number: f"{type(number).__name__} {Decimal(number):.1e}")
+def test_numbers_of_every_size_come_back(ground: Ground, number: Any) -> None:
+    """At every depth and in sets; what was read can be written again, and is what was read."""
+    name = ground.table()
+    given = {"n": number, "list": [number], "map": {"n": number}, "set": {number, 1}}
+    for _ in range(2):
+        ground.client.put_item(TableName=name, Item=typed_item({"pk": "1", **given}))
+        found = plain_item(ground.client.get_item(TableName=name, Key=typed_item({"pk": "1"}))["Item"])
+        exact = Decimal(repr(number)) if isinstance(number, float) else number
+        assert found == {"pk": "1", "n": exact, "list": [exact], "map": {"n": exact}, "set": {exact, 1}}
+        assert type(found["n"]) is (Decimal if 0 < abs(exact) < 1 else int)
+        given = {key: each for key, each in found.items() if key != "pk"}
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 39, "1." + "1" * 38, "1" + "0" * 125, "0." + "0" * 129 + "1", "-1E+125", "007.50"]
+)
+def test_whatever_text_a_number_has_it_is_read(text: str) -> None:
+    """The service may return more digits than it accepts."""
+    assert plain_item({"n": {"N": text}, "s": {"NS": [text]}}) == {"n": Decimal(text), "s": {Decimal(text)}}
+
+
+@pytest.mark.parametrize("number", [10**38 + 1, -(10**40) - 1, Decimal("1." + "0" * 38 + "1")])
+def test_numbers_that_dynamodb_cannot_store_are_refused(number: Any) -> None:
+    """More than 38 significant digits: nothing is rounded."""
+    with pytest.raises(Misconfigured, match="attribute 'n': a value of type"):
+        typed_item({"n": number})
+
+
+def test_an_attribute_of_an_unknown_type_is_refused() -> None:
+    """DynamoDB has had ten types since 2014."""
+    with pytest.raises(TypeError, match="type 'X'"):
+        plain_item({"n": {"X": "1"}})

@@ -391,3 +391,14 @@ def test_the_mark_says_who_put_what(strict: Ground) -> None:
     assert first["content"] == fingerprint(RECEIPT)
     assert first["id"] != second["id"]
     assert len(first["id"]) == 32
+
+
+@pytest.mark.parametrize("wei", [Decimal("1E39"), 10**40, 5 * 10**124])
+def test_a_redelivered_large_number_is_a_duplicate(ground: Ground, wei: Any) -> None:
+    """Of an item whose number has more than 38 digits; other content is still recognised."""
+    unique = receipts(ground, identity=("amount",))
+    receipt = {**RECEIPT, "amount": wei}
+    known = {**KNOWN, "amount": wei}
+    assert unique.put(receipt) == Applied(known)
+    assert unique.put(receipt) == Duplicate(known, same=True)
+    assert unique.put({**receipt, "wei": wei}) == Duplicate(known, same=False)

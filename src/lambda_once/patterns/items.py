@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from lambda_once.errors import Misconfigured
 
@@ -15,6 +15,9 @@ Item = dict[str, dict[str, Any]]
 
 Values = dict[str, Any]
 """An item in Python values: str, int, Decimal, bytes, bool, None, list, dict and set."""
+
+DIGITS: Final = 38
+"""The most significant digits of a number (DynamoDB developer guide, "Number")."""
 
 
 def is_key_value(value: object) -> bool:
@@ -60,9 +63,8 @@ def typed(value: object) -> dict[str, Any]:
 
     Raises `Misconfigured` for what DynamoDB cannot store: NaN, infinity, an empty set, another class.
     """
-    serializer, _ = _converters()
     try:
-        attribute: dict[str, Any] = serializer.serialize(_exact(value))
+        attribute: dict[str, Any] = _serializer().serialize(_exact(value))
     except (TypeError, ArithmeticError, RecursionError) as error:
         kind = type(value).__name__
         raise Misconfigured(f"a value of type {kind} cannot be stored: {error}") from None
@@ -83,7 +85,17 @@ def _exact(value: object) -> object:
         return {_exact(each) for each in value}
     if isinstance(value, Decimal) and value == -Decimal("Infinity"):
         raise TypeError("Infinity and NaN not supported")
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return _shortened(value)
     return value
+
+
+def _shortened(number: int | Decimal) -> int | Decimal:
+    """Return *number* without the zeros at its end if it is too long for boto3: 10**38 has one digit."""
+    exact = Decimal(number)
+    if not exact.is_finite() or len(exact.as_tuple().digits) <= DIGITS:
+        return number
+    return exact.normalize(Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN))
 
 
 def decimal_of(number: float) -> Decimal:
@@ -106,24 +118,48 @@ def typed_item(values: Mapping[str, object]) -> Item:
 
 def plain_item(item: Mapping[str, Mapping[str, Any]]) -> Values:
     """Return *item* in Python values; whole numbers are int, others Decimal, binary is bytes."""
-    _, deserializer = _converters()
-    return {name: _plain(deserializer.deserialize(attribute)) for name, attribute in item.items()}
+    return {name: _plain(attribute) for name, attribute in item.items()}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else value
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, set):
-        return {_plain(each) for each in value}
-    return bytes(value) if hasattr(value, "value") and isinstance(value.value, bytes | bytearray) else value
+def _plain(attribute: Mapping[str, Any]) -> Any:
+    """
+    Return the value of *attribute*.
+
+    Not by boto3's deserializer, which raises `decimal.Rounded` for numbers of more than 38 digits: DynamoDB
+    writes 1E+39 as 40.
+    """
+    ((kind, value),) = attribute.items()
+    match kind:
+        case "S" | "BOOL":
+            return value
+        case "N":
+            return _number(value)
+        case "NULL":
+            return None
+        case "B":
+            return bytes(value)
+        case "M":
+            return plain_item(value)
+        case "L":
+            return [_plain(each) for each in value]
+        case "SS":
+            return set(value)
+        case "NS":
+            return set(map(_number, value))
+        case "BS":
+            return set(map(bytes, value))
+        case _:
+            raise TypeError(f"DynamoDB has no type {kind!r}")
+
+
+def _number(text: str) -> int | Decimal:
+    """Return the number that DynamoDB writes as *text*, whatever the decimal context is."""
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else number
 
 
 @lru_cache(maxsize=1)
-def _converters() -> tuple[Any, Any]:
-    from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+def _serializer() -> Any:
+    from boto3.dynamodb.types import TypeSerializer
 
-    return TypeSerializer(), TypeDeserializer()
+    return TypeSerializer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
+from lambda_once.patterns.results import Applied
 from lambda_once.testing import FakeClock
 from tests.kit import tables
 from tests.patterns.conftest import Ground
@@ -195,3 +197,17 @@ def test_a_table_that_reads_nothing_is_unavailable(ground: Ground) -> None:
     assert Ratchet(table, Grudging(ground.client, 1, fruitless=5), clock=clock).batch_get([{"pk": "a"}]) == [
         None
     ]
+
+
+@pytest.mark.parametrize("number", [10**38, Decimal("1E39"), -(10**125)])
+def test_numbers_of_every_size_are_read(ratchet: Ratchet, number: Any) -> None:
+    """One large number does not make its partition unreadable."""
+    item = {"pk": "p", "sk": "1", "v": number}
+    ratchet.put(item, MS)
+    ratchet.put({"pk": "p", "sk": "2", "v": 1}, MS)
+    shown = {**item, "ts": MS}
+    assert ratchet.get({"pk": "p", "sk": "1"}) == shown
+    assert ratchet.batch_get([{"pk": "p", "sk": "1"}]) == [shown]
+    assert ratchet.query("p", limit=5).items == [shown, {"pk": "p", "sk": "2", "v": 1, "ts": MS}]
+    read = ratchet.get({"pk": "p", "sk": "1"})
+    assert isinstance(ratchet.put({**item, "v": 2}, MS + 1, expected=read), Applied)
