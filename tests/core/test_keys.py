@@ -170,17 +170,30 @@ def test_a_callable_may_have_any_parameter() -> None:
     assert select_from(lambda function, what: (function, what), (), {"function": 1, "what": 2}) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "found", [None, "", (), [], {}, ("a", None), ["a", ""], ("a", ("b", {})), {"a": None}]
-)
+@pytest.mark.parametrize("found", [None, "", (), [], {}])
 def test_a_callable_that_finds_nothing_has_no_key(found: object) -> None:
-    """Nothing, wholly or in a part, is KeyMissing with the callable's name."""
+    """Nothing is KeyMissing with the callable's name."""
 
     def order_id(_record: object) -> object:
         return found
 
-    with pytest.raises(KeyMissing, match="order_id"):
+    with pytest.raises(KeyMissing, match=r"^the key is missing: the callable .*order_id selects nothing; "):
         select_from(order_id, [{}], {})
+
+
+@pytest.mark.parametrize("found", [("a", None), ["a", ""], ("a", {}), ["a", []]])
+def test_a_part_that_a_callable_does_not_find_is_no_key(found: object) -> None:
+    """An element of a tuple or list that is nothing is KeyMissing, and the message names it."""
+    with pytest.raises(KeyMissing, match=r"^a part of the key is missing: .* selects nothing for \[1\]; "):
+        select_from(lambda _record: found, [{}], {})
+
+
+@pytest.mark.parametrize(
+    "found", [{"a": None}, ("a", {"b": None}), ["a", ("b", None)], ("a", [None]), ("a", 0, False)]
+)
+def test_nulls_inside_what_a_callable_returns_are_content(found: object) -> None:
+    """A mapping, and what is inside an element, is content: two with other contents are two keys."""
+    assert select_from(lambda _record: found, [{}], {}) == found
 
 
 @pytest.mark.parametrize(
@@ -215,17 +228,77 @@ def test_a_callable_may_refuse_a_payload() -> None:
     assert raised.value is refusal
 
 
-@pytest.mark.parametrize("found", [[None], [None, "a"], [[None, None]], {"a": None}, {"a": [{"b": None}]}])
+NULLS = [[None], [None, "a"], [[None, None]], {"a": None}, {"a": [{"b": None}]}]
+
+
+@pytest.mark.parametrize("found", NULLS)
+@pytest.mark.parametrize("expression", ["k", "x.k", "x | k", "l[1]", "@.k", "k || x", "absent || k", "x && k"])
+def test_nulls_in_what_an_expression_takes_are_content(expression: str, found: object) -> None:
+    """What comes out of the payload as it is may hold nulls: other contents are other keys."""
+    assert select(expression, {"k": found, "x": {"k": found}, "l": [1, found]}) == found
+    assert token("s", "n", None, found) != token("s", "n", None, {"a": 1})
+    assert token("s", "n", found, "k") != token("s", "n", {"a": 1}, "k")
+
+
+@pytest.mark.parametrize("found", NULLS)
 @pytest.mark.parametrize("what", ["key", "scope"])
-def test_nulls_at_any_depth_are_no_key(found: object, what: str) -> None:
-    """What holds a null anywhere is a missing part: all senders of nulls would share a token."""
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[k]",
+        "{k: k}",
+        "[k, id] | [0]",
+        "to_array(k)",
+        "reverse([id, k])",
+        "merge({id: id}, {k: k})",
+        "powertools_json(text)",
+        "[[k], [k]][]",
+    ],
+)
+def test_nulls_in_what_an_expression_builds_are_no_key(expression: str, found: object, what: str) -> None:
+    """What an expression builds is a missing part where it holds a null, at any depth."""
+    payload = {"id": 1, "k": found, "text": json.dumps(found)}
     with pytest.raises(KeyMissing, match=f"a part of the {what} is missing"):
-        select("k", {"k": found}, what)
+        select(expression, payload, what)
 
 
-def test_a_fingerprint_may_have_nulls() -> None:
-    """What is only compared may hold nulls."""
-    assert select("k", {"k": {"a": None}}, "fingerprint", may_have_nulls=True) == {"a": None}
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ("[id, order]", "order.lines[1].coupon"),
+        ("{i: id, o: order}", "o.lines[1].coupon"),
+        ("[id, order.lines]", "order.lines[1].coupon"),
+        ("merge({i: id}, order)", "lines[1].coupon"),
+        ("[id, absent]", "absent"),
+        ("[id, to_array(absent)]", "[1][0]"),
+        ("{i: id, a: x.absent}", "a"),
+        ("[id, order.lines[0].absent]", "[1]"),
+        ("order.lines[*].absent.[x]", "an element of a list"),
+    ],
+)
+def test_a_message_names_the_part_that_is_null(expression: str, part: str) -> None:
+    """It is named by its path, or by what the expression calls it."""
+    payload = {"id": 1, "order": {"lines": [{"coupon": "secret"}, {"coupon": None}]}}
+    with pytest.raises(KeyMissing) as raised:
+        select(expression, payload)
+    assert f"selects nothing for {part} (its fields: id, order)" in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("k", {"a": None}),
+        ("[k, absent]", [{"a": None}, None]),
+        ("{t: absent}", {"t": None}),
+        ("absent", None),
+        ("empty", ""),
+    ],
+)
+def test_a_fingerprint_may_be_null(expression: str, found: object) -> None:
+    """What is only compared may be null, wholly or in part."""
+    payload = {"k": {"a": None}, "empty": ""}
+    assert select(expression, payload, "fingerprint", may_be_null=True) == found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
-from lambda_once import KeyMissing, Misconfigured
+from lambda_once import KeyMissing, KeyReused, Misconfigured
 from lambda_once.observability.reporter import Details
 from tests.decorators.rig import Rig, in_memory
 from tests.decorators.test_api import KEY, Shop
@@ -150,10 +150,43 @@ def test_missing_keys_do_not_flood_the_log(
 
 def test_nulls_are_not_a_key(rig: Rig) -> None:
     """Two payloads whose key is made of nulls do not share a token: both are refused."""
-    shop = Shop(rig, key="order")
-    for body in ('{"order": [null, null]}', '{"order": {"id": null}}'):
+    shop = Shop(rig, key="[tenant, order]")
+    for body in ('{"tenant": null, "order": 5}', '{"tenant": "a", "order": {"id": null}}'):
         assert shop.ask(rest(body))["statusCode"] == 400
     assert (shop.runs, rig.rows()) == (0, [])
+
+
+def test_nulls_inside_what_is_named_are_content(rig: Rig) -> None:
+    """An order whose coupon is null is an order like any other, by an expression and by a callable."""
+    for key in ("order", lambda event: json.loads(event["body"])["order"]):
+        shop = Shop(rig, key=key, name=f"shop {key}")
+        for order in (1, 1, 2):
+            body = json.dumps({"order": {"id": order, "coupon": None}})
+            assert shop.ask(rest(body))["statusCode"] == 201
+        assert shop.runs == 2
+
+
+@pytest.mark.parametrize("fingerprint", ["total", "[total, currency]"])
+def test_a_fingerprint_may_be_null(rig: Rig, fingerprint: str) -> None:
+    """Null is compared like any value: the same again is a duplicate, a value in its place is `KeyReused`."""
+
+    @rig.once.event(key="id", fingerprint=fingerprint)
+    def pay(event: Any) -> str:
+        return "paid"
+
+    for _ in range(2):
+        assert pay({"id": 1, "total": None}, rig.context()) == "paid"
+    with pytest.raises(KeyReused, match=r"total|\[total, currency\]"):
+        pay({"id": 1, "total": 5}, rig.context())
+
+
+@pytest.mark.parametrize("part", [None, "", ()])
+def test_a_block_needs_every_part_of_its_key_and_scope(rig: Rig, part: object) -> None:
+    """An element of a key or scope that is nothing is missing, as in what a callable returns."""
+    for key, scope in ((("a", part), "s"), ("k", ("a", part)), ("k", ["a", part])):
+        with pytest.raises(KeyMissing, match="is missing"), rig.once.begin(key, scope=scope):
+            pass
+    assert rig.rows() == []
 
 
 def test_a_function_may_be_asked_to_run_all_the_same(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,17 @@ Node = Any  # a dict of the parsed expression; jmespath has no public name for i
 """A node of jmespath's syntax tree: type, children, value."""
 
 _CHOOSES_AMONG_ITS_ARGUMENTS = "not_null"
+_TAKE = frozenset(
+    {
+        *("and_expression", "current", "field", "identity", "index", "index_expression"),
+        *("or_expression", "pipe", "subexpression"),
+    }
+)
+"""Nodes whose value is a part of the payload, or one of their children's: they build nothing."""
 
 
 class PartMissing(LookupError):
-    """A part of a multi-select in the result is missing."""
+    """A part of a multi-select in the result is missing. Its text is the name of that part."""
 
 
 class _Functions(PowertoolsFunctions):
@@ -32,20 +39,27 @@ class _Functions(PowertoolsFunctions):
         return json.loads(value) if isinstance(value, str) else value
 
 
-def parsed(expression: str) -> Callable[[object], object]:
+def parsed(expression: str, *, may_be_null: bool = False) -> Callable[[object], object]:
     """
-    Return a search of a plain payload; it raises PartMissing, and what JMESPath and its functions raise.
+    Return a search of a plain payload; it raises what JMESPath and its functions raise.
 
-    Raises Misconfigured for an expression that cannot be parsed, and for an unknown function.
+    It raises PartMissing, too, unless the result and its parts *may be null*. Raises Misconfigured for an
+    expression that cannot be parsed, and for an unknown function.
     """
     root = _compiled(expression)
     for name in _functions(root):
         if name not in _Functions.FUNCTION_TABLE:
             raise Misconfigured(f"{expression!r}: unknown JMESPath function {name}(); correct the name")
     options = jmespath.Options(custom_functions=_Functions())
-    required = {id(select): projected for select, projected in _selects(root, projected=False)}
+    selects = () if may_be_null else _selects(root, projected=False)
+    required = {id(select): projected for select, projected in selects}
     # One interpreter a search: they keep state. The closure keeps the tree alive, and so its ids unique.
     return lambda payload: _Interpreter(options, required).visit(root, payload)
+
+
+def builds(expression: str) -> bool:
+    """Return whether the result of *expression* is made by it, not a part of the payload as it came."""
+    return any(node["type"] not in _TAKE for node in _nodes(_compiled(expression)))
 
 
 def labels(expression: str) -> tuple[str, ...]:
@@ -88,22 +102,26 @@ class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no 
 
     def visit_multi_select_list(self, node: Node, value: object) -> Any:
         found = super().visit_multi_select_list(node, value)
-        self._check(node, found)
+        self._check(node, found, (_path(child) or f"[{n}]" for n, child in enumerate(node["children"])))
         return found
 
     def visit_multi_select_dict(self, node: Node, value: object) -> Any:
         found = super().visit_multi_select_dict(node, value)
-        self._check(node, None if found is None else [*found.values()])
+        names = (str(child["value"]) for child in node["children"])
+        self._check(node, None if found is None else [*found.values()], names)
         return found
 
-    def _check(self, node: Node, parts: list[object] | None) -> None:
+    def _check(self, node: Node, parts: list[object] | None, names: Iterator[str]) -> None:
         projected = self._required.get(id(node))
         if projected is None:
             return
         # Selecting from null gives null: a projection drops it, elsewhere it is a missing key, or the reason
         # for the other side of an "or".
-        if projected if parts is None else any(_is_nothing(part) for part in parts):
-            raise PartMissing
+        if parts is None and projected:
+            raise PartMissing("an element of a list")
+        for name, part in zip(names, parts or (), strict=False):
+            if _is_nothing(part):
+                raise PartMissing(name)
 
 
 def _is_nothing(part: object) -> bool:
@@ -139,12 +157,15 @@ def _selects(node: Node, *, projected: bool) -> Iterator[tuple[Node, bool]]:
         yield from _selects(tail, projected=projected)
 
 
-def _functions(node: object) -> Iterator[str]:
-    if isinstance(node, dict):
-        if node["type"] == "function_expression":
-            yield node["value"]
+def _functions(root: Node) -> Iterator[str]:
+    return (node["value"] for node in _nodes(root) if node["type"] == "function_expression")
+
+
+def _nodes(node: object) -> Iterator[Node]:
+    if isinstance(node, dict):  # children of an index or a slice are numbers
+        yield node
         for child in node["children"]:
-            yield from _functions(child)
+            yield from _nodes(child)
 
 
 def root_names(expression: str) -> frozenset[str]:

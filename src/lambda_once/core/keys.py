@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core.canonical import NotCanonical, digest
-from lambda_once.core.fields import names_in
+from lambda_once.core.fields import names_in, printable
 from lambda_once.core.numbers import Digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
@@ -41,23 +41,26 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @lru_cache(maxsize=512)
-def compile_expression(expression: str, what: str = "key") -> Callable[[object], object]:
+def compile_expression(
+    expression: str, what: str = "key", *, may_be_null: bool = False
+) -> Callable[[object], object]:
     """
     Return a search of a plain payload (`plain`) by the JMESPath *expression*, with Powertools' functions.
 
-    The search raises KeyMissing, whatever goes wrong: a wrong type for a function, text that is not JSON, a
-    missing part of a multi-select; messages call what it selects *what*. Raises Misconfigured at once for an
-    expression that cannot be parsed, with the position, and for an unknown function.
+    The search raises KeyMissing, whatever goes wrong: a wrong type for a function, text that is not JSON and,
+    unless it *may be null*, a missing part of a multi-select; messages call what it selects *what*. Raises
+    Misconfigured at once for an expression that cannot be parsed, with the position, and for an unknown
+    function.
     """
     from lambda_once.core.expressions import PartMissing, parsed  # jmespath costs a cold start
 
-    search = parsed(expression)
+    search = parsed(expression, may_be_null=may_be_null)
 
     def run(payload: object) -> object:
         try:
             return search(payload)
-        except PartMissing:
-            raise _missing(f"a part of the {what}", f"the expression {expression!r}", payload) from None
+        except PartMissing as missing:
+            raise _missing(what, f"the expression {expression!r}", payload, str(missing)) from None
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
@@ -69,6 +72,14 @@ def compile_expression(expression: str, what: str = "key") -> Callable[[object],
 
 
 @lru_cache(maxsize=128)
+def _builds(expression: str) -> bool:
+    """Return whether the result of *expression* is made by it (`expressions.builds`)."""
+    from lambda_once.core.expressions import builds  # as above
+
+    return builds(expression)
+
+
+@lru_cache(maxsize=128)
 def labels_of(expression: str) -> tuple[str, ...]:
     """Return names for the parts of the result of *expression* (`expressions.labels`)."""
     from lambda_once.core.expressions import labels  # as above
@@ -76,19 +87,24 @@ def labels_of(expression: str) -> tuple[str, ...]:
     return labels(expression)
 
 
-def select(expression: str, payload: object, what: str = "key", *, may_have_nulls: bool = False) -> object:
+def select(expression: str, payload: object, what: str = "key", *, may_be_null: bool = False) -> object:
     """
     Return what *expression* selects of *payload*, a plain value (`plain`).
 
-    0 and False are values. Raises KeyMissing if it selects nothing (None, "", {} or []), wholly or in part: a
-    part of a multi-select, or, unless it *may_have_nulls*, a null anywhere in the result. The message names
-    the payload's fields and quotes no value. Raises Misconfigured as `compile_expression` does.
+    0 and False are values. Raises KeyMissing, unless it *may be null*, if it selects nothing (None, "", {} or
+    []), wholly or in a part of a multi-select, and for a null anywhere in what the expression builds. Nulls
+    inside a part of the payload that it takes as it is are content. The message names the part that is null
+    and the payload's fields, and quotes no value. Raises Misconfigured as `compile_expression` does.
     """
-    found = compile_expression(expression, what)(payload)
+    found = compile_expression(expression, what, may_be_null=may_be_null)(payload)
+    if may_be_null:
+        return found
+    name = f"the expression {expression!r}"
     if is_nothing(found):
-        raise _missing(f"the {what}", f"the expression {expression!r}", payload)
-    if not may_have_nulls and has_null(found):
-        raise _missing(f"a part of the {what}", f"the expression {expression!r}", payload)
+        raise _missing(what, name, payload)
+    null = null_in(found) if _builds(expression) else None
+    if null is not None:
+        raise _missing(what, name, payload, _path(null, found, labels_of(expression)))
     return found
 
 
@@ -98,8 +114,9 @@ def select_from(
     """
     Return the key that *function* returns for *args* and *kwargs*.
 
-    Raises KeyMissing if that is nothing, wholly or in a part of a tuple, list or mapping. *function* may
-    raise an `OnceError`, such as KeyMissing; any other exception is the developer's mistake: Misconfigured.
+    Raises KeyMissing if that is nothing, or an element of a returned tuple or list is; a mapping and a model
+    are content, nulls included. *function* may raise an `OnceError`, such as KeyMissing; any other exception
+    is the developer's mistake: Misconfigured.
     """
     name = f"the callable {getattr(function, '__qualname__', type(function).__qualname__)}"
     try:
@@ -111,8 +128,11 @@ def select_from(
             f"{name} of {what}= raised {type(error).__name__}: fix it, or raise KeyMissing in it if the "
             "payload is at fault"
         ) from error
-    if not is_whole(found):
-        raise _missing(f"the {what}, or a part of it,", name)
+    if is_nothing(found):
+        raise _missing(what, name)
+    for n in range(len(found)) if isinstance(found, list | tuple) else ():
+        if is_nothing(found[n]):
+            raise _missing(what, name, part=f"[{n}]")
     return found
 
 
@@ -122,33 +142,44 @@ def is_nothing(value: object) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Return whether neither *value* nor a part of it, as a list, tuple or mapping, is nothing."""
-    if is_nothing(value):
-        return False
-    if isinstance(value, Mapping):
-        return all(map(is_whole, value.values()))
-    return not isinstance(value, list | tuple) or all(map(is_whole, value))
+    """Return whether neither *value* nor, if it is a list or tuple, an element of it is nothing."""
+    return not is_nothing(value) and not (isinstance(value, list | tuple) and any(map(is_nothing, value)))
 
 
-def has_null(found: object) -> bool:
-    """Return whether there is a null anywhere in *found*, a plain value."""
-    pending = [found]
+def null_in(found: object) -> tuple[str | int, ...] | None:
+    """Return the path of a null in *found*, a plain value: names and indexes; None if it has none."""
+    pending: list[tuple[object, tuple[str | int, ...]]] = [(found, ())]
     while pending:
-        each = pending.pop()
+        each, path = pending.pop()
         if each is None:
-            return True
+            return path
         if isinstance(each, Mapping):
-            pending.extend(each.values())
+            pending.extend((value, (*path, str(name))) for name, value in each.items())
         elif isinstance(each, list | tuple):
-            pending.extend(each)
-    return False
+            pending.extend((value, (*path, n)) for n, value in enumerate(each))
+    return None
 
 
-def _missing(what: str, selector: str, payload: object = _UNSEEN) -> KeyMissing:
+def _path(steps: tuple[str | int, ...], found: object, labels: tuple[str, ...]) -> str:
+    """Return *steps* into *found* as text; an element of a multi-select list is named by its label."""
+    first, *others = steps
+    named = isinstance(found, list) and len(found) == len(labels) and isinstance(first, int)
+    shown = [labels[int(first)] if named else _step(first), *map(_step, others)]
+    return "".join(shown).removeprefix(".")
+
+
+def _step(step: str | int) -> str:
+    return f"[{step}]" if isinstance(step, int) else f".{printable(step)}"
+
+
+def _missing(what: str, selector: str, payload: object = _UNSEEN, part: str | None = None) -> KeyMissing:
     seen = "" if payload is _UNSEEN else f" ({names_in(payload)})"
+    missing, nothing = f"the {what}", "nothing"
+    if part is not None:
+        missing, nothing = f"a part of the {what}", f"nothing for {part}"
     return KeyMissing(
-        f"{what} is missing: {selector} selects nothing{seen}; "
-        f"send it with every delivery, or select a value that is always present"
+        f"{missing} is missing: {selector} selects {nothing}{seen}; "
+        "send it with every delivery, or select a value that is always present"
     )
 
 
@@ -190,7 +221,8 @@ def _key(key: object) -> str:
 
 
 def _scope(scope: object) -> str:
-    if not is_whole(scope):
+    # A tuple was put together; a list may be a part of a payload, whose nulls are content.
+    if not is_whole(scope) if isinstance(scope, tuple) else is_nothing(scope):
         raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
     if not isinstance(scope, list | tuple):
         return _part(scope)

@@ -9,7 +9,7 @@ from lambda_once.core.canonical import NotCanonical, plain
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
-from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
+from lambda_once.core.keys import is_nothing, is_whole, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery
@@ -137,8 +137,7 @@ class Identifier(NamedTuple):
         found = ""
         try:
             key = self._key(unit, key_from, payload, given)
-            own = self.settings.scope
-            scope = unit.scope or None if own is None else self._scope(own, unit, given)
+            scope = self._scope(unit, given)
             found = token(service, name, scope, key)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
@@ -159,6 +158,8 @@ class Identifier(NamedTuple):
         if selector is not None:
             return select_from(selector, given.args, given.kwargs)
         if key_from is KeyFrom.SOURCE:
+            if not is_whole(unit.key):
+                raise KeyMissing("a part of the key is missing: give values that are always present")
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
@@ -171,7 +172,13 @@ class Identifier(NamedTuple):
         # Tagged, so that it is hashed even if the whole payload is a readable text.
         return {"payload": content, **({} if unit.within is NOTHING else {"within": unit.within})}
 
-    def _scope(self, selector: str | Callable[..., object], unit: Unit, given: Arguments) -> object:
+    def _scope(self, unit: Unit, given: Arguments) -> object:
+        """Return ``scope=`` and the part that the source adds; None if there is neither."""
+        if not all(map(is_whole, unit.scope)):
+            raise KeyMissing("a part of the scope is missing: give values that are always present")
+        selector = self.settings.scope
+        if selector is None:
+            return unit.scope or None
         if isinstance(selector, str):
             scope = select(selector, seen(unit, unit.envelope), "scope")
         else:
@@ -185,7 +192,7 @@ class Identifier(NamedTuple):
             return None
         try:
             if narrowed is not None:
-                chosen = select(narrowed, seen(unit, payload), "fingerprint", may_have_nulls=True)
+                chosen = select(narrowed, seen(unit, payload), "fingerprint", may_be_null=True)
                 return selected(chosen, labels_of(narrowed))
             if key_from is KeyFrom.SOURCE and unit.stamp is not NOTHING:
                 return printed(unit.stamp)
