@@ -232,7 +232,9 @@ NULLS = [[None], [None, "a"], [[None, None]], {"a": None}, {"a": [{"b": None}]}]
 
 
 @pytest.mark.parametrize("found", NULLS)
-@pytest.mark.parametrize("expression", ["k", "x.k", "x | k", "l[1]", "@.k", "k || x", "absent || k", "x && k"])
+@pytest.mark.parametrize(
+    "expression", ["k", "x.k", "x | k", "l[1]", "@.k", "k || x", "absent || k", "x && k"]
+)
 def test_nulls_in_what_an_expression_takes_are_content(expression: str, found: object) -> None:
     """What comes out of the payload as it is may hold nulls: other contents are other keys."""
     assert select(expression, {"k": found, "x": {"k": found}, "l": [1, found]}) == found

@@ -48,35 +48,35 @@ def compile_expression(
     Return a search of a plain payload (`plain`) by the JMESPath *expression*, with Powertools' functions.
 
     The search raises KeyMissing, whatever goes wrong: a wrong type for a function, text that is not JSON and,
-    unless it *may be null*, a missing part of a multi-select; messages call what it selects *what*. Raises
+    unless it *may be null*, a missing part of what `select` returns; messages call that *what*. Raises
     Misconfigured at once for an expression that cannot be parsed, with the position, and for an unknown
     function.
     """
-    from lambda_once.core.expressions import PartMissing, parsed  # jmespath costs a cold start
+    from lambda_once.core.expressions import PartMissing, builds, parsed  # jmespath costs a cold start
 
     search = parsed(expression, may_be_null=may_be_null)
+    is_checked = not may_be_null and builds(expression)
+    name = f"the expression {expression!r}"
 
     def run(payload: object) -> object:
         try:
-            return search(payload)
+            found = search(payload)
         except PartMissing as missing:
-            raise _missing(what, f"the expression {expression!r}", payload, str(missing)) from None
+            raise _missing(what, name, payload, str(missing)) from None
         except Exception as error:  # noqa: BLE001  # JMESPath on foreign data: any failure selects nothing
             # Not chained: JMESPath's messages repeat the payload.
             raise KeyMissing(
-                f"the {what} is missing: the expression {expression!r} failed on this payload with "
+                f"the {what} is missing: {name} failed on this payload with "
                 f"{type(error).__name__} ({names_in(payload)}); correct the expression or the payload"
             ) from None
+        if not may_be_null and is_nothing(found):
+            raise _missing(what, name, payload)
+        null = null_in(found) if is_checked else None
+        if null is not None:
+            raise _missing(what, name, payload, _path(null, found, labels_of(expression)))
+        return found
 
     return run
-
-
-@lru_cache(maxsize=128)
-def _builds(expression: str) -> bool:
-    """Return whether the result of *expression* is made by it (`expressions.builds`)."""
-    from lambda_once.core.expressions import builds  # as above
-
-    return builds(expression)
 
 
 @lru_cache(maxsize=128)
@@ -96,16 +96,7 @@ def select(expression: str, payload: object, what: str = "key", *, may_be_null: 
     inside a part of the payload that it takes as it is are content. The message names the part that is null
     and the payload's fields, and quotes no value. Raises Misconfigured as `compile_expression` does.
     """
-    found = compile_expression(expression, what, may_be_null=may_be_null)(payload)
-    if may_be_null:
-        return found
-    name = f"the expression {expression!r}"
-    if is_nothing(found):
-        raise _missing(what, name, payload)
-    null = null_in(found) if _builds(expression) else None
-    if null is not None:
-        raise _missing(what, name, payload, _path(null, found, labels_of(expression)))
-    return found
+    return compile_expression(expression, what, may_be_null=may_be_null)(payload)
 
 
 def select_from(
@@ -130,8 +121,8 @@ def select_from(
         ) from error
     if is_nothing(found):
         raise _missing(what, name)
-    for n in range(len(found)) if isinstance(found, list | tuple) else ():
-        if is_nothing(found[n]):
+    for n, part in enumerate(found if isinstance(found, list | tuple) else ()):
+        if is_nothing(part):
             raise _missing(what, name, part=f"[{n}]")
     return found
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lambda_once.core.clock import through
 from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
+from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.identify import Arguments, Identifier, codec_of, name_of
+from lambda_once.decorators.identify import Identifier, codec_of, name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
+from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
 from lambda_once.decorators.validation import (
+    CONTEXT_NAMES,
     check_named,
     check_no_history,
     check_not_generator,
@@ -25,7 +28,7 @@ from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import KeyMissing, Misconfigured
 from lambda_once.sources.envelopes import NotBase64, TooDeep
 from lambda_once.sources.records import SNS, SQS, RecordSource
 from lambda_once.sources.source import Source, named_source
@@ -47,20 +50,22 @@ class FunctionIdentifier(NamedTuple):
     is_method: bool
     """Whether the first argument is the object, which is not part of the key."""
 
-    def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, tuple[object, ...]]:
-        """Return the unit of a call, and its arguments in the order of the parameters."""
+    def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
+        """Return the unit of a call, and its arguments by the parameters. A Lambda context is no payload."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        named = dict(bound.arguments)
+        named = arguments_by_name(bound)
         if SDK in sys.modules:
             check_arguments(self.identifier.default_name, named)
         if self.is_method:
             named.pop(next(iter(named)))
-        found = {name: argument_of(value) for name, value in named.items()}
+        found = {
+            name: argument_of(value) for name, value in named.items() if not is_lambda_context(name, value)
+        }
         payload = {name: each.payload for name, each in found.items()}
         keys = {name: each.key for name, each in found.items() if each.key is not NOTHING}
         within = keys or NOTHING
-        return Unit(payload, payload, named, None, itself, within=within, parsed=False), bound.args
+        return Unit(payload, payload, named, None, itself, within=within, parsed=False), bound
 
 
 class Argument(NamedTuple):
@@ -95,6 +100,22 @@ def argument_of(value: object) -> Argument:
     return Argument(unit.payload, NOTHING if source in (SQS, SNS) else unit.key)
 
 
+def is_lambda_context(name: str, value: object) -> bool:
+    """
+    Return whether *value*, the argument *name*, is a Lambda context, or None in the place of one.
+
+    By what it has of its own: an object that has an answer for any name is none.
+    """
+    marks = {each for each in _MARKS if inspect.getattr_static(value, each, None) is not None}
+    if name in CONTEXT_NAMES:
+        return value is None or _REQUEST_ID in marks
+    return len(marks) == len(_MARKS)
+
+
+_REQUEST_ID: Final = "aws_request_id"
+_MARKS: Final = (_REQUEST_ID, "get_remaining_time_in_millis")
+
+
 def _source_of_records(record: dict[str, object]) -> RecordSource | None:
     match named_source(record):
         case Source.SQS:
@@ -118,6 +139,10 @@ def protected_function(
 ) -> Callable[..., Any]:
     """Return *function*, plain or async, as one that takes effect once per key of its arguments."""
     _check(function, settings)
+    settings = settings._replace(
+        key=selector_of_call(settings.key, function, "key"),
+        scope=selector_of_call(settings.scope, function, "scope"),
+    )
     plan = settings.plan(codec_of(function, settings))
     identifier = Identifier(runtime, settings, plan, name_of(function))
     found = FunctionIdentifier(identifier, signature_of(function), is_method(function))
@@ -128,7 +153,7 @@ def protected_function(
         async def protected_async(*args: Any, **kwargs: Any) -> Any:
             with runtime.invocation() as invocation:
                 unit, bound = found.unit(args, kwargs)
-                call = identifier.call(unit, invocation, Arguments(args, kwargs), arguments=bound)
+                call = identifier.call(unit, invocation, bound, arguments=bound.args)
                 outcome = await runtime.engine.execute_async(call, lambda: function(*args, **kwargs))
                 return apply_on_replay(settings, outcome)
 
@@ -138,7 +163,7 @@ def protected_function(
     def protected(*args: Any, **kwargs: Any) -> Any:
         with runtime.invocation() as invocation:
             unit, bound = found.unit(args, kwargs)
-            call = identifier.call(unit, invocation, Arguments(args, kwargs), arguments=bound)
+            call = identifier.call(unit, invocation, bound, arguments=bound.args)
             return apply_on_replay(settings, runtime.engine.execute(call, lambda: function(*args, **kwargs)))
 
     return marked(protected, found)
@@ -255,7 +280,10 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:
-    """Return the unit of `Once.begin`, whose key and scope are values."""
+    """Return the unit of `Once.begin`, whose key and scope are values. Raises `KeyMissing`."""
+    for what, value in (("key", key), ("scope", scope)):
+        if not (is_nothing(value) or is_whole(value)):
+            raise KeyMissing(f"a part of the {what} is missing: give {what}= values that are always present")
     return Unit(
         payload, {}, payload, None, itself, key=key, parsed=False, scope=() if scope is None else (scope,)
     )

@@ -9,7 +9,7 @@ from lambda_once.core.canonical import NotCanonical, plain
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
-from lambda_once.core.keys import is_nothing, is_whole, labels_of, select, select_from, token
+from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery
@@ -19,18 +19,12 @@ from lambda_once.observability.reporter import Details
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+    from inspect import BoundArguments
 
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
-
-
-class Arguments(NamedTuple):
-    """The arguments of a callable key or scope."""
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
 
 
 class Identifier(NamedTuple):
@@ -54,14 +48,14 @@ class Identifier(NamedTuple):
         self,
         unit: Unit,
         invocation: Invocation,
-        given: Arguments | None = None,
+        given: BoundArguments | None = None,
         *,
         arguments: tuple[object, ...] = (),
         redelivery: Redelivery = Redelivery.ANY,
         seen: object = NOTHING,
     ) -> Call:
         """
-        Return the call of *unit*. *given* is passed to callables, by default the unit's argument.
+        Return the call of *unit*; *given*: that of a function, with these arguments.
 
         *seen* is what a history is asked about, by default that argument.
 
@@ -97,7 +91,7 @@ class Identifier(NamedTuple):
         )
 
     def _history(
-        self, seen: object, given: Arguments | None, invocation: Invocation, delivery: str | None
+        self, seen: object, given: BoundArguments | None, invocation: Invocation, delivery: str | None
     ) -> History | None:
         source = self.settings.history
         try:
@@ -117,17 +111,17 @@ class Identifier(NamedTuple):
     def identify(
         self,
         unit: Unit,
-        given: Arguments | None = None,
+        given: BoundArguments | None = None,
         service: str | None = None,
         name: str | None = None,
     ) -> Identification:
         """
-        Identify *unit*. *given* is passed to callables, by default the unit's argument.
+        Identify *unit*; *given*: a call of a function, with these arguments.
 
         *service* and *name* are the first parts of its token, by default those of now.
         Raises no Exception: it is in the result, with what was found before it.
         """
-        given = Arguments((unit.argument,), {}) if given is None else given
+        argument = unit.argument if given is None else given
         service = self.runtime.environment().service if service is None else service
         name = self.name if name is None else name
         ignore = self.settings.ignore
@@ -136,8 +130,9 @@ class Identifier(NamedTuple):
         key = scope = fingerprint = fields = None
         found = ""
         try:
-            key = self._key(unit, key_from, payload, given)
-            scope = self._scope(unit, given)
+            key = self._key(unit, key_from, payload, argument)
+            own = self.settings.scope
+            scope = unit.scope or None if own is None else self._scope(own, unit, argument)
             found = token(service, name, scope, key)
             hashed = None if key_from is KeyFrom.HASH else self._counted(unit, key_from, payload)
             if hashed is not None:
@@ -151,15 +146,13 @@ class Identifier(NamedTuple):
             return KeyFrom.OPTION
         return KeyFrom.HASH if unit.key is NOTHING else KeyFrom.SOURCE
 
-    def _key(self, unit: Unit, key_from: KeyFrom, payload: object, given: Arguments) -> object:
+    def _key(self, unit: Unit, key_from: KeyFrom, payload: object, argument: object) -> object:
         selector = self.settings.key
         if isinstance(selector, str):
             return select(selector, seen(unit, payload))
         if selector is not None:
-            return select_from(selector, given.args, given.kwargs)
+            return select_from(selector, (argument,), {})
         if key_from is KeyFrom.SOURCE:
-            if not is_whole(unit.key):
-                raise KeyMissing("a part of the key is missing: give values that are always present")
             return unit.key if unit.within is NOTHING else [unit.within, unit.key]
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
@@ -172,17 +165,11 @@ class Identifier(NamedTuple):
         # Tagged, so that it is hashed even if the whole payload is a readable text.
         return {"payload": content, **({} if unit.within is NOTHING else {"within": unit.within})}
 
-    def _scope(self, unit: Unit, given: Arguments) -> object:
-        """Return ``scope=`` and the part that the source adds; None if there is neither."""
-        if not all(map(is_whole, unit.scope)):
-            raise KeyMissing("a part of the scope is missing: give values that are always present")
-        selector = self.settings.scope
-        if selector is None:
-            return unit.scope or None
+    def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):
             scope = select(selector, seen(unit, unit.envelope), "scope")
         else:
-            scope = select_from(selector, given.args, given.kwargs, "scope")
+            scope = select_from(selector, (argument,), {}, "scope")
         return (scope, *unit.scope) if unit.scope else scope
 
     def _counted(self, unit: Unit, key_from: KeyFrom, payload: object) -> Printed | None:

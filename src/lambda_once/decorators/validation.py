@@ -14,11 +14,11 @@ from lambda_once.core.signatures import accepts, is_async, signature_of, title
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from lambda_once.decorators.options import Settings
 
-_CONTEXT: Final = ("context", "lambda_context")
+CONTEXT_NAMES: Final = ("context", "lambda_context")
 """Names of a parameter that gets the context even if it has a default; the second is Powertools'."""
 _EXAMPLE: Final = 'key="orderId"'
 _STORE_METHODS: Final = ("acquire", "finish", "read", "chunks", "transact")
@@ -146,7 +146,7 @@ def takes_context(handler: Callable[..., Any]) -> bool:
     if not positional and not variadic:
         raise Misconfigured(f"{title(handler)} must accept the event or record as its first parameter")
     for each in (*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)):
-        if each.name in _CONTEXT:
+        if each.name in CONTEXT_NAMES:
             raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")
         if each.default is each.empty:
             raise Misconfigured(
@@ -155,7 +155,7 @@ def takes_context(handler: Callable[..., Any]) -> bool:
             )
     if len(positional) < 2:  # noqa: PLR2004  (the event alone)
         return variadic
-    return positional[1].default is inspect.Parameter.empty or positional[1].name in _CONTEXT
+    return positional[1].default is inspect.Parameter.empty or positional[1].name in CONTEXT_NAMES
 
 
 def is_self(name: str | None) -> bool:
@@ -187,31 +187,26 @@ def check_of_one(settings: Settings, what: str, *, of_requests: bool = False) ->
     if settings.history is not None:
         settings.history.check(None, of_requests=of_requests)
     for name in ("key", "scope", "caller"):
-        _check_callable(name, getattr(settings, name), [((object(),), {})], what)
+        _check_callable(name, getattr(settings, name), what)
     _check_probe(settings, (object(),), what)
 
 
 def check_of_call(settings: Settings, function: Callable[..., Any]) -> None:
-    """Check key, scope, fingerprint and probe of a decorator that gives them the arguments of *function*."""
+    """Check expressions and probe of a decorator that gives them the arguments of *function*."""
     parameters = [*signature_of(function).parameters.values()]
-    for name in ("key", "scope"):
-        _check_callable(
-            name, getattr(settings, name), _calls(parameters), f"the arguments of {title(function)}"
-        )
     places = sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
     _check_probe(settings, (object(),) * places, f"the arguments of {title(function)}")
-    names = [each.name for each in parameters]
-    _check_names(settings, names[1:] if names and is_self(names[0]) else names, title(function))
+    if parameters and is_self(parameters[0].name):
+        del parameters[0]
+    _check_names(settings, parameters, title(function))
 
 
-def _check_callable(
-    name: str, selector: object, calls: Iterable[tuple[tuple[object, ...], Mapping[str, object]]], what: str
-) -> None:
+def _check_callable(name: str, selector: object, what: str) -> None:
     if not callable(selector):
         return
     if is_async(selector):
         raise Misconfigured(f"{name}={title(selector)} is async, and would not be awaited: pass a plain def")
-    if not any(accepts(selector, *args, **kwargs) for args, kwargs in calls):
+    if not accepts(selector, object()):
         raise Misconfigured(f"{name}={title(selector)} must accept {what}, and nothing else")
 
 
@@ -221,37 +216,13 @@ def _check_probe(settings: Settings, arguments: tuple[object, ...], what: str) -
         raise Misconfigured(f"the probe on_lapse={title(probe)} must accept a Lapsed, then {what}")
 
 
-def _calls(
-    parameters: list[inspect.Parameter],
-) -> list[tuple[tuple[object, ...], Mapping[str, object]]]:
-    """Return the ways to call a function of *parameters*: with all of them, or with the required ones."""
-    return [
-        _call(parameters, whole=whole, by_name=by_name)
-        for whole in (True, False)
-        for by_name in (False, True)
-    ]
-
-
-def _call(
-    parameters: list[inspect.Parameter], *, whole: bool, by_name: bool
-) -> tuple[tuple[object, ...], Mapping[str, object]]:
-    args: list[object] = []
-    kwargs: dict[str, object] = {}
-    for each in parameters:
-        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) or not (whole or each.default is each.empty):
-            continue
-        named = each.kind is each.KEYWORD_ONLY or (by_name and each.kind is each.POSITIONAL_OR_KEYWORD)
-        if named and not is_self(each.name):
-            kwargs[each.name] = object()
-        else:
-            args.append(object())
-    return tuple(args), kwargs
-
-
-def _check_names(settings: Settings, names: list[str], function: str) -> None:
-    """Check that the expressions of *settings* name arguments that exist."""
+def _check_names(settings: Settings, parameters: list[inspect.Parameter], function: str) -> None:
+    """Check that the expressions of *settings* name arguments that exist; ``**kwargs`` may be of any name."""
     from lambda_once.core.expressions import root_names  # jmespath costs a cold start
 
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    names = [each.name for each in parameters]
     for option in ("key", "scope", "fingerprint"):
         expression = getattr(settings, option)
         unknown = sorted(root_names(expression) - set(names)) if isinstance(expression, str) else []

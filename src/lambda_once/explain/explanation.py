@@ -15,7 +15,7 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.decorators.batches import Records
 from lambda_once.decorators.function import FunctionIdentifier
 from lambda_once.decorators.http import HttpIdentifier
-from lambda_once.decorators.identify import Arguments, Identifier
+from lambda_once.decorators.identify import Identifier
 from lambda_once.errors import Misconfigured, OnceError
 from lambda_once.sources import api_gateway, envelopes, event
 from lambda_once.sources.api_gateway import KEY_HEADER
@@ -25,6 +25,8 @@ from lambda_once.sources.source import Source, source_of
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 
 if TYPE_CHECKING:
+    from inspect import BoundArguments
+
     from lambda_once.core.fields import Printed
     from lambda_once.core.lifecycle import Presented
     from lambda_once.sources.records import EventRecord
@@ -151,12 +153,11 @@ def _call(function: FunctionIdentifier, given: object) -> Explanation:
         raise Misconfigured(wrong)
     args = [None, *args] if function.is_method else args
     try:
-        unit, _ = function.unit(tuple(args), kwargs)
+        unit, bound = function.unit(tuple(args), kwargs)
     except TypeError as error:
         raise Misconfigured(f"the call does not fit {function.identifier.name}: {error}") from None
     payload = f"the arguments by name: {', '.join(unit.envelope) or 'none'}"
-    arguments = Arguments(tuple(args), kwargs)
-    return explained(function.identifier, "once.function", "a call", unit, payload, "", arguments)
+    return explained(function.identifier, "once.function", "a call", unit, payload, "", bound)
 
 
 def explained(
@@ -166,7 +167,7 @@ def explained(
     unit: Unit,
     payload: str,
     default: str,
-    given: Arguments | None = None,
+    given: BoundArguments | None = None,
 ) -> Explanation:
     """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
     settings = identifier.settings
