@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 from botocore.awsrequest import AWSResponse
 
 from benchmarks.answers import headers_of
-from lambda_once.dynamodb.lean import LeanClient, Response
+from lambda_once.dynamodb.connection import Response
+from lambda_once.dynamodb.lean import LeanClient, answer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from botocore.exceptions import ClientError
 
     from benchmarks.answers import Answers
+    from lambda_once.core.clock import Deadline
 
 
 class _Body(io.BytesIO):
@@ -27,9 +31,9 @@ class _Pool:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    def post(self, body: bytes, headers: Mapping[str, str]) -> Response:
-        status, answer = self._answers.to(headers["x-amz-target"].partition(".")[2], body)
-        return Response(status, headers_of(answer), answer)
+    def post(self, request: bytes, operation: str, _deadline: Deadline) -> dict[str, Any] | ClientError:
+        status, answer = self._answers.to(operation, request.partition(b"\r\n\r\n")[2])
+        return answer_of(Response(status, headers_of(answer), answer), operation)
 
     def close(self) -> None:
         pass

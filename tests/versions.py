@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-versions"
 FAST = (
     "tests/core",
+    "tests/dynamodb",
     "tests/sources",
     "tests/decorators",
     "tests/observability",

@@ -29,8 +29,9 @@ from botocore.exceptions import (
 
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.connection import Response
 from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
-from lambda_once.dynamodb.lean import OPERATIONS, Endpoint, LeanClient
+from lambda_once.dynamodb.lean import OPERATIONS, Endpoint, LeanClient, answer_of, tls_context
 from tests.kit.tls import Authority
 
 ENVIRON = {
@@ -40,6 +41,8 @@ ENVIRON = {
 }
 JSON = "application/x-amz-json-1.0"
 KEY = {"lockToken": {"S": "t"}}
+PATIENCE = 5.0
+"""Seconds after which a server gives up a connection that a failing test has left open."""
 
 
 def answer(content: object, status: int = 200, **headers: str) -> bytes:
@@ -85,6 +88,7 @@ class Server:
 
     def _answer(self, connection: socket.socket, script: list[bytes]) -> None:
         with connection:
+            connection.settimeout(PATIENCE)
             if self._context is not None:
                 connection = self._context.wrap_socket(connection, server_side=True)
             with connection, connection.makefile("rb") as reader:
@@ -215,11 +219,119 @@ def test_after_a_timeout_no_kept_connection_is_used() -> None:
     """Those that were kept with it are as dead."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         lean = client(listener.getsockname()[1], answer=0.05)
-        for connection in [lean._pool._connected() for _ in range(2)]:
-            lean._pool._keep(connection)
+        keep(lean, 2)
         with pytest.raises(ReadTimeoutError):
             lean.get_item(TableName="t", Key=KEY)
         assert lean._pool._kept == []
+
+
+def keep(lean: LeanClient, many: int) -> None:
+    """Let *lean* keep *many* new connections."""
+    for connection in [lean._pool._connected() for _ in range(many)]:
+        lean._pool._keep(connection)
+
+
+def test_after_a_death_no_kept_connection_is_used() -> None:
+    """The others are likely to be as dead, and each could cost another try."""
+    with serving([b""], [b""], [answer({"Item": KEY})]) as server:
+        lean = client(server)
+        keep(lean, 2)
+        lean._pool._kept.reverse()  # the server serves the first one first
+        assert lean.get_item(TableName="t", Key=KEY)["Item"] == KEY
+        assert len(lean._pool._kept) == 1
+    assert server.connections == 3
+
+
+def test_a_connection_that_is_said_to_end_is_not_kept() -> None:
+    """Though it is still open, and would answer."""
+    ending = answer({}, Connection="close")
+    with serving([ending, answer({})], [answer({"Item": KEY})]) as server:
+        lean = client(server)
+        lean.get_item(TableName="t", Key=KEY)
+        assert lean._pool._kept == []
+        assert lean.get_item(TableName="t", Key=KEY)["Item"] == KEY
+    assert server.connections == 2
+
+
+def _of(token: str) -> bytes:
+    return answer({"Attributes": {"lockToken": {"S": token}}})
+
+
+def _asked(lean: LeanClient, token: str) -> Any:
+    return lean.update_item(TableName="t", Key={"lockToken": {"S": token}})["Attributes"]["lockToken"]["S"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 102 Processing\r\n\r\n", _of("z")],
+    ids=["103", "102", "a whole response"],
+)
+def test_no_request_gets_the_response_of_another(left: bytes) -> None:
+    """What stands before a response would leave that one on the connection, for the next request."""
+    with serving([_of("a"), left + _of("b")], [_of("b"), _of("c")]) as server:
+        lean = client(server)
+        assert _asked(lean, "a") == "a"
+        with pytest.raises(HTTPClientError) as raised:
+            _asked(lean, "b")
+        assert is_transient(raised.value)
+        assert [_asked(lean, token) for token in "bc"] == ["b", "c"]
+
+
+def test_a_response_that_nobody_asked_for_ends_the_connection() -> None:
+    """It came while the connection was kept: the next request would get it."""
+    with serving([_of("a")], [_of("b")]) as server:
+        lean = client(server)
+        assert _asked(lean, "a") == "a"
+        (kept,) = lean._pool._kept
+        near, far = socket.socketpair()
+        with far:
+            far.sendall(_of("a"))
+            kept._sock.close()
+            kept._sock = near
+            assert _asked(lean, "b") == "b"
+    assert server.connections == 2
+
+
+EMPTY = {
+    "no content": b"HTTP/1.1 204 No Content\r\nx-amzn-RequestId: R1\r\n\r\n",
+    "an empty body": b"HTTP/1.1 200 OK\r\nx-amzn-RequestId: R1\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_response_is_none(name: str) -> None:
+    """It would be a grant."""
+    with serving([EMPTY[name], answer({})]) as server:
+        lean = client(server)
+        with pytest.raises(ResponseStreamingError):
+            lean.update_item(TableName="t", Key=KEY)
+        assert lean._pool._kept == []
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_the_response_of_aws_has_a_checksum(status: int) -> None:
+    """An emulator's may have none; a server's fault is what it is."""
+    headers = {"x-amzn-requestid": "R1"}
+    assert not isinstance(answer_of(Response(200, headers, b"{}"), "GetItem"), ClientError)
+    with pytest.raises(ResponseStreamingError):
+        answer_of(Response(status, headers, b"{}"), "GetItem", checked=True)
+    sound = headers | {"x-amz-crc32": str(crc32(b"{}"))}
+    assert isinstance(answer_of(Response(status, sound, b"{}"), "X", checked=True), dict) == (status == 200)
+    assert isinstance(answer_of(Response(502, {}, b""), "GetItem", checked=True), ClientError)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_of_aws"),
+    [
+        ("https://dynamodb.eu-central-1.amazonaws.com", True),
+        ("https://vpce-1.dynamodb.eu-central-1.vpce.amazonaws.com", True),
+        ("http://localhost:8000", False),
+        ("https://amazonaws.com.example", False),
+    ],
+)
+def test_the_endpoint_of_aws(url: str, is_of_aws: bool) -> None:
+    """By the end of its host."""
+    assert Endpoint(url, "eu-central-1").is_of_aws is is_of_aws
 
 
 def test_a_fresh_connection_that_dies_is_no_answer() -> None:
@@ -248,7 +360,7 @@ def test_a_wrong_checksum_is_no_answer() -> None:
 
 
 def test_no_answer_in_time() -> None:
-    """The limit is that of one read."""
+    """The limit is that of the whole answer."""
     listener = socket.create_server(("127.0.0.1", 0))
     with listener, pytest.raises(ReadTimeoutError) as raised:
         client(listener.getsockname()[1], answer=0.05).get_item(TableName="t", Key=KEY)
@@ -395,6 +507,14 @@ def test_tls_with_an_authority_of_ones_own(authority: Authority, variable: str) 
     environ = ENVIRON | {variable: str(authority.bundle)}
     with serving([answer({"Item": KEY})], context=authority.server("localhost")) as server:
         assert client(server, environ, **_named(server)).get_item(TableName="t", Key=KEY)["Item"] == KEY
+
+
+def test_the_context_is_as_botocores(authority: Authority) -> None:
+    """Not strict, whatever Python's default is: botocore accepts an authority without a key identifier."""
+    context = tls_context({"AWS_CA_BUNDLE": str(authority.bundle)})
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
 
 
 Trust = Callable[[Authority, Path], dict[str, str]]

@@ -13,8 +13,8 @@ import socket
 import ssl
 import threading
 from base64 import b64decode, b64encode
+from datetime import timedelta
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, responses
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,13 +27,13 @@ from botocore.exceptions import (
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
-    HTTPClientError,
     ReadTimeoutError,
     ResponseStreamingError,
     SSLError,
 )
 
-from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.clock import Clock, Deadline, SystemClock
+from lambda_once.dynamodb.connection import Connection, Response
 from lambda_once.dynamodb.errors import NotDynamoDB, is_from_dynamodb
 from lambda_once.dynamodb.sigv4 import Credentials, Signer
 
@@ -60,17 +60,12 @@ OPERATIONS: Final = {
 EXPIRED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
 """Errors after which the credentials are read once more."""
 
-_UNSIGNED: Final = {"user-agent": "lambda-once", "accept-encoding": "identity"}
+_UNSIGNED: Final = "user-agent: lambda-once\r\naccept-encoding: identity\r\n"
 """Identity: the checksum is over the bytes as they come."""
 _REDIRECT, _SERVER_ERROR = 300, 500
-_DIED = (
-    ConnectionResetError,
-    BrokenPipeError,
-    ConnectionAbortedError,
-    ssl.SSLEOFError,
-    ssl.SSLZeroReturnError,
-)
-"""How a kept connection fails that the other side has closed (http.client's RemoteDisconnected included)."""
+_CHECKSUM: Final = "x-amz-crc32"
+_OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+"""Endings of the hosts that send a checksum with every response."""
 
 
 class Endpoint(NamedTuple):
@@ -79,29 +74,37 @@ class Endpoint(NamedTuple):
     url: str
     region: str
 
-    def connection(self, timeout: float, context: ssl.SSLContext | None) -> HTTPConnection:
+    def connect(self, seconds: float, context: ssl.SSLContext | None) -> Connection:
+        """Return a new connection. Raises botocore's error where there is none in *seconds*."""
         parts = urlsplit(self.url)
-        if context is None:
-            return HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
-        return HTTPSConnection(parts.hostname or "", parts.port, timeout=timeout, context=context)
+        host, port = parts.hostname or "", parts.port or (443 if self.is_encrypted else 80)
+        sock = None
+        try:
+            sock = socket.create_connection((host, port), seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if context is not None:
+                sock = context.wrap_socket(sock, server_hostname=host)
+        except OSError as error:
+            if sock is not None:
+                sock.close()
+            raise _kind_of(error)(endpoint_url=self.url, error=error) from error
+        return Connection(sock, self.url)
 
     @property
     def is_encrypted(self) -> bool:
         return urlsplit(self.url).scheme == "https"
 
     @property
+    def is_of_aws(self) -> bool:
+        """Whether DynamoDB itself is there, not an emulator or a proxy."""
+        return (urlsplit(self.url).hostname or "").endswith(_OF_AWS)
+
+    @property
     def host(self) -> str:
         """The Host header: without the scheme's own port, as botocore signs it."""
         parts = urlsplit(self.url)
         return parts.netloc.removesuffix(":443" if parts.scheme == "https" else ":80")
-
-
-class Response(NamedTuple):
-    """A whole HTTP response. Names of *headers* are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class LeanClient:
@@ -129,7 +132,8 @@ class LeanClient:
         self._environ = environ
         self._clock = clock or SystemClock()
         self._signer = Signer(credentials, endpoint.region, endpoint.host)
-        self._pool = Pool(endpoint, environ, connect, answer, connections)
+        self._pool = Pool(endpoint, environ, connect, connections)
+        self._answer = timedelta(seconds=answer)
 
     def __repr__(self) -> str:
         return f"LeanClient({self._endpoint.url})"
@@ -158,12 +162,15 @@ class LeanClient:
         return self._sent(operation, body, fresh)
 
     def _sent(self, operation: str, body: bytes, signer: Signer) -> dict[str, Any]:
-        headers = signer.headers(operation, body, self._clock.now()) | _UNSIGNED
-        response = self._pool.post(body, headers)
-        try:
-            return answer_of(response, operation)
-        except ClientError as error:
-            raise _without(signer.credentials, error) from None
+        now = self._clock.now()
+        headers = signer.headers(operation, body, now)
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        head = f"POST / HTTP/1.1\r\n{lines}{_UNSIGNED}content-length: {len(body)}\r\n\r\n"
+        deadline = Deadline(self._clock, now + self._answer)
+        answer = self._pool.post(head.encode("latin-1") + body, operation, deadline)
+        if isinstance(answer, ClientError):
+            raise _without(signer.credentials, answer)
+        return answer
 
     def _fresh(self, error: ClientError, signer: Signer) -> Signer | None:
         """Return a signer with new credentials where *error* asks for them and the environment has them."""
@@ -179,72 +186,51 @@ class Pool:
     """
     Connections to one endpoint, the last used first.
 
-    A kept connection may have died meanwhile, for instance while the environment was frozen. Where it ends
-    before an answer begins, the request is sent again at once, on a fresh connection: writes are recognised
-    by their ids (guarantee 3). The other kept connections are closed then, and after a timeout.
+    A kept connection may have died meanwhile, for instance while the environment was frozen: one that has
+    something to read, its end included, is not used again. Where it ends before a response begins, the
+    request is sent again at once, on a fresh connection: writes are recognised by their ids (guarantee 3).
+    The other kept connections are closed then, and after a timeout: they are likely to be as dead.
     """
 
-    def __init__(
-        self, endpoint: Endpoint, environ: Mapping[str, str], connect: float, answer: float, size: int
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, environ: Mapping[str, str], connect: float, size: int) -> None:
         self._endpoint = endpoint
         self._connect = connect
-        self._answer = answer
         self._size = size
         self._context = tls_context(environ) if endpoint.is_encrypted else None
-        self._kept: list[HTTPConnection] = []
+        self._kept: list[Connection] = []
         self._lock = threading.Lock()
 
-    def post(self, body: bytes, headers: dict[str, str]) -> Response:
-        """Return the answer. Raises botocore's error where there is none, or only a part."""
+    def post(self, request: bytes, operation: str, deadline: Deadline) -> dict[str, Any] | ClientError:
+        """Return the answer to *operation*, a refusal too. Raises botocore's error where there is none."""
         kept = self._take()
         if kept is not None:
             try:
-                return self._exchanged(kept, body, headers)
+                return self._exchanged(kept, request, operation, deadline)
             except ConnectionClosedError:
                 self.close()
             except ReadTimeoutError:
                 self.close()
                 raise
-        return self._exchanged(self._connected(), body, headers)
+        return self._exchanged(self._connected(), request, operation, deadline)
 
-    def _exchanged(self, connection: HTTPConnection, body: bytes, headers: dict[str, str]) -> Response:
-        """Send *body*, and read the answer. Raises ConnectionClosedError only where no answer began."""
+    def _exchanged(
+        self, connection: Connection, request: bytes, operation: str, deadline: Deadline
+    ) -> dict[str, Any] | ClientError:
+        """Send *request*, and read the answer. The connection is kept only after a sound one."""
         try:
-            connection.request("POST", "/", body, headers)
-            answer = connection.getresponse()
-            whole = self._read(answer)
-        except BaseException as error:
+            response = connection.exchange(request, deadline)
+            answer = answer_of(response, operation, checked=self._endpoint.is_of_aws)
+        except BaseException:
             connection.close()
-            failure = _failure(error, self._endpoint.url)
-            if failure is None:
-                raise
-            raise failure from error
-        if answer.will_close:
+            raise
+        if response.last:
             connection.close()
         else:
             self._keep(connection)
-        return Response(answer.status, {name.lower(): value for name, value in answer.getheaders()}, whole)
+        return answer
 
-    def _read(self, answer: HTTPResponse) -> bytes:
-        """Return the body. Raises ResponseStreamingError for a part of it."""
-        try:
-            return answer.read()
-        except TimeoutError:
-            raise
-        except (HTTPException, OSError) as error:
-            raise ResponseStreamingError(error=error) from error
-
-    def _connected(self) -> HTTPConnection:
-        connection = self._endpoint.connection(self._connect, self._context)
-        try:
-            connection.connect()
-        except OSError as error:
-            connection.close()
-            raise _kind_of(error)(endpoint_url=self._endpoint.url, error=error) from error
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.sock.settimeout(self._answer)
-        return connection
+    def _connected(self) -> Connection:
+        return self._endpoint.connect(self._connect, self._context)
 
     def close(self) -> None:
         with self._lock:
@@ -252,11 +238,15 @@ class Pool:
         for connection in kept:
             connection.close()
 
-    def _take(self) -> HTTPConnection | None:
-        with self._lock:
-            return self._kept.pop() if self._kept else None
+    def _take(self) -> Connection | None:
+        while True:
+            with self._lock:
+                kept = self._kept.pop() if self._kept else None
+            if kept is None or kept.is_quiet():
+                return kept
+            kept.close()
 
-    def _keep(self, connection: HTTPConnection) -> None:
+    def _keep(self, connection: Connection) -> None:
         with self._lock:
             if len(self._kept) < self._size:
                 self._kept.append(connection)
@@ -271,17 +261,6 @@ def _kind_of(error: OSError) -> type[BotoCoreError]:
     return SSLError if isinstance(error, ssl.SSLError) else EndpointConnectionError  # type: ignore[no-any-return]
 
 
-def _failure(error: BaseException, url: str) -> BotoCoreError | None:
-    """Return botocore's error for an *error* of an exchange; None where it has none, or is one."""
-    if isinstance(error, BotoCoreError):  # some of these are OSErrors
-        return None
-    if isinstance(error, TimeoutError):
-        return ReadTimeoutError(endpoint_url=url, error=error)
-    if isinstance(error, _DIED):
-        return ConnectionClosedError(endpoint_url=url, error=error)
-    return HTTPClientError(error=error) if isinstance(error, HTTPException | OSError) else None
-
-
 def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
     """
     Return a context for TLS 1.2 and newer that checks names.
@@ -290,13 +269,16 @@ def tls_context(environ: Mapping[str, str]) -> ssl.SSLContext:
     """
     named = environ.get("AWS_CA_BUNDLE") or environ.get("SSL_CERT_FILE")
     bundle = Path(named) if named else _of_botocore()
-    if bundle is None:
-        context = ssl.create_default_context()
-    elif bundle.is_dir():
-        context = ssl.create_default_context(capath=str(bundle))
-    else:
-        context = ssl.create_default_context(cafile=str(bundle))
+    # As botocore makes it. `create_default_context` is strict since Python 3.13, and refuses a private
+    # authority without a key identifier.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if bundle is None:
+        context.load_default_certs()
+    elif bundle.is_dir():
+        context.load_verify_locations(capath=str(bundle))
+    else:
+        context.load_verify_locations(cafile=str(bundle))
     return context
 
 
@@ -310,19 +292,24 @@ def _of_botocore() -> Path | None:
 # -- answers
 
 
-def answer_of(response: Response, operation: str) -> dict[str, Any]:
+def answer_of(response: Response, operation: str, *, checked: bool = False) -> dict[str, Any] | ClientError:
     """
-    Return what boto3 would return for *response*.
+    Return what boto3 would return for *response*, or raise: for a status from 300 on a ClientError.
 
-    Raises what botocore would raise: ClientError for a status from 300 on. Raises `NotDynamoDB` for somebody
-    else's page, ResponseStreamingError for a body that is not what was sent.
+    *checked*: the response must have a checksum. Raises `NotDynamoDB` for somebody else's page, and
+    ResponseStreamingError for a body that is not what was sent: an empty one would be a grant.
     """
-    status, headers, body = response
-    checksum = headers.get("x-amz-crc32", "")
-    if checksum.isdecimal() and int(checksum) != crc32(body):
+    status, headers, body, _ = response
+    checksum = headers.get(_CHECKSUM)
+    if checksum is not None and checksum != str(crc32(body)):
         raise ResponseStreamingError(error="the checksum of the body is wrong")
-    if status < _REDIRECT and not is_from_dynamodb(headers):
-        raise NotDynamoDB(status=status)
+    if checksum is None and checked and status < _SERVER_ERROR:
+        raise ResponseStreamingError(error="the response has no checksum")
+    if status < _REDIRECT:
+        if not is_from_dynamodb(headers):
+            raise NotDynamoDB(status=status)
+        if not body:
+            raise ResponseStreamingError(error="the response is empty")
     content = _object(body)
     if content is None and status < _SERVER_ERROR:
         raise NotDynamoDB(status=status)
@@ -337,9 +324,18 @@ def answer_of(response: Response, operation: str) -> dict[str, Any]:
     found = content or {}
     kind = str(found.pop("__type", status))
     code = kind.partition(":")[0].rpartition("#")[2]
-    message = found.pop("message", found.pop("Message", responses.get(status, "")))
+    message = found.pop("message", found.pop("Message", _phrase(status)))
     error = {**found, "Error": {"Message": message, "Code": code}, "ResponseMetadata": metadata}
-    raise ClientError(error, operation)
+    return ClientError(error, operation)
+
+
+def _phrase(status: int) -> str:
+    from http import HTTPStatus  # for a page of a proxy: no cold start needs it
+
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:  # of nobody's list
+        return ""
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
