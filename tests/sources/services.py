@@ -233,6 +233,19 @@ REFUSED: dict[str, object] = {
             "requestId": "r",
         },
     },
+    "transfer family, by password": {
+        "username": "alice",
+        "password": "secret",
+        "protocol": "SFTP",
+        "serverId": "s-1234567890abcdef0",
+        "sourceIp": "192.0.2.10",
+    },
+    "transfer family, by key": {
+        "username": "alice",
+        "protocol": "FTPS",
+        "serverId": "s-1234567890abcdef0",
+        "sourceIp": "192.0.2.10",
+    },
     "firehose": {
         "invocationId": "2b4d1ad9-2f48-94bd-a088-767c317e994a",
         "deliveryStreamArn": ARN.format("firehose", "deliverystream/orders"),

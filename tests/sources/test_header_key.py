@@ -29,8 +29,60 @@ def _key(*values: str, name: str = "Idempotency-Key") -> str | None:
     ],
 )
 def test_plain_and_quoted_keys_are_read(value: str, key: str) -> None:
-    """A key may be plain or a quoted string of RFC 8941: both mean the same."""
+    """A key may be plain or a quoted string of RFC 9651: both mean the same."""
     assert _key(value) == key
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ";v=1",
+        ";v",
+        "; v=1;  w=-12.345",
+        ";v=?1;*a._-*b=:YQ==:;t=*tok/en:x!",
+        ';s="a;\\"b"',
+        ";d=@1659578233",
+        ';u=%"f%c3%bc"',
+        ";v=1;v=2",
+        ";i=" + "9" * 15 + ";c=" + "9" * 12 + ".999",
+    ],
+)
+def test_parameters_of_a_quoted_key_are_ignored(parameters: str) -> None:
+    """An Item of RFC 9651 may have them; a retry that has others is the same."""
+    assert _key(f'"k;1"{parameters}') == _key('"k;1"') == "k;1"
+    assert _key(f"k{parameters}") == f"k{parameters}"  # a plain value is what it is
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ";",
+        ";;v",
+        " ;v",
+        ";v =1",
+        ";v= 1",
+        ";v=",
+        ";V=1",
+        ";1=1",
+        ";v=1 w",
+        ";v=1.",
+        ";v=1.2345",
+        ";v=" + "9" * 16,
+        ';v="a',
+        ";v=?2",
+        ";v=:a",
+        ";v=@1.5",
+        ';u=%"%C3"',
+        ";v=(1 2)",
+        "v=1",
+        ",",
+        '"',
+    ],
+)
+def test_malformed_parameters_are_refused(parameters: str) -> None:
+    """Parameters that RFC 9651 does not allow make the key malformed, as a missing quote does."""
+    with pytest.raises(BadRequest, match="not a quoted string of RFC 9651"):
+        _key(f'"k"{parameters}')
 
 
 @pytest.mark.parametrize("name", ["Idempotency-Key", "idempotency-key", "IDEMPOTENCY-KEY"])

@@ -1,9 +1,9 @@
 """
 HTTP requests and responses of API Gateway, VPC Lattice, Function URLs and Application Load Balancers.
 
-The event is the unit, its scope method, path and caller. The key in `Idempotency-Key` is a string of RFC
-8941, in double quotes (IETF draft-ietf-httpapi-idempotency-key-header). Most clients send it without them.
-Both are read and mean the same.
+The event is the unit, its scope method, path and caller. The key in `Idempotency-Key` is an Item of RFC 9651
+that is a string, in double quotes (IETF draft-ietf-httpapi-idempotency-key-header). Most clients send it
+without them. Both are read and mean the same.
 """
 
 from __future__ import annotations
@@ -225,8 +225,21 @@ KEY_HEADER: Final = "Idempotency-Key"
 LONGEST_KEY: Final = 255
 """Characters of a key, the quotes and escapes not counted."""
 
-# RFC 8941, 3.3.3: printable ASCII; backslash escapes itself and the quote, and nothing else.
-_QUOTED: Final = re.compile(r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"')
+# RFC 9651, 3.3.3: printable ASCII; backslash escapes itself and the quote, and nothing else.
+_STRING: Final = r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\["\\])*"'
+_BARE_ITEM: Final = "|".join(
+    (
+        r"-?\d{1,12}\.\d{1,3}",  # a decimal (3.3.2)
+        r"@?-?\d{1,15}",  # an integer (3.3.1) or a date (3.3.7)
+        _STRING,
+        r"[A-Za-z*][\w!#$%&'*+.^`|~:/-]*",  # a token (3.3.4)
+        r":[A-Za-z0-9+/=]*:",  # bytes (3.3.5)
+        r"\?[01]",  # a boolean (3.3.6)
+        r'%"(?:[\x20-\x21\x23-\x24\x26-\x7e]|%[0-9a-f]{2})*"',  # a display string (3.3.8)
+    )
+)
+_ITEM: Final = re.compile(rf"({_STRING})(?:; *[a-z*][a-z0-9_.*-]*(?:=(?:{_BARE_ITEM}))?)*", re.ASCII)
+"""A string and its parameters (3.1.2), which have no meaning here."""
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
 
 
@@ -247,9 +260,10 @@ def _unquoted(value: str) -> str:
     if not _PRINTABLE.fullmatch(value):
         _refuse("has characters that are not printable ASCII")
     if value.startswith('"'):
-        if not _QUOTED.fullmatch(value):
-            _refuse("starts with a quote but is not a quoted string of RFC 8941")
-        value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        item = _ITEM.fullmatch(value)
+        if item is None:
+            _refuse("starts with a quote but is not a quoted string of RFC 9651")
+        value = re.sub(r"\\(.)", r"\1", item[1][1:-1])
     key = value.strip(" ")
     if not key:
         _refuse("is empty")

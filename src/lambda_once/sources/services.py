@@ -110,6 +110,11 @@ def _is_appsync_authorizer(event: Event) -> bool:
     return _has("authorizationToken")(event) and _under("requestContext", "apiId")(event)
 
 
+def _is_transfer(event: Event) -> bool:
+    """Whether the event asks who a user is (Transfer Family user guide, "Lambda event message structure")."""
+    return _has("username", "serverId")(event) and event.get("protocol") in ("SFTP", "FTPS", "FTP")
+
+
 def _is_appsync(event: Event) -> bool:
     resolver = isinstance(event.get("arguments"), Mapping) and (
         _under("info", "fieldName")(event) or _has("typeName", "fieldName")(event)
@@ -212,6 +217,7 @@ SERVICES: Final[tuple[Service, ...]] = (
     ),
     Service("a Cognito trigger whose answer Cognito uses", _is_cognito, refused=_VERDICT),
     Service("an AppSync authorizer", _is_appsync_authorizer, refused=_VERDICT),
+    Service("the identity provider of Transfer Family", _is_transfer, refused=_VERDICT),
     Service(
         "AppSync", _is_appsync, counts=("arguments", "typeName", "fieldName", "info", "source", "events")
     ),
