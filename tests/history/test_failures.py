@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,15 @@ import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from lambda_once import HOLD, InProgress, KeyMissing, Misconfigured, ResultUnavailable, StoreUnavailable
+from lambda_once import (
+    HOLD,
+    InProgress,
+    KeyMissing,
+    Misconfigured,
+    ResultUnavailable,
+    RetryLater,
+    StoreUnavailable,
+)
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.testing import lambda_context
@@ -193,6 +202,26 @@ class _Deaf:
         with suppress(ClientError):
             self._client.put_item(**arguments)
         raise LOST
+
+
+def test_nothing_starts_on_a_lease_that_is_over(shop: Shop) -> None:
+    """A slow history may use up the lease: nothing runs, and token and record are given back."""
+    work = Work()
+    clocks: list[Any] = []
+
+    class Slow(_Deaf):
+        def put_item(self, **arguments: Any) -> Any:
+            answer = self._client.put_item(**arguments)
+            clocks[0].sleep(8.5)
+            return answer
+
+    once = shop.once(history=shop.through(Slow(shop.client)).history(), lease=timedelta(seconds=10))
+    clocks.append(once._runtime.clock)
+    with pytest.raises(RetryLater, match="was not started"):
+        once.event(key="id", name="charge")(work)(EVENT, lambda_context("shop"))
+    assert work.runs == 0
+    assert shop.record() is None
+    assert shop.new(work)(EVENT) == 1
 
 
 def test_a_result_that_is_not_recorded_is_returned(shop: Shop) -> None:

@@ -106,6 +106,10 @@ class Deeds:
     def _fenced_by_itself(self, tenure: Tenure, sandbox: Sandbox) -> bool:
         return tenure.sandbox is sandbox and not tenure.lost
 
+    def is_unwritten(self, sandbox: Sandbox, token: str) -> bool:
+        """Return whether *sandbox* reported that an outcome of *token* could not be written."""
+        return (sandbox, token) in self._unwritten
+
     def answered(self, sandbox: Sandbox, token: str, value: Any) -> None:
         """Judge what a caller got as the outcome."""
         text = canonical(value)

@@ -16,6 +16,7 @@ from lambda_once.engine import ownership, pipeline
 from lambda_once.observability import reporter
 from lambda_once.stores import batches
 from tests.simulation import baton
+from tests.simulation.old_version import POWERTOOLS_TIME
 
 
 @contextmanager
@@ -38,6 +39,7 @@ def determined(seed: int) -> Iterator[None]:
         (results, "INLINE_LIMIT", 300),
         (results, "PART_LIMIT", 500),
         (results, "_PLAIN_LIMIT", 200),
+        *POWERTOOLS_TIME,
     ]
     before = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     for owner, name, value in replaced:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from copy import copy
+from decimal import Decimal
 from functools import partialmethod
 from typing import Any
 
@@ -16,9 +17,12 @@ from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import ownership
 from lambda_once.engine import probe as probing
 from lambda_once.engine.acquire import Acquirer
+from lambda_once.engine.consult import consulted
 from lambda_once.engine.finish import Finisher
+from lambda_once.engine.history import HistoryAnswer, Vacant
 from lambda_once.engine.invocation import current_invocation
 from lambda_once.engine.ownership import Ownership
+from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.stores import batches, requests, store
 from lambda_once.stores.contract import AcquireAnswer, Refused, Won
 from lambda_once.stores.store import DynamoDBStore
@@ -173,7 +177,7 @@ def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     put, finish = DynamoDBStore._put_parts, DynamoDBStore.finish
 
     def flipped(store: DynamoDBStore, found: Any, deadline: Any) -> Any:
-        monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda *_: None)
+        monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda _store, write, _deadline: write)
         answers = finish(store, found, deadline)
         for write in found:
             put(store, write, deadline)
@@ -262,3 +266,44 @@ def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_seen_id(seen: str, lease: Any, _fresh: str, found: Any) -> Resolver:
     """Let an operator write under the id of the attempt that they looked at."""
     return Resolver(seen, lease, seen, found)
+
+
+# ---------------------------------------------------------------- the history
+
+
+def asks_no_history(record: PowertoolsRecord, *_: Any, **__: Any) -> Vacant:
+    """Begin whatever the record says, and write none."""
+    record._prepare()
+    return Vacant()
+
+
+def looking_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the record of an attempt without a look for a lapsed one, whatever the policy."""
+    begin = PowertoolsRecord.begin
+
+    def unseen(record: PowertoolsRecord, *args: Any, **given: Any) -> HistoryAnswer:
+        return begin(record, *args, **given | {"takes_over": True})
+
+    monkeypatch.setattr(PowertoolsRecord, "begin", unseen)
+
+
+def added(marks: Marks, milliseconds: int) -> Decimal:
+    """Add *marks* by Decimal's arithmetic, which rounds at 28 digits."""
+    return milliseconds + Decimal(f"0.{marks.token}{marks.attempt}")
+
+
+def judging_nothing(attempt: Ownership, *_: Any) -> Generator[float, None, Ownership]:
+    """Start the work, whatever lapsed elsewhere."""
+    yield from ()
+    return attempt
+
+
+def consulted_at_any_time(acquirer: Acquirer, attempt: Ownership, history: Any) -> Any:
+    """Start the work, however late the history answered."""
+    return consulted(attempt, history, acquirer._finisher)
+
+
+def deleting_any(record: PowertoolsRecord, _now: Any) -> None:
+    """Delete the record, whosever it is."""
+    if record._data is not None:
+        record._layer.delete_record(data=record._data, exception=Exception())

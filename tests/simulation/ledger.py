@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -63,6 +64,8 @@ class Ledger:
         self._fences: dict[str, int] = {}
         self.explicit = lease_ms is not None
         """Whether the lease is an option; else it is the remaining time and the margin."""
+        self.completed: Callable[[str, Item], None] = lambda _token, _row: None
+        """Told of each row that becomes complete."""
 
     # ---------------------------------------------------------------- who holds what
 
@@ -174,6 +177,7 @@ class Ledger:
                 self.excused.add(holder)
         if now == "complete":
             self._stored(key, after)
+            self.completed(key, after)
 
     def _decided(self, key: str, before: Item, after: Item, looked: Item) -> None:
         """Judge what an operator wrote: to the row that they looked at, and under an id of its own."""

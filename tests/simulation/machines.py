@@ -28,6 +28,8 @@ from tests.simulation.baton import Scheduler, running
 from tests.simulation.deeds import Deeds
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
+from tests.simulation.old_version import OLD, history_of, old_handler
+from tests.simulation.records import Records
 from tests.simulation.scenario import Scenario
 
 TABLE = "tokens"
@@ -88,6 +90,7 @@ class Works:
         self._rng = rng
         self.starting: Callable[[str], None] = lambda _message_id: None
         """Told of each message whose work starts."""
+        self.records = Records(scenario, ledger, deeds)
 
     def machine(self, name: str, skew: int, on_lapse: str) -> Machine:
         scenario = self._scenario
@@ -102,6 +105,7 @@ class Works:
             "on_lapse": self._probe if on_lapse == "probe" else on_lapse,
             "on_in_progress": "wait" if scenario.waits else "conflict",
             "cache": scenario.cache,
+            "history": history_of(scenario, self._network) if scenario.expires else None,
         }
 
         @once.event(**options)
@@ -115,9 +119,40 @@ class Works:
 
         return Machine(name, skew, on_lapse, single, batch)
 
+    def old_machine(self, name: str, skew: int) -> Machine:
+        """Return a machine of the version that is replaced."""
+        handler = old_handler(self._old_work, self._scenario, self._network)
+        return Machine(name, skew, OLD, handler, handler)
+
     # ---------------------------------------------------------------- the work
 
+    def _old_work(self, event: dict[str, Any]) -> Any:
+        token, attempt = f"shop/charge/{event['order']}", f"old {running().sandbox.name}"
+        with self.records.working(token, lambda: True):
+            for effect in (False, True):
+                self._network.step()
+                quick = self._network.calm or self._rng.random() < 0.6
+                self._scheduler.pause(
+                    self._rng.choice((0, 1)) if quick else self._rng.choice((20, 400, 1_500))
+                )
+                self._network.step()
+                running().check()
+                if effect:
+                    break
+                if self._rng.random() < 0.1:
+                    raise TryAgain("busy")
+                self._deeds.effect(token, attempt)
+                self._deeds.done[token].add(str(event["amount"]))
+        return {"by": attempt}
+
     def _work(self, once: Once, payload: str) -> Any:
+        tenure = self._ledger.tenures.get(once.current().id)
+        with self.records.working(
+            once.current().token, lambda: tenure is not None and self._ledger.alive(tenure)
+        ):
+            return self._worked(once, payload)
+
+    def _worked(self, once: Once, payload: str) -> Any:
         attempt, rng = once.current(), self._rng
         self._deeds.starts(attempt)
         self._toil(attempt)

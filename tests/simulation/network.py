@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutErr
 
 from tests.kit.strict.engine import StrictEngine, client_error
 from tests.simulation.baton import Killed, Sandbox, Scheduler, running
-from tests.simulation.story import Story
+from tests.simulation.story import RECORDS, Story
 
 Arguments = dict[str, Any]
 
@@ -107,14 +107,15 @@ class Network:
 
     def _sent(self, sandbox: Sandbox, operation: str, arguments: Arguments) -> Any:
         weather, rng = self.weather, self.rng
-        fates = ("lost", "answer_lost", "late", "throttled", "conflict")
+        is_record = arguments.get("TableName") == RECORDS
+        fates = _FATES_OF_RECORDS.get(operation, ("lost", "throttled")) if is_record else FATES
         fate = next((name for name in fates if self._strikes(getattr(weather, name))), "")
         if self.scheduler.now in self.outage:
             fate = "lost"
         if fate or self._strikes(weather.slow):
             self.troubled.add(sandbox)
         there, back = rng.randint(1, 6), rng.randint(1, 6)
-        if self.troubled and self._strikes(weather.slow):
+        if self.troubled and not is_record and self._strikes(weather.slow):
             there += rng.randint(50, 2_000)
         if fate in ("throttled", "conflict"):
             return self._refused(sandbox, operation, fate)
@@ -194,6 +195,12 @@ class Network:
             self.engine.batch_write_item(RequestItems={table: puts[:some]})
         return {"UnprocessedItems": {table: puts[some:]}}
 
+
+FATES = ("lost", "answer_lost", "late", "throttled", "conflict")
+_FATES_OF_RECORDS = dict.fromkeys(
+    ("put_item", "get_item", "update_item"), ("lost", "answer_lost", "throttled")
+)
+"""A late or repeated delete of Powertools' removes whatever is there by then: records have no owner."""
 
 _PARTIAL: dict[str, Callable[[Network, Arguments], Any]] = {
     "batch_execute_statement": Network.some_statements,

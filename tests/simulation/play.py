@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
-from lambda_once import KeyReused, OnceError, ResultUnavailable
+from lambda_once import InProgress, KeyReused, OnceError, ResultUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.errors import StoredError
 from lambda_once.operations.resolution import Resolve, resolution
@@ -25,9 +25,10 @@ from tests.simulation.determined import determined
 from tests.simulation.ledger import MARGIN_MS, SKEW_MS, START_S, Ledger, milliseconds, state
 from tests.simulation.machines import EFFECTS, TABLE, Final, Machine, MachineClock, TryAgain, Unsafe, Works
 from tests.simulation.network import FAIR, LATEST_MS, Network
+from tests.simulation.old_version import EARLY_MS, OLD, REFUSALS, context_until
 from tests.simulation.post import Message, Post
 from tests.simulation.scenario import Scenario, scenario
-from tests.simulation.story import Counterexample, Story
+from tests.simulation.story import RECORDS, Counterexample, Story
 
 QUIET_MS = 40_000
 """When misfortunes end."""
@@ -40,7 +41,7 @@ COLLEAGUE_MS = 2_000
 """How much later another operator looks at what waits."""
 LATE_KILL_MS = 700
 """How late a sandbox may be killed: what was seen on Lambda."""
-EXPECTED = (OnceError, TryAgain, Final, Unsafe)
+EXPECTED = (OnceError, TryAgain, Final, Unsafe, *REFUSALS)
 """What callers may get; anything else is a mistake, and ends the schedule."""
 
 
@@ -69,7 +70,8 @@ class Schedule:
         self.rng = random.Random(f"schedule {found.seed}")
         self.scheduler = Scheduler()
         self.story = Story(lambda: self.scheduler.now)
-        engine = StrictEngine(token_table(TABLE), Table(EFFECTS, "id"), watch=self._watch)
+        kept = (token_table(TABLE), Table(EFFECTS, "id"), Table(RECORDS, "id"))
+        engine = StrictEngine(*kept, watch=self._watch)
         self.network = Network(self.scheduler, engine, self.story, self.rng)
         self.network.freeze = self._frozen
         self.ledger = Ledger(self.scheduler, self.network, self.story, found.lease)
@@ -77,10 +79,15 @@ class Schedule:
         self.post = Post.of(found, self.rng)
         works = Works(found, self.network, self.ledger, self.deeds, self.rng)
         works.starting = self._starting
+        self.records = works.records
+        skew = SKEW_MS // 2 if found.expires else SKEW_MS
         self.machines = [
-            works.machine(f"machine {n}", self.rng.randint(-SKEW_MS, SKEW_MS), rule)
+            works.machine(f"machine {n}", self.rng.randint(-skew, skew), rule)
             for n, rule in enumerate(found.on_lapse)
         ]
+        if found.expires:
+            self.machines.append(works.old_machine("the old version", self.rng.randint(-skew, skew)))
+            self.ledger.completed = self.records.completed
         self._frozen_until: dict[Sandbox, int] = {}
         self._invocations = 0
 
@@ -133,7 +140,11 @@ class Schedule:
             message.received += 1
         # Lambda tries an asynchronous event again under the same request id.
         own = messages[0].id if single and self.rng.random() < 0.5 else str(self._invocations)
-        context = lambda_context(request_id=f"request {own}", remaining_ms=remaining)
+        context: Any = lambda_context(request_id=f"request {own}", remaining_ms=remaining)
+        ends = self.scheduler.now + remaining
+        if machine.on_lapse == OLD:
+            context = context_until(ends, self.network)
+            ends -= EARLY_MS
 
         def main() -> None:
             if single:
@@ -143,7 +154,6 @@ class Schedule:
             sandbox.over = True
 
         self.scheduler.start(sandbox, main)
-        ends = self.scheduler.now + remaining
         self.scheduler.at(ends + self.rng.randrange(LATE_KILL_MS), lambda: self._time_is_up(sandbox))
         self.scheduler.at(ends + LATE_KILL_MS + 1_000, lambda: self._visible(sandbox, messages))
 
@@ -153,10 +163,13 @@ class Schedule:
         except EXPECTED as error:
             self.story.tell(sandbox.name, f"raises {type(error).__name__}")
             self.deeds.refused(sandbox, message.token, error)
+            if isinstance(error, InProgress) and self.scenario.expires:
+                self.records.in_progress(sandbox, message.token)
             self._failed(message, error)
         else:
             self.story.tell(sandbox.name, f"answers {value!r:.60}")
-            self.deeds.answered(sandbox, message.token, value)
+            if not (machine.on_lapse == OLD and value is None):  # it replays None for what is falsy
+                self.deeds.answered(sandbox, message.token, value)
             self._settled(message)
         message.away = False
 
@@ -283,7 +296,9 @@ class Schedule:
         self.scheduler.start(sandbox, resolve)
 
     def _watch(self, table: Table, key: str, before: Item | None, after: Item | None) -> None:
-        if table.name == EFFECTS:
+        if table.name == RECORDS:
+            self.records.watch(key, before, after)
+        elif table.name == EFFECTS:
             assert after is not None
             token, attempt, payload = (str(after[name]["S"]) for name in ("token", "id", "payload"))
             self.deeds.effect(token, attempt)

@@ -8,6 +8,9 @@ from typing import Any
 
 from tests.kit.strict.trees import Item
 
+RECORDS = "records"
+"""Powertools' table."""
+
 Arguments = dict[str, Any]
 
 
@@ -33,6 +36,11 @@ class Story:
     def row(self, token: str, item: Item | None) -> None:
         """Note what stands under *token* now."""
         self._steps.append((self._now(), "", lambda: f"        {_short(token)} is {described(item)}"))
+
+    def record(self, token: str, item: Item | None) -> None:
+        """Note what Powertools' record of *token* is now."""
+        status = "gone" if item is None else item["status"]["S"]
+        self._steps.append((self._now(), "", lambda: f"        the record of {_short(token)} is {status}"))
 
     def breaks(self, promise: str) -> None:
         """Note that *promise* does not hold."""
@@ -79,6 +87,8 @@ def _short(token: str) -> str:
 
 
 def _worded(operation: str, arguments: Arguments) -> str:
+    if arguments.get("TableName") == RECORDS:
+        return f"{operation} of a record"
     match operation:
         case "update_item":
             token, values = arguments["Key"]["lockToken"]["S"], arguments.get("ExpressionAttributeValues", {})

@@ -43,6 +43,12 @@ WANTED = (
     "raises StoreUnavailable",
     "raises Fenced",
     "raises BatchProcessingError",
+    "the old version (",
+    "the record of k0 is INPROGRESS",
+    "the record of k0 is COMPLETED",
+    "the record of k0 is gone",
+    "put_item of a record -> refused (ConditionalCheckFailed",
+    "raises IdempotencyAlreadyInProgressError",
 )
 """What stories tell of: every misfortune, every way of writing, every end of an attempt."""
 
@@ -73,6 +79,7 @@ def test_scenarios_differ() -> None:
     assert {rule for one in found for rule in one.on_lapse} == {"take_over", "hold", "probe"}
     assert {one.on_error for one in found} == {"release", "store", "hold"}
     assert any(len(set(one.on_lapse)) > 1 for one in found)
+    assert {one.expires for one in found} == {0, 120, 3_600}
 
 
 def test_a_story_can_be_read() -> None:

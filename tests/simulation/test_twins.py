@@ -9,17 +9,26 @@ from datetime import timedelta
 import pytest
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.writes import Extend, Hold
+from lambda_once.core.writes import Complete, Extend, Hold
 from lambda_once.engine import acquire as acquiring
+from lambda_once.engine import consult
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
+from lambda_once.integrations import powertools_history
+from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.operations import resolution as resolutions
 from lambda_once.stores import requests
 from tests.kit.strict import engine
 from tests.simulation.guards import (
     Patch,
+    added,
+    asks_no_history,
     asks_nothing,
+    consulted_at_any_time,
+    deleting_any,
+    judging_nothing,
     keeping_the_old_ttl,
+    looking_for_nothing,
     made_by_content,
     made_by_id_alone,
     made_by_id_and_state,
@@ -43,7 +52,7 @@ from tests.simulation.guards import (
 )
 from tests.simulation.network import DEAF, FAIR, FOUL
 from tests.simulation.play import play_out
-from tests.simulation.scenario import Scenario, scenario
+from tests.simulation.scenario import Scenario, with_history, without_history
 from tests.simulation.story import Counterexample
 
 SEEDS = 60_000
@@ -295,6 +304,46 @@ TWINS = {
         "without a token",
         lambda found: found.outage and found.remaining == 15_000,
     ),
+    # while a function moves from Powertools
+    "the history is not asked": Twin(
+        placing(PowertoolsRecord, "begin", asks_no_history), "", aim=with_history
+    ),
+    "an attempt does not know its own record": Twin(
+        placing(powertools_history, "_is_of", never), "refused by its own record", aim=with_history
+    ),
+    "marks are added as numbers": Twin(
+        placing(Marks, "put_on", added), "refused by its own record", aim=with_history
+    ),
+    "the old version hears of no result": Twin(
+        placing(PowertoolsRecord, "succeed", lambda *_: None),
+        "began again whose record was complete",
+        aim=with_history,
+    ),
+    "a record's time is over before its lease": Twin(
+        placing(powertools_history, "SOONER", timedelta(seconds=6)),
+        "two versions are at work",
+        aim=with_history,
+    ),
+    "what has lapsed is overwritten unseen": Twin(
+        looking_for_nothing, "work was done twice", aim=with_history
+    ),
+    "what has lapsed elsewhere is not judged": Twin(
+        placing(consult, "_judged", judging_nothing), "work was done twice", aim=with_history
+    ),
+    "any decision counts": Twin(
+        placing(consult, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
+    ),
+    "a copy outlives its record": Twin(
+        placing(consult, "Complete", lambda result, **_: Complete(result)),
+        "a copied outcome outlives",
+        aim=with_history,
+    ),
+    "work starts though the history was slow": Twin(
+        placing(Acquirer, "_consult", consulted_at_any_time), "all but over", aim=with_history
+    ),
+    "another's record is deleted": Twin(
+        placing(PowertoolsRecord, "undo", deleting_any), "", aim=with_history
+    ),
 }
 
 
@@ -328,7 +377,7 @@ def search(twin: Twin, *first: int) -> tuple[int, str | None, int | None]:
     for seed in (*first, *range(SEEDS)):
         if played == PLAYED:
             break
-        found = twin.aim(scenario(seed))
+        found = twin.aim(without_history(seed))
         if twin.where(found):
             played += 1
             try:
@@ -351,4 +400,5 @@ def test_a_dropped_guard_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_with_its_guard_no_aimed_schedule_breaks_a_promise() -> None:
     """What is aimed at a guard finds it missing, and nothing else."""
     for seed in range(AIMED):
-        play_out(waking(scenario(seed)))
+        play_out(waking(without_history(seed)))
+        play_out(with_history(without_history(seed)))

@@ -125,18 +125,25 @@ class Acquirer:
                 return (yield from self.make_ready(acquisition, may_wait=may_wait))
             if self.may_start(attempt):  # the response may have been slow
                 return attempt if call.history is None else (yield from self._consult(attempt, call.history))
-        self._finisher.release([(call, attempt.id)], counted=True)
-        message = f"token {call.token} was not started: too little time remains; retry later"
-        raise RetryLater(message, token=call.token)
+        raise self._not_started(attempt)
+
+    def _not_started(self, attempt: Ownership) -> RetryLater:
+        """Release the token of *attempt*, and return the error that says so."""
+        self._finisher.release([(attempt.call, attempt.id)], counted=True)
+        message = f"token {attempt.token} was not started: too little time remains; retry later"
+        return RetryLater(message, token=attempt.token)
 
     def _consult(self, attempt: Ownership, history: History) -> Waits[Ownership | Replayed]:
         from lambda_once.engine.consult import consulted  # no cold start without history= needs it
 
         try:
-            return (yield from consulted(attempt, history, self._finisher))
+            found = yield from consulted(attempt, history, self._finisher)
         except OnceError as error:
             self._refused(attempt.call, error)
             raise
+        if isinstance(found, Ownership) and not self.may_start(found):  # the history may have been slow
+            raise self._not_started(found)
+        return found
 
     def may_start(self, attempt: Ownership) -> bool:
         """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
