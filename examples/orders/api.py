@@ -64,8 +64,11 @@ def pay_order(order_id: str) -> Response[str]:
 
 
 # Behind the authorizer (template.yaml): whom it names is part of the token, so customers with the same key
-# never meet, and one whose session was renewed gets the stored answer.
-@app.post("/orders/<order_id>/cancel", middlewares=[once.route()])
+# never meet. `caller=` says that it is a person, so one whose session was renewed gets the stored answer.
+by_customer = once.route(caller="requestContext.authorizer.lambda.principalId")
+
+
+@app.post("/orders/<order_id>/cancel", middlewares=[by_customer])
 def cancel_order(order_id: str) -> Response[str]:
     """Cancel an order."""
     customer = app.current_event["requestContext"]["authorizer"]["lambda"]["principalId"]

@@ -63,6 +63,7 @@ def test_another_payload_is_key_reused(state: State, rule: OnLapse, lease: Any) 
 
 
 ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
+UNPROVEN = Presented(None, proof=False, advice="…")
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,52 @@ def test_other_credentials_are_refused(
 def test_the_same_credential_is_replayed(caller: str | None, presented: Presented | None) -> None:
     """Also where a person has resolved it since, where the row keeps none, and where none is compared."""
     assert _decision(row(State.COMPLETE, caller=caller), presented=presented) is Decision.REPLAY
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("caller", [None, UNPROVEN.mark("a1"), UNPROVEN.mark("a0")])
+@pytest.mark.parametrize("outcome", [{}, {"error": BROKEN}, {"stored": Unavailable.UNAVAILABLE}])
+@pytest.mark.parametrize("fingerprint", ["f", "g", None])
+def test_no_outcome_is_returned_without_proof(
+    rule: OnLapse, caller: str | None, outcome: Any, fingerprint: str | None
+) -> None:
+    """Of which kind it is, and whether the payload is another, is not told, either."""
+    complete = row(State.COMPLETE, caller=caller, **outcome)
+    found = _decision(complete, fingerprint=fingerprint, rule=rule, presented=UNPROVEN)
+    assert found is Decision.OTHER_CALLER
+
+
+def test_the_attempt_itself_gets_its_outcome_without_proof() -> None:
+    """It may learn from the row that its own write succeeded."""
+    complete = row(State.COMPLETE, caller=UNPROVEN.mark("a1"))
+    assert _decision(complete, "a1", presented=UNPROVEN) is Decision.REPLAY
+
+
+@pytest.mark.parametrize(
+    ("state", "lease", "decision"),
+    [
+        (State.IN_PROGRESS, ALIVE, Decision.IN_PROGRESS),
+        (State.IN_PROGRESS, LAPSED, Decision.RUN),
+        (State.HELD, ALIVE, Decision.HELD),
+        (State.RELEASED, ALIVE, Decision.RUN),
+    ],
+)
+def test_what_is_no_outcome_needs_no_proof(state: State, lease: Any, decision: Decision) -> None:
+    """A retry after a crash runs: there the handler checks the caller."""
+    found = row(state, expected_completion=lease, error=None, caller=UNPROVEN.mark("a1"))
+    assert _decision(found, presented=UNPROVEN) is decision
+
+
+@pytest.mark.parametrize("presented", [ALICE, Presented(None), Presented("unverified")])
+def test_an_unproven_callers_row_is_nobody_elses(presented: Presented) -> None:
+    """Whoever presents a credential in place of what was not known is another caller."""
+    assert (
+        _decision(row(State.COMPLETE, caller=UNPROVEN.mark("a1")), presented=presented)
+        is Decision.OTHER_CALLER
+    )
+    assert (
+        _decision(row(State.COMPLETE, caller=ALICE.mark("a1")), presented=UNPROVEN) is Decision.OTHER_CALLER
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)

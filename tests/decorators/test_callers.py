@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.event_handler import (
+    ALBResolver,
+    APIGatewayHttpResolver,
+    APIGatewayRestResolver,
+    VPCLatticeResolver,
+)
 
 from lambda_once import Misconfigured, Once, OtherCaller
 from lambda_once.core.lifecycle import Presented, State
 from lambda_once.core.results import Inline
 from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import AUTHORIZERS, Json, http, lattice, lattice_v2, rest
-from tests.sources.test_caller import ALICE, BOB, basic, jwt, sent
+from tests.sources.samples import AUTHORIZERS, Json, alb, http, lattice, lattice_v2, rest
+from tests.sources.test_caller import (
+    ALICE,
+    ARN,
+    BOB,
+    basic,
+    by_lattice,
+    jwt,
+    oidc,
+    rest_by,
+    sent,
+    with_certificate,
+)
 
 KEY = "idempotency-key"
 OTHER = "urn:lambda-once:other-credentials"
@@ -277,10 +295,226 @@ def test_two_credentials_are_a_bad_request(rig: Rig) -> None:
     """Handlers differ in which they read, so none is asked."""
     till = Till(rig)
     answer = till.ask(keyed("Bearer alice, Bearer bob"))
-    assert answer["statusCode"] == 400
+    assert problem(answer) == (400, "urn:lambda-once:bad-request")
     assert "Authorization" in answer["body"]
     assert "alice" not in answer["body"]
     assert till.ran == []
+
+
+# ------------------------------------------------------------------ where nothing proves the caller
+
+
+def told(authorizer: Any = None, **headers: str) -> Json:
+    """A request that a Lambda authorizer has let pass by a header of its own."""
+    return http(headers={KEY: "1", **headers}, authorizer={"lambda": authorizer})
+
+
+UNPROVEN: list[tuple[str, Json, Json, str]] = [
+    (
+        "load balancer",
+        alb(x_amzn_oidc_data=oidc(), idempotency_key="1"),
+        alb(x_amzn_oidc_data=oidc(exp=2), idempotency_key="1"),
+        "caller=verified_user",
+    ),
+    (
+        "HTTP API",
+        told({"tenant": "s3cret", "userId": "s3cret"}),
+        told({"tenant": "s3cret", "userId": "other"}),
+        'its context has tenant, userId. .*caller="requestContext.authorizer.lambda.userId"',
+    ),
+    (
+        "REST API",
+        rest_by({"principalId": "user", "email": "s3cret"}, headers={KEY: ["1"]}),
+        rest_by({"principalId": "user", "email": "other"}, headers={KEY: ["1"]}),
+        'its context has email. .*caller="requestContext.authorizer.email"',
+    ),
+]
+unproven = pytest.mark.parametrize(
+    ("first", "again", "advice"), [row[1:] for row in UNPROVEN], ids=[row[0] for row in UNPROVEN]
+)
+
+
+@unproven
+def test_a_first_request_runs_and_a_duplicate_is_refused(
+    rig: Rig, first: Json, again: Json, advice: str
+) -> None:
+    """Closed on replays, never on first requests; the log line has what to copy, and no value."""
+    till = Till(rig, cache=10)
+    assert till.ask(first)["statusCode"] == 401  # released: the handler saw nobody
+    assert till.ran == ["None"]
+    till = Till(rig, name="open", store_status=(401,))
+    assert "who are you?" in till.ask(first)["body"]
+    for event in (first, again):
+        assert problem(till.ask(event)) == (422, OTHER)
+    assert till.ran == ["None"]
+    lines = [details for details in rig.told if details.event.value == "once.refused"]
+    assert len(lines) == 2
+    for details in lines:
+        assert details.error == "OtherCaller"
+        assert re.search(f"cannot be replayed: .*{advice}", str(details.reason))
+        assert "s3cret" not in str(details)
+
+
+@unproven
+@in_memory
+def test_the_first_request_is_warned_of(
+    rig: Rig, capsys: pytest.CaptureFixture[str], first: Json, again: Json, advice: str
+) -> None:
+    """The line to copy is in the log before the first duplicate comes."""
+    till = Till(rig)
+    till.ask(first)
+    till.ask(again)
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "once.unscoped" in each]
+    assert re.search(f"a response cannot be replayed: .*{advice}", json.loads(line)["reason"])
+    assert "s3cret" not in line
+
+
+@unproven
+def test_a_retry_after_a_crash_runs(rig: Rig, first: Json, again: Json, advice: str) -> None:
+    """A lapsed token has no outcome: the retry runs, and its handler checks the caller."""
+    del advice
+    till = Till(rig, store_status=(401,))
+    with rig.crash():
+        till.ask(first)
+    assert problem(till.ask(again)) == (409, "urn:lambda-once:in-progress")
+    rig.clock.advance(60)
+    till.ask(again)
+    assert len(till.ran) == 2
+    assert problem(till.ask(again)) == (422, OTHER)
+
+
+@unproven
+@in_memory
+def test_whoever_adds_a_credential_is_another_caller(rig: Rig, first: Json, again: Json, advice: str) -> None:
+    """Nobody gets the response by sending more than its own caller did."""
+    del advice
+    till = Till(rig, store_status=(401,))
+    till.ask(first)
+    for header in ("authorization", "x-api-key", "cookie"):
+        event = {**again, "headers": {**again["headers"], header: "a=b"}}
+        event |= {"multiValueHeaders": {KEY: ["1"], header: ["a=b"]}} if "resource" in event else {}
+        assert problem(till.ask(event)) == (422, OTHER)
+
+
+@in_memory
+@pytest.mark.parametrize(
+    ("caller", "first", "again"),
+    [
+        ("requestContext.authorizer.principalId", "Bearer 1", "Bearer 2"),
+        ('headers."x-auth-token"', "Bearer 1", "Bearer 2"),
+    ],
+)
+def test_caller_says_that_a_principal_is_a_person(rig: Rig, caller: str, first: str, again: str) -> None:
+    """Then a refreshed opaque token is the same caller's."""
+
+    def by(text: str) -> Json:
+        headers = {KEY: ["1"], "authorization": [text], "x-auth-token": ["t"]}
+        return rest_by({"principalId": "cust_7"}, headers=headers)
+
+    refused = Till(rig)
+    refused.ask(by(first))
+    assert problem(refused.ask(by(again))) == (422, OTHER)
+    reason = rig.told[-1].reason
+    assert 'pass caller="requestContext.authorizer.principalId"' in str(reason)
+    till = Till(rig, caller=caller, name="declared")
+    till.ask(by(first))
+    assert is_replay(till.ask(by(again)))
+
+
+@in_memory
+def test_caller_verifies_the_user_of_a_load_balancer(rig: Rig) -> None:
+    """A function that raises or returns nothing for a forged one keeps it from the response."""
+
+    def verified_user(event: Json) -> str | None:
+        data = event["headers"]["x-amzn-oidc-data"]
+        return "alice" if data.endswith("sig1==") else None
+
+    till = Till(rig, caller=verified_user, store_status=(401,))
+    real, forged = (alb(x_amzn_oidc_data=oidc(exp=exp), idempotency_key="1") for exp in (1, 2))
+    till.ask(real)
+    assert is_replay(till.ask(real))
+    assert till.ask(forged)["statusCode"] == 400
+
+
+# ------------------------------------------------------------------ fields that differ
+
+
+@pytest.mark.parametrize(
+    ("event", "options", "named"),
+    [
+        (sent("Bearer a"), {}, True),
+        (sent(f"Bearer {jwt(ALICE)}"), {}, True),
+        (http(authorizer={"jwt": {"claims": ALICE}}), {}, True),
+        (rest_by({"principalId": "cust_7"}), {}, True),
+        (by_lattice(f"Principal={ARN}; Type=AWS_IAM"), {}, True),
+        (with_certificate(sent("Bearer a")), {}, True),
+        (http(), {"caller": "cookies.session", "cookies": ["session=a"]}, True),
+        (http(), {}, False),
+        (sent(x_api_key="k"), {}, False),
+        (http(), {"cookies": ["session=a"]}, False),
+        (with_certificate(http()), {}, False),
+        (rest_by(apiKeyId="app"), {}, False),
+        (sent("Bearer a"), {"caller": False}, False),
+        (alb(x_amzn_oidc_data=oidc()), {}, False),
+        (rest_by({"principalId": "user"}), {}, False),
+    ],
+)
+@pytest.mark.parametrize("route", [True, False])
+@in_memory
+def test_fields_are_named_where_callers_are_separated(
+    rig: Rig, event: Json, options: Any, *, named: bool, route: bool
+) -> None:
+    """Else whoever knows the key could guess the values of another's request, field by field."""
+    options = dict(options)
+    cookies = options.pop("cookies", None)
+    event = {**event, **({} if cookies is None else {"cookies": cookies})}
+
+    def sent_with(pin: str) -> Any:
+        body = json.dumps({"orderId": 5, "pin": pin})
+        many = {KEY: ["1"]} | event.get("multiValueHeaders", {})
+        found = {**event, "body": body, "headers": {KEY: "1", **event["headers"]}}
+        return found | ({"multiValueHeaders": many} if "multiValueHeaders" in event else {})
+
+    ask = routed(rig, options) if route else handled(rig, options)
+    # While it is in progress, no outcome hides that the payload differs.
+    with rig.crash():
+        ask(sent_with("1234"))
+    answer = ask(sent_with("4711"))
+    assert problem(answer) == (422, "urn:lambda-once:key-reused")
+    assert ("pin" in answer["body"]) is named
+    assert rig.told[-1].differing == "pin"  # for the operator
+
+
+def handled(rig: Rig, options: Any) -> Any:
+    """A whole handler under the decorator."""
+
+    @rig.once.api_gateway(**options)
+    def handler(_event: Json) -> Json:
+        return {"statusCode": 200}
+
+    return lambda event: handler(event, rig.context())
+
+
+def routed(rig: Rig, options: Any) -> Any:
+    """A route of an Event Handler."""
+
+    def ask(event: Json) -> Any:
+        resolver: Any = APIGatewayHttpResolver
+        if "raw_path" in event:
+            resolver = VPCLatticeResolver
+        elif "elb" in event["requestContext"]:
+            resolver = ALBResolver
+        elif "resource" in event:
+            resolver = APIGatewayRestResolver
+        app = resolver()
+
+        @app.post("/orders/5/pay", middlewares=[rig.once.route(**options)])  # type: ignore[untyped-decorator]
+        def pay() -> Json:
+            return {}
+
+        return app.resolve(event, rig.context())
+
+    return ask
 
 
 # ------------------------------------------------------------------ the warning
@@ -294,13 +528,17 @@ def test_two_credentials_are_a_bad_request(rig: Rig) -> None:
         (keyed(None, x_api_key="k"), True),
         (http(headers={KEY: "1"}, cookies=["a=b"]), True),
         (keyed("Bearer a"), False),
-        (http(headers={KEY: "1"}, authorizer={"lambda": {"principalId": "user"}}), False),
+        (http(headers={KEY: "1"}, authorizer={"lambda": {"principalId": "user"}}), True),
+        (http(headers={KEY: "1"}, authorizer={"lambda": {"principalId": "cust_7"}}), False),
+        (with_certificate(keyed(None)), True),
+        (rest_by(headers={KEY: ["1"]}, apiKeyId="app"), True),
+        (alb(x_amzn_oidc_data=oidc(), idempotency_key="1"), True),
     ],
 )
 def test_unscoped_is_said_once_an_environment(
     rig: Rig, capsys: pytest.CaptureFixture[str], event: Json, *, warned: bool
 ) -> None:
-    """Where nothing, or only an application, names the caller."""
+    """Where nothing, or only an application, names the caller, or where nothing proves the name."""
     tills = [Till(rig), Till(rig)]
     for till in tills:
         till.ask(event)

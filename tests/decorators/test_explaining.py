@@ -7,15 +7,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 import pytest
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.kafka import SchemaConfig
 from pydantic import BaseModel
+from rich.console import Console
 
 from lambda_once import Misconfigured
-from lambda_once.cli.explained import as_json
+from lambda_once.cli.explained import as_json, drawn
 from lambda_once.core.lifecycle import Record
 from lambda_once.explain.comparison import Verdict, compared
 from lambda_once.explain.explanation import Explanation, explain
@@ -44,7 +46,7 @@ from tests.sources.samples import (
     sqs_record,
     tick,
 )
-from tests.sources.test_caller import ALICE, BOB, basic, jwt, sent
+from tests.sources.test_caller import ALICE, BOB, basic, jwt, oidc, rest_by, sent
 
 pytestmark = in_memory
 
@@ -284,6 +286,8 @@ def test_a_refused_request_is_told(rig: Rig, options: Any, event: Any, said: str
             "SHA-256 of caller=",
             False,
         ),
+        ({}, rest_by(apiKeyId="alice"), "the id of the API key", "SHA-256 of the id of the API key", True),
+        ({}, alb(x_amzn_oidc_data=oidc()), "x-amzn-oidc-data, unverified", "SHA-256 of x-amzn", True),
         ({"caller": False}, http(), "caller=False", None, False),
     ],
 )
@@ -318,6 +322,23 @@ def test_two_requests_of_one_key_are_compared_by_caller(
     handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
     (found,) = compared(_explain(handler, sent(first)), _explain(handler, sent(second)))
     assert found.verdict is verdict
+
+
+def test_a_duplicate_without_proof_is_told(rig: Rig) -> None:
+    """Nobody gets its response; the command line says why, and what to do."""
+    handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
+    unnamed, named = http(authorizer={"lambda": {"userId": "s3cret"}}), sent("Bearer a")
+    told = _explain(handler, unnamed)
+    for first, second in ((told, told), (told, _explain(handler, named)), (_explain(handler, named), told)):
+        (found,) = compared(first, second)
+        assert found.verdict is Verdict.OTHER_CALLER
+    written = StringIO()
+    console = Console(width=500, file=written)
+    console.print(drawn([("request", told)], [], full=True))
+    shown = (as_json(told[0], full=True)["callerAdvice"], written.getvalue())
+    for text in shown:
+        assert 'caller="requestContext.authorizer.lambda.userId"' in text
+        assert "s3cret" not in text
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ MINUTE = timedelta(minutes=1)
 LATER = NOW + timedelta(days=365)
 OURS, THEIRS = "ours", "theirs"
 PRESENTED = Presented("a")
+UNPROVEN = Presented(None, proof=False)
 FAILURE = Failure("Declined", "no money")
 
 _AT_WORK = Record(
@@ -62,6 +63,7 @@ ROWS: dict[str, Record | None] = {
     "released by another attempt": _RELEASED,
     "in progress, by our own attempt": _AT_WORK._replace(attempt=OURS),
     "anything else, of a caller with other credentials": _COMPLETE._replace(caller=Presented("b").mark("x")),
+    "complete, and nothing proves the request's caller": _COMPLETE._replace(caller=UNPROVEN.mark("x")),
     "anything else, with another fingerprint": _COMPLETE._replace(fingerprint="g"),
     "complete, with a result": _COMPLETE,
     "complete, its result unavailable": _COMPLETE._replace(stored=Unavailable.UNAVAILABLE),
@@ -113,7 +115,9 @@ def table() -> str:
 
 
 def _decisions(row: Record | None) -> list[str]:
-    return [decide(row, Request(OURS, "f", rule, PRESENTED), NOW).value for rule in OnLapse]
+    unproven = row is not None and row.caller == UNPROVEN.mark("x")
+    asking = UNPROVEN if unproven else PRESENTED
+    return [decide(row, Request(OURS, "f", rule, asking), NOW).value for rule in OnLapse]
 
 
 def diagram() -> str:

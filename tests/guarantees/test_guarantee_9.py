@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from lambda_once import MemoryStore, Once
+from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.decorators import http as api
+from lambda_once.sources import authorizer
 from lambda_once.sources import caller as rules
 from lambda_once.sources.caller import Caller
 from lambda_once.stores import requests
@@ -20,7 +22,8 @@ from lambda_once.stores.contract import Refused, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, api_event, lambda_context
 from tests.kit import tables
-from tests.sources.test_caller import ALICE, jwt
+from tests.sources.samples import alb, rest
+from tests.sources.test_caller import ALICE, by_lattice, jwt, oidc
 
 Json = dict[str, Any]
 Ask = Callable[..., Any]
@@ -68,12 +71,113 @@ def _forged(store: Any) -> None:
 
 def _verified(store: Any) -> None:
     ask = shop(store)
-    first = ask("Bearer one", principal="alice")
-    assert ask("Bearer two", principal="alice") == first
+    first = ask(None, principal="alice")
+    assert ask(None, principal="alice") == first
     assert ask("Bearer two", principal="bob") == "secret of Bearer two"
 
 
-SCENARIOS = [_keyed, _hashed, _forged, _verified]
+def _constant(store: Any) -> None:
+    """An authorizer with one principal for all, of a name that nobody would recognise as a constant."""
+    ask = shop(store)
+    first = ask("Bearer one", principal="api")
+    assert ask("Bearer one", principal="api") == first
+    for other in ("Bearer two", "Basic YWxpY2U6YQ=="):
+        assert "secret of Bearer one" not in ask(other, principal="api")
+
+
+def _declared(store: Any) -> None:
+    """caller= says that the principal is a person."""
+    ask = shop(store, caller="requestContext.authorizer.lambda.principalId")
+    first = ask("Bearer one", principal="alice")
+    assert ask("Bearer two", principal="alice") == first
+    assert ask("Bearer three", principal="bob") == "secret of Bearer three"
+
+
+class Till:
+    """A handler whose answers are numbered: each has a secret of its own caller."""
+
+    def __init__(self, store: Any, **options: Any) -> None:
+        self.ran = 0
+        once = Once(store=store, service="shop")
+
+        @once.api_gateway(name="pay", **options)
+        def handler(_event: Json) -> Json:
+            self.ran += 1
+            return {"statusCode": 200, "body": f"secret {self.ran}"}
+
+        self._handler = handler
+
+    def ask(self, event: Json) -> Any:
+        """Send *event* under one key, and return the status and the body of the answer."""
+        event["headers"] = {**event["headers"], "idempotency-key": "1"}
+        if "multiValueHeaders" in event:
+            event["multiValueHeaders"]["idempotency-key"] = ["1"]
+        answer: Any = self._handler(event, lambda_context())
+        return answer["statusCode"], answer["body"]
+
+
+def _balanced(store: Any) -> None:
+    """A forged user of a load balancer has the name of the real one, and so has the real one's retry."""
+    till = Till(store)
+    assert till.ask(alb(x_amzn_oidc_data=oidc())) == (200, "secret 1")
+    forged = ".".join([*oidc().split(".")[:2], "Zm9yZ2Vk"])
+    for data in (forged, oidc(exp=2), oidc()):
+        status, body = till.ask(alb(x_amzn_oidc_data=data))
+        assert status == 422
+        assert "secret" not in body
+    assert till.ask(alb()) != (200, "secret 1")
+    assert till.ask(alb(x_amzn_oidc_data=oidc("bob"))) == (200, "secret 3")
+
+
+def _unnamed(store: Any) -> None:
+    """An authorizer that reads a header of its own, and names nobody."""
+    till = Till(store)
+    for principal in ("user", "me", "user|a1b2c3d4"):
+        answers = []
+        for who in ("alice", "bob", "alice"):
+            event = rest(headers={"x-auth-token": [who]}, path=f"/{principal}")
+            event["requestContext"]["authorizer"] = {"principalId": principal}
+            answers.append(till.ask(event))
+        assert [status for status, _ in answers] == [200, 422, 422]
+        assert ["secret" in body for _, body in answers] == [True, False, False]
+
+
+def _lattice(store: Any) -> None:
+    """Two principals of VPC Lattice, event structure 1."""
+    till = Till(store)
+    alice, bob = (
+        by_lattice(f"Principal=arn:aws:iam::1:role/{who}; Type=AWS_IAM") for who in ("alice", "bob")
+    )
+    assert [till.ask(each) for each in (alice, alice, bob)] == [
+        (200, "secret 1"),
+        (200, "secret 1"),
+        (200, "secret 2"),
+    ]
+
+
+def _keys(store: Any) -> None:
+    """Two applications whose API keys API Gateway has checked; the first has rotated its key."""
+    till = Till(store)
+    answers = []
+    for key_id, key in (("app-1", "a"), ("app-1", "b"), ("app-2", "c")):
+        event = rest(headers={"x-api-key": [key]})
+        event["requestContext"]["identity"]["apiKeyId"] = key_id
+        answers.append(till.ask(event))
+    assert answers == [(200, "secret 1"), (200, "secret 1"), (200, "secret 2")]
+
+
+SCENARIOS = [
+    _keyed,
+    _hashed,
+    _forged,
+    _verified,
+    _constant,
+    _declared,
+    _balanced,
+    _unnamed,
+    _lattice,
+    _keys,
+]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -150,7 +254,7 @@ def _names_nobody(*_: Any, **__: Any) -> Caller:
     return Caller((), (), Presented(None))
 
 
-@pytest.mark.parametrize("scenario", [_keyed, _forged])
+@pytest.mark.parametrize("scenario", [_keyed, _forged, _constant])
 def test_twin_that_compares_no_credential(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
@@ -160,7 +264,7 @@ def test_twin_that_compares_no_credential(
         scenario(MemoryStore())
 
 
-@pytest.mark.parametrize("scenario", [_hashed, _verified])
+@pytest.mark.parametrize("scenario", [_hashed, _verified, _lattice, _keys])
 def test_twin_whose_token_has_no_caller(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
@@ -168,6 +272,35 @@ def test_twin_whose_token_has_no_caller(
     monkeypatch.setattr(api, "caller_of", _names_nobody)
     with pytest.raises(AssertionError):
         scenario(MemoryStore())
+
+
+@pytest.mark.parametrize("scenario", [_balanced, _unnamed])
+def test_twin_that_returns_an_outcome_without_proof(
+    monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
+) -> None:
+    """The mark of a row without proof is that of every request without proof."""
+    monkeypatch.setattr(lifecycle, "_is_unproven", lambda *_: False)
+    with pytest.raises(AssertionError):
+        scenario(MemoryStore())
+
+
+def test_twin_that_takes_a_constant_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All users of an authorizer like AWS' samples would be one."""
+    monkeypatch.setattr(authorizer, "CONSTANTS", frozenset())
+    with pytest.raises(AssertionError):
+        _unnamed(MemoryStore())
+
+
+def test_twin_that_trusts_a_principal_beside_a_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that is not on the list would make two users one."""
+    right = rules._of_authorizer
+
+    def trusting(*args: Any) -> Any:
+        return right(*args)._replace(presented=None)
+
+    monkeypatch.setattr(rules, "_of_authorizer", trusting)
+    with pytest.raises(AssertionError):
+        _constant(MemoryStore())
 
 
 def test_twin_that_compares_the_unverified_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,13 @@ import json
 import re
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import jmespath
 import pytest
 from aws_lambda_powertools.utilities.data_classes import VPCLatticeEvent, VPCLatticeEventV2
 
+from lambda_once.core.canonical import fingerprint
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import (
     Headers,
@@ -19,7 +21,7 @@ from lambda_once.sources.api_gateway import (
     method_of,
     request_of,
 )
-from lambda_once.sources.unit import NOTHING, BadRequest
+from lambda_once.sources.unit import NOTHING, MalformedRequest
 from tests.sources import samples
 from tests.sources.samples import Json, request_unit
 from tests.sources.services import ASKING
@@ -158,9 +160,21 @@ def test_a_body_that_cannot_be_decoded_is_refused(body: str, encoded: object, wh
     if what is None:
         assert request_of(event).body == body
         return
-    with pytest.raises(BadRequest, match=what) as raised:
+    with pytest.raises(MalformedRequest, match=what) as raised:
         request_unit(event, "r-1")
     assert body not in str(raised.value)
+
+
+@pytest.mark.parametrize("event", [samples.http, samples.lattice])
+def test_bytes_of_a_query_that_are_no_text_are_kept(event: Any) -> None:
+    """%ff and %fe are two values, so two pieces of work; U+FFFD is a third."""
+
+    def hashed(query: str) -> object:
+        sent = event(raw_path=f"/orders?{query}") if event is samples.lattice else event(rawQueryString=query)
+        unit = request_unit(sent)
+        return fingerprint(unit.content(unit.payload))
+
+    assert len({hashed(f"id={each}") for each in ("%ff", "%fe", "%EF%BF%BD", "%ED%B3%BF")}) == 4
 
 
 def test_bodies_of_lattice_are_decoded() -> None:

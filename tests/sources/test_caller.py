@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import request_of
 from lambda_once.sources.caller import LONGEST_JWT, NOBODY, Caller, Origin, caller_of, cookies_of, given
-from lambda_once.sources.unit import BadRequest
+from lambda_once.sources.unit import MalformedRequest
 from tests.sources.samples import Json, alb, base64_of, http, lattice, lattice_v2, rest
 
 ARN = "arn:aws:sts::123456789012:assumed-role/shop/session"
@@ -57,6 +58,13 @@ def rest_by(
 
 
 BEARER = {"authorization": f"Bearer {jwt(ALICE)}"}
+
+
+def by_lattice(identity: str) -> Json:
+    """A request through VPC Lattice, event structure 1, whose caller Lattice has identified."""
+    return lattice(headers={"x-amzn-lattice-identity": identity})
+
+
 JWT, IAM, LAMBDA = Origin.JWT_AUTHORIZER, Origin.IAM, Origin.LAMBDA_AUTHORIZER
 CERTIFICATE, CLAIMS = Origin.CERTIFICATE, Origin.CLAIMS
 HTTP_CERTIFICATE = {"clientCert": {"issuerDN": "CN=ca", "subjectDN": "CN=shop", "serialNumber": "1"}}
@@ -83,6 +91,18 @@ VERIFIED: list[tuple[str, Json, list[Origin]]] = [
     ("REST API, IAM", rest_by(userArn=ARN), [IAM]),
     ("REST API, identity pool", rest_by(cognitoIdentityId="eu-central-1:c"), [IAM]),
     ("VPC Lattice 2, IAM", lattice_v2(type="AWS_IAM", principal=ARN, sessionName="s"), [IAM]),
+    ("VPC Lattice 1, IAM", by_lattice(f"Principal={ARN}; SessionName=s; Type=AWS_IAM"), [IAM]),
+    ("VPC Lattice 1, no type", by_lattice(f"PrincipalOrgID=o;Principal={ARN}"), [IAM]),
+    (
+        "VPC Lattice 1, an escaped semicolon",
+        by_lattice(rf"X509Subject/CN=a\; Principal=arn:b; Principal={ARN}"),
+        [IAM],
+    ),
+    (
+        "REST API, IAM and an API key",
+        rest_by(userArn=ARN, apiKeyId="k1"),
+        [Origin.API_KEY_ID, IAM],
+    ),
     (
         "JWT authorizer: the header it came from counts once",
         http(headers=BEARER, authorizer={"jwt": {"claims": ALICE}}),
@@ -95,13 +115,18 @@ VERIFIED: list[tuple[str, Json, list[Origin]]] = [
     ),
     (
         "Lambda authorizer and a JWT",
-        http(headers=BEARER, authorizer={"lambda": {"principalId": "user"}}),
+        http(headers=BEARER, authorizer={"lambda": {"principalId": "api"}}),
         [LAMBDA, CLAIMS],
     ),
     (
-        "Lambda authorizer and an opaque token",
-        http(headers={"authorization": "Bearer opaque"}, authorizer={"lambda": {"principalId": "user"}}),
+        "Lambda authorizer and an API key",
+        http(headers={"x-api-key": "k"}, authorizer={"lambda": {"principalId": "u"}}),
         [LAMBDA],
+    ),
+    (
+        "Lambda authorizer that knows the API key",
+        rest_by({"principalId": "u"}, headers={"x-api-key": ["k"]}, apiKeyId="k1"),
+        [Origin.API_KEY_ID, LAMBDA],
     ),
     (
         "certificate and JWT authorizer",
@@ -129,7 +154,7 @@ def test_a_constant_principal_does_not_join_two_users() -> None:
         of(
             http(
                 headers={"authorization": f"Bearer {jwt(who)}"},
-                authorizer={"lambda": {"principalId": "user"}},
+                authorizer={"lambda": {"principalId": "api"}},
             )
         )
         for who in (ALICE, BOB)
@@ -137,15 +162,110 @@ def test_a_constant_principal_does_not_join_two_users() -> None:
     assert by[0].scope != by[1].scope
 
 
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize(
+    ("text", "joins"),
+    [
+        ("Bearer opaque", [LAMBDA]),
+        ("opaque", [LAMBDA]),
+        (f"Basic {basic('alice', 'a')}", [LAMBDA, Origin.BASIC]),
+    ],
+)
+def test_what_stands_beside_a_principal_is_compared(text: str, joins: list[Origin], *, hashed: bool) -> None:
+    """A principal may be a constant: an opaque or Basic credential must be presented again."""
+    event = http(headers={"authorization": text}, authorizer={"lambda": {"principalId": "api"}})
+    caller = of(event, hashed=hashed)
+    assert [name.origin for name in caller.names] == joins
+    assert caller.presented is not None
+    assert caller.presented.credential == of(sent(text)).presented.credential  # type: ignore[union-attr]
+    assert 'caller="requestContext.authorizer.lambda.principalId"' in str(caller.advice)
+    assert caller.warning is None
+
+
+# ------------------------------------------------------------------ a Lambda authorizer that names nobody
+
+UNNAMED: list[tuple[str, Json, str]] = [
+    ("REST, constant", rest_by({"principalId": "user"}), 'its context has nothing. .* caller="{}.userId"'),
+    ("REST, AWS' blueprint", rest_by({"principalId": "user|a1b2c3d4"}), 'caller="{}.userId"'),
+    ("REST, me", rest_by({"principalId": "me", "integrationLatency": 3}), "its context has nothing"),
+    ("REST, empty", rest_by({"principalId": "", "sub": "a"}), 'its context has sub. .* caller="{}.sub"'),
+    ("REST, a number", rest_by({"principalId": 5, "a": "1", "user": "2"}), 'a, user. .* caller="{}.user"'),
+    ("REST, no claims", rest_by({"claims": "text", "tenant": "acme"}), 'claims, tenant. .*"{}.claims"'),
+    ("HTTP", http(authorizer={"lambda": {"tenant": "t", "userId": "u"}}), 'caller="{}.lambda.userId"'),
+    ("HTTP, no user", http(authorizer={"lambda": {"tenant": "acme"}}), 'caller="{}.lambda.tenant"'),
+    ("HTTP, quoted", http(authorizer={"lambda": {"x-user": "u"}}), """caller='{}.lambda."x-user"'"""),
+    ("HTTP, constant", http(authorizer={"lambda": {"principalId": "user"}}), "its context has nothing"),
+    ("HTTP, no context", http(authorizer={"lambda": None}), 'return .* as userId, .*"{}.lambda.userId"'),
+    ("HTTP, long", http(authorizer={"lambda": {"u" * 500: "u"}}), 'caller="{}.lambda.userId"'),
+    ("HTTP, many", http(authorizer={"lambda": {f"n{n}": 1 for n in range(50)}}), "n0, .*, n9. "),
+]
+SIGNED = "AWS4-HMAC-SHA256 Credential=a"
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+@pytest.mark.parametrize(
+    "headers", [{}, {"x-api-key": "k"}, {"cookie": "a=b"}, {"authorization": SIGNED}], ids=str
+)
+@pytest.mark.parametrize(("event", "advice"), [row[1:] for row in UNNAMED], ids=[row[0] for row in UNNAMED])
+def test_nothing_proves_whom_an_authorizer_does_not_name(
+    event: Json, advice: str, headers: dict[str, str], *, hashed: bool
+) -> None:
+    """It verified somebody by what we do not know: no duplicate is replayed, and the log has the line."""
+    several = {name: [text] for name, text in headers.items()}
+    given = {**event, "headers": {**event["headers"], **headers}}
+    given |= {"multiValueHeaders": event["multiValueHeaders"] | several} if "resource" in event else {}
+    caller = of(given, hashed=hashed)
+    assert caller.is_unproven
+    assert str(caller.advice) in str(caller.warning)
+    assert re.search(advice.replace("{}", "requestContext.authorizer"), str(caller.advice))
+    joins = {"x-api-key": [Origin.API_KEY], "cookie": [Origin.COOKIES]}.get(next(iter(headers), ""), [])
+    assert list(caller.origins) == joins
+    assert [name.origin for name in caller.names] == (joins if hashed else [])
+
+
+@pytest.mark.parametrize("text", ["Bearer opaque", f"Bearer {jwt(ALICE)}", f"Basic {basic('alice', 'a')}"])
+@pytest.mark.parametrize("authorizer", [{"principalId": "user"}, {"lambda": {"tenant": "acme"}}])
+def test_with_authorization_it_is_as_without_an_authorizer(text: str, authorizer: Json) -> None:
+    """Rule 3: the credential is compared, and its name joins."""
+    found = [
+        of(event | {"headers": {"authorization": text}}) for event in (http(authorizer=authorizer), http())
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "authorizer",
+    [
+        None,
+        {},
+        {"claims": None, "scopes": None},
+        {"claims": {"email": "a@b.example"}, "principalId": None},
+        {"jwt": {"claims": {}, "scopes": None}},
+        {"iam": {"accessKey": "a"}},
+    ],
+)
+def test_other_authorizers_are_no_lambda_authorizer(authorizer: object) -> None:
+    """What API Gateway writes where none ran, or where one of its own did."""
+    event = http()
+    event["requestContext"]["authorizer"] = authorizer
+    assert of(event) == Caller((), (), Presented(None))
+
+
 @pytest.mark.parametrize(
     "event",
     [
-        rest_by({"principalId": ""}),
-        rest_by({"principalId": 5}),
-        rest_by({"principalId": None, "claims": {"email": "a@b.example"}}),
-        http(authorizer={"lambda": {"tenant": "acme"}}),
-        http(authorizer={"lambda": None}),
         lattice(),
+        by_lattice(f"Principal={ARN}; Type=NONE"),
+        by_lattice(f"Principal={ARN}; Type="),
+        by_lattice(f"Principal={ARN}; Type=AWS_IAM; Type=NONE"),
+        by_lattice(f"Principal={ARN}; Principal={ARN}"),
+        by_lattice(f"X509Subject/CN=a; Principal=arn:evil; Principal={ARN}; Type=AWS_IAM"),
+        by_lattice("Principal=; PrincipalOrgID=o; Type=AWS_IAM"),
+        by_lattice("Principal=alice; Type=AWS_IAM"),
+        by_lattice(f"principal={ARN}; Type=AWS_IAM"),
+        lattice_v2(headers={"x-amzn-lattice-identity": [f"Principal={ARN}; Type=AWS_IAM"]}),
+        alb(x_amzn_lattice_identity=f"Principal={ARN}; Type=AWS_IAM"),
+        rest(headers={"x-amzn-lattice-identity": [f"Principal={ARN}; Type=AWS_IAM"]}),
         lattice_v2(),
         lattice_v2(type="NONE", principal=ARN),
         lattice_v2(principal=ARN),
@@ -200,7 +320,34 @@ def test_a_renewed_certificate_is_the_same_caller() -> None:
     assert of(with_certificate(http(), "1")) == of(with_certificate(http(), "2"))
 
 
-# ------------------------------------------------------------------ rule 2
+# ------------------------------------------------------------------ API keys that API Gateway has checked
+
+
+def test_the_id_of_an_api_key_joins_and_names_an_application() -> None:
+    """As a certificate does, beside each rule; a rotated key with the id is the same application."""
+    one, other = (rest_by(headers={"x-api-key": ["k1"]}, apiKeyId=each) for each in ("i1", "i2"))
+    rotated = rest_by(headers={"x-api-key": ["k2"]}, apiKeyId="i1")
+    assert of(one) == of(rotated)
+    assert of(one).scope != of(other).scope
+    assert of(one).origins == (Origin.API_KEY_ID,)
+    assert of(one).presented == Presented(None)
+    assert of(one).is_unscoped
+    alice = of(
+        rest_by(headers={"x-api-key": ["k1"], "authorization": ["Bearer a"]}, apiKeyId="i1"), hashed=True
+    )
+    assert alice.origins == (Origin.API_KEY_ID, Origin.AUTHORIZATION)
+    assert not alice.is_unscoped
+
+
+@pytest.mark.parametrize("key_id", [None, "", 5])
+def test_without_its_id_an_api_key_is_compared(key_id: object) -> None:
+    """API Gateway knows it, or it is a text that anybody may send."""
+    found = of(rest_by(headers={"x-api-key": ["k1"]}, apiKeyId=key_id))
+    assert found.origins == (Origin.API_KEY,)
+    assert found.presented not in (None, Presented(None))
+
+
+# ------------------------------------------------------------------ rule 3
 
 LONG = jwt(ALICE | {"groups": "g" * LONGEST_JWT})
 NAMED: list[tuple[str, str, Origin]] = [
@@ -341,7 +488,9 @@ def test_an_api_key_is_compared_and_names_an_application() -> None:
 )
 def test_two_credentials_are_refused(event: Json) -> None:
     """Handlers differ in which of two values they read; the message repeats neither."""
-    with pytest.raises(BadRequest, match="The header Authorization was sent with different values: send one"):
+    with pytest.raises(
+        MalformedRequest, match="The header Authorization was sent with different values: send one"
+    ):
         of(event)
 
 
@@ -369,7 +518,7 @@ def test_an_empty_header_is_none(empty: str) -> None:
     assert of(sent(empty.strip()), hashed=True) == of(sent(empty), hashed=True)
 
 
-# ------------------------------------------------------------------ rule 3
+# ------------------------------------------------------------------ rule 4
 
 COOKIES: list[tuple[str, Json]] = [
     ("payload 2.0", http(cookies=["session=abc", "theme=dark"])),
@@ -424,14 +573,36 @@ def oidc(sub: str = "alice", exp: int = 1, signer: str = "arn:alb/1") -> str:
 
 
 @pytest.mark.parametrize("multi", [True, False])
-def test_the_load_balancers_name_is_used_and_compared(*, multi: bool) -> None:
-    """Of x-amzn-oidc-data the name counts and not the text; user and signer tell callers apart."""
+def test_the_load_balancers_name_joins_and_is_not_proven(*, multi: bool) -> None:
+    """Rule 2: the name counts and not the text; user and signer tell callers apart."""
     first = of(alb(multi=multi, x_amzn_oidc_data=oidc()))
     assert first == of(alb(multi=multi, x_amzn_oidc_data=oidc(exp=2), authorization="Bearer refreshed"))
     assert first.origins == (Origin.LOAD_BALANCER,)
     others = [of(alb(multi=multi, x_amzn_oidc_data=data)) for data in (oidc("bob"), oidc(signer="arn:alb/2"))]
     assert len({each.scope for each in (first, *others)}) == 3
-    assert first.presented not in (None, Presented(None), others[0].presented)
+    assert first.is_unproven
+    assert str(first.advice) in str(first.warning)
+    assert "caller=verified_user" in str(first.advice)
+
+
+@pytest.mark.parametrize("forged", [oidc(), "garbage"])
+@pytest.mark.parametrize("form", ["two headers", "in one"])
+def test_two_users_of_a_load_balancer_are_refused(forged: str, form: str) -> None:
+    """Which of them is the load balancer's is not known; the message repeats neither."""
+    event = alb(multi=True, x_amzn_oidc_data=f"{forged}, {oidc('mallory')}")
+    if form == "two headers":
+        event["multiValueHeaders"]["x-amzn-oidc-data"] = [forged, oidc("mallory")]
+    with pytest.raises(
+        MalformedRequest, match=r"^The header x-amzn-oidc-data was sent with different values"
+    ):
+        of(event)
+
+
+def test_one_user_of_a_load_balancer_twice_is_one() -> None:
+    """As with Authorization."""
+    event = alb(multi=True, x_amzn_oidc_data=oidc())
+    event["multiValueHeaders"]["x-amzn-oidc-data"] *= 2
+    assert of(event) == of(alb(x_amzn_oidc_data=oidc()))
 
 
 @pytest.mark.parametrize("data", ["", "garbage", "a.b.c", jwt({"iss": "i"})])

@@ -88,7 +88,7 @@ COUNTS: dict[Source, str] = {
         r"httpMethod|method|requestContext\.http\.method|path|rawPath|raw_path|rawQueryString|body(\..*)?"
         r"|multiValueQueryStringParameters\..*|is_?[bB]ase64_?[eE]ncoded|headers\.idempotency-key(\.0)?"
         r"|multiValueHeaders\.[iI]dempotency-[kK]ey\.0"
-        r"|requestContext\.(authorizer\.principalId|identity\.type|identity\.principal)"
+        r"|requestContext\.(authorizer\.principalId|identity\.(type|principal|apiKeyId))"
     ),
     Source.KINESIS: _FIELD + r"(eventSource|eventID|eventSourceARN|(kinesis\.)?data)",
     Source.DYNAMODB: _FIELD

@@ -4,7 +4,7 @@ import pytest
 
 from lambda_once import errors
 from lambda_once.sources.problems import Problem, problem_for
-from lambda_once.sources.unit import BadRequest
+from lambda_once.sources.unit import BadRequest, MalformedRequest
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ from lambda_once.sources.unit import BadRequest
         (errors.RetryLater, 409, "retry-later", 3),
         (errors.StoreUnavailable, 503, "store-unavailable", 3),
         (errors.KeyReused, 422, "key-reused", None),
+        (errors.OtherCaller, 422, "other-credentials", None),
         (errors.KeyMissing, 400, "key-missing", None),
         (errors.Held, 409, "held", None),
         (errors.ResultUnavailable, 409, "result-unavailable", None),
@@ -49,10 +50,20 @@ def test_a_bad_request_says_what_is_wrong() -> None:
     assert problem.detail == "Nothing was done. The header Idempotency-Key is empty."
 
 
+def test_a_malformed_request_is_not_one_without_a_key() -> None:
+    """A client that has sent a key looks elsewhere."""
+    problem = problem_for(
+        MalformedRequest("The header Authorization was sent with different values: send one.")
+    )
+    assert (problem.status, problem.type) == (400, "urn:lambda-once:bad-request")
+    assert problem.detail.endswith("send one.")
+
+
 def test_a_reused_key_says_which_fields() -> None:
-    """The names that the error has follow the fixed text; without any it stands alone."""
+    """The names that the error has follow the fixed text, if they may; without any it stands alone."""
     bare, told = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
     assert told == f"{bare} Fields that differ: a, b."
+    assert problem_for(errors.KeyReused("no", fields=("a",)), names_fields=False).detail == bare
 
 
 def test_other_exceptions_say_nothing() -> None:

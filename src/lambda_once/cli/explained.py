@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from lambda_once.core.lifecycle import Presented
     from lambda_once.explain.explanation import Explanation
 
 BOUND = 2048
@@ -34,6 +35,7 @@ def as_json(explanation: Explanation, *, full: bool) -> dict[str, Any]:
         "callerFrom": explanation.caller_from,
         "callerJoins": explanation.caller_joins,
         "callerCompared": explanation.presented is not None,
+        "callerAdvice": None if explanation.presented is None else explanation.presented.advice,
         "hashedFor": explanation.hashed_for,
         "hashed": None if hashed is None else bounded(hashed.text, full=full),
         "ignored": {each.path: each.places for each in explanation.ignored},
@@ -136,8 +138,15 @@ def _caller(unit: Explanation) -> str:
     if unit.caller_from is None:
         return ""
     joins = f"; {unit.caller_joins or 'nothing of it'} joins the token"
-    compared = "; a duplicate must present the same credential" if unit.presented is not None else ""
-    return f"{unit.caller_from}{joins}{compared}"
+    return f"{unit.caller_from}{joins}{_compared(unit.presented)}"
+
+
+def _compared(presented: Presented | None) -> str:
+    if presented is None:
+        return ""
+    if presented.proof:
+        return "; a duplicate must present the same credential"
+    return f"; nothing proves it, so a response {presented.advice}"
 
 
 def _with_origin(found: object, origin: str | None) -> str:

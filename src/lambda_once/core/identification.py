@@ -56,6 +56,8 @@ class Identification(NamedTuple):
 
     def is_of_other_caller(self, other: Identification) -> bool:
         """Whether *other*, a later unit with the same token, presents other credentials: `OtherCaller`."""
-        if self.presented is None or self.presented.credential is None or other.presented is None:
+        if self.presented is None or other.presented is None:
             return False
-        return self.presented != other.presented
+        if not (self.presented.proof and other.presented.proof):
+            return True
+        return self.presented.credential not in (None, other.presented.credential)

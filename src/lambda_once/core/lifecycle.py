@@ -13,6 +13,7 @@ its work is unknown: `OnLapse` decides.
     nothing; past its ttl; released by another attempt                RUN
     in progress, attempt id is ours                                   RUN (only our response was lost)
     another caller's, both have a credential to compare               OTHER_CALLER
+    complete by another attempt, and nothing proves our caller        OTHER_CALLER
     another fingerprint, both have one                                KEY_REUSED
     complete with a result                                            REPLAY
     complete, its result unavailable                                  RESULT_UNAVAILABLE
@@ -59,13 +60,17 @@ class State(Enum):
 
 
 class Presented(NamedTuple):
-    """
-    The credential that a request presents, compared with the first request's. Its repr does not contain it.
-
-    None: the request could have had one, and has none.
-    """
+    """What a request presents of its caller, compared with the first request's. Its repr does not show it."""
 
     credential: str | None
+    """None: the request could have had one, and has none."""
+    proof: bool = True
+    """
+    False: nothing proves who sent the request, and something says that users differ. No outcome is returned
+    to it; it may run where there is none yet, for then the handler checks the caller.
+    """
+    advice: str | None = None
+    """What the developer can do about a refusal, for the log; None: no more than the usual."""
 
     def __repr__(self) -> str:
         return "Presented(…)"
@@ -74,9 +79,13 @@ class Presented(NamedTuple):
         """
         Return the mark that a row stores: *salt*, an attempt id, and the HMAC under it. None without one.
 
+        Without proof it is a word in place of the HMAC, which no credential matches.
+
         The mark contains the salt, because resolving a token changes its attempt id. Two rows never have the
         same mark, so marks do not reveal which callers are the same.
         """
+        if not self.proof:
+            return f"{salt}.unverified"
         if self.credential is None:
             return None
         text = self.credential.encode("utf-8", "surrogatepass")
@@ -224,6 +233,8 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
         return Decision.RUN
     if record.is_of_another(request.presented):
         return Decision.OTHER_CALLER
+    if record.state is State.COMPLETE and _is_unproven(record, request):
+        return Decision.OTHER_CALLER
     if record.clashes(request.fingerprint):
         return Decision.KEY_REUSED
     match record.state:
@@ -241,6 +252,12 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
 
 def _released_by_another(record: Record, request: Request) -> bool:
     return record.state is State.RELEASED and record.attempt != request.attempt
+
+
+def _is_unproven(record: Record, request: Request) -> bool:
+    """Return whether the outcome is another attempt's, and nothing proves whose *request* is."""
+    unproven = request.presented is not None and not request.presented.proof
+    return unproven and record.attempt != request.attempt
 
 
 def _completed(record: Record) -> Decision:

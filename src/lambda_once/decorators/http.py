@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing (RFC 9110, 9.2.1): protected only if ``methods=`` names them."""
 STORED_BELOW = 400
-_UNSCOPED = (
-    "the request identifies no user, at most an application (API key, certificate, cookie): "
-    "users who send the same key or content share a response; use an authorizer or caller=, "
-    "or caller=False if that is intended"
-)
 
 
 class KeyedRequest(NamedTuple):
@@ -99,11 +94,13 @@ class HttpIdentifier:
             raise
         if found is None:
             return None
-        is_unscoped = found.caller.is_unscoped
+        warning = found.caller.warning
         identifier = self.of_kind(kind, found.keep)
-        if is_unscoped:
-            self._runtime.warn_once(Event.UNSCOPED, _UNSCOPED, identifier.name)
-        return identifier.call(found.unit, invocation, arguments=(event,))
+        if warning is not None:
+            self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
+        call = identifier.call(found.unit, invocation, arguments=(event,))
+        separate = warning is None and found.caller is not NOBODY
+        return call if separate else call._replace(names_fields=False)
 
     def read(
         self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
@@ -160,7 +157,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
-        kind = source.kind_of(event)
+        kind, call = source.kind_of(event), None
         with runtime.invocation(context) as invocation:
             method = source.method_of(event)
             if not identifier.covers(method):
@@ -173,7 +170,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
             except Misconfigured:
                 raise  # not the fault of the client: the Errors metric of the function must alarm
             except OnceError as error:
-                return respond(problem_of(settings, error), kind)
+                return respond(problem_of(settings, error, call), kind)
         if isinstance(outcome, Replayed):
             return replayed(apply_on_replay(settings, outcome), kind)
         return outcome
@@ -181,7 +178,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     return handler_like(function, handle, identifier)
 
 
-def problem_of(settings: Settings, error: OnceError) -> Problem:
-    """Return the problem document for *error*, passed through ``problem=``."""
-    problem = problem_for(error)
+def problem_of(settings: Settings, error: OnceError, call: Call | None) -> Problem:
+    """Return the problem document for *error* of *call*, if it was made, passed through ``problem=``."""
+    problem = problem_for(error, names_fields=call is None or call.names_fields)
     return problem if settings.problem is None else settings.problem(problem)

@@ -23,6 +23,7 @@ from lambda_once.errors import (
     KeyReused,
     Misconfigured,
     OnceError,
+    OtherCaller,
     RetryLater,
     StoreUnavailable,
 )
@@ -236,7 +237,7 @@ class Acquirer:
     def _refused(self, call: Call, error: OnceError) -> OnceError:
         error.token = error.token or call.token
         differing = ", ".join(error.fields) if isinstance(error, KeyReused) and error.fields else None
-        reason = str(error) if isinstance(error, Misconfigured) else None
+        reason = str(error) if isinstance(error, Misconfigured | OtherCaller) else None
         call.report(refusal(error), error=type(error).__name__, differing=differing, reason=reason)
         return error
 

@@ -197,6 +197,8 @@ class Call(NamedTuple):
     """
     history: History | None = None
     """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
+    names_fields: bool = True
+    """Whether a client may learn which fields differ from the first payload: not where callers share keys."""
 
     @property
     def seal(self) -> Seal | None:

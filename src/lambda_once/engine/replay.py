@@ -136,7 +136,7 @@ class Replayer:
         match decision:
             case Decision.OTHER_CALLER:
                 kind: Callable[..., OnceError] = OtherCaller
-                message = f"{at} {_OTHER_CALLER}"
+                message = f"{at} {_other_caller(call)}"
             case Decision.KEY_REUSED:
                 found = call.identity.difference(record)
                 kind = partial(KeyReused, fields=found.named)
@@ -236,6 +236,12 @@ def refusal(error: OnceError) -> Event:
             return Event.KEY_REUSED
         case _:
             return Event.REFUSED
+
+
+def _other_caller(call: Call) -> str:
+    """Return what is wrong with the caller of *call*, and what to do."""
+    advice = None if call.identity.presented is None else call.identity.presented.advice
+    return _OTHER_CALLER if advice is None else advice
 
 
 def retry_after(record: Record, now: datetime) -> float:

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 from lambda_once.sources.caller import Caller, cookies_of
 from lambda_once.sources.envelopes import TooDeep, parse
 from lambda_once.sources.source import Source, misplaced, source_of
-from lambda_once.sources.unit import NOTHING, BadRequest, Unit
+from lambda_once.sources.unit import NOTHING, BadRequest, MalformedRequest, Unit
 
 
 class Kind(Enum):
@@ -162,7 +162,8 @@ def _query(event: Mapping[str, object], of_path: str) -> Mapping[str, list[str]]
     raw = of_path or event.get("rawQueryString")
     if isinstance(raw, str):
         found: dict[str, list[str]] = {}
-        for name, value in parse_qsl(raw, keep_blank_values=True):
+        # Bytes that are not UTF-8 stay what they are: under errors="replace" %ff and %fe would be one value.
+        for name, value in parse_qsl(raw, keep_blank_values=True, errors="surrogateescape"):
             found.setdefault(name, []).append(value)
         return found
     single = event.get("queryStringParameters") or event.get("query_string_parameters")
@@ -196,7 +197,7 @@ def _body(event: Mapping[str, object]) -> object:
         message = f"The body of the request {error}."
     except (binascii.Error, ValueError):
         message = "The body of the request is marked as base64 but is not valid base64."
-    raise BadRequest(message)
+    raise MalformedRequest(message)
 
 
 def envelope_of(event: Mapping[str, object], headers: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:

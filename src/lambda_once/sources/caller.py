@@ -4,14 +4,18 @@ The caller of an HTTP request: what of it joins the token, and what a duplicate 
 Theory of operation. A replay is answered before any check that the handler makes. So a stored response goes
 only to the caller that it was made for (guarantee 9). The first rule that finds something names the caller:
 
-    1  what the gateway verified       joins the token; nothing is compared
-    2  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
-    3  its cookies                     join if the request is keyed by hash; nothing is compared
+    1  what the gateway verified       joins the token; nothing is compared, but for the next line
+       a Lambda authorizer's principal may be a constant: an opaque or Basic credential beside it is compared
+    2  a load balancer's user          joins; nothing proves it, so no response is returned
+    3  the request's own credential    its stable name joins; the whole credential is compared (`Presented`)
+    4  its cookies                     join if the request is keyed by hash; nothing is compared
     -  nothing                         joins nothing
 
-A client certificate joins beside each of them: it names an application, not its user. An unverified name
-chooses a token and never unlocks a response: it is hashed together with its origin, so that a forged claim
-never equals a verified one. Pure: no I/O, no clock, and nothing here is logged.
+Where a Lambda authorizer has verified somebody and does not say whom, rule 3 holds for Authorization alone;
+without it nothing proves the caller, and no response is returned. A client certificate and the id of an API
+key join beside each rule: they name an application, not its user. An unverified name chooses a token and
+never unlocks a response: it is hashed together with its origin, so that a forged claim never equals a
+verified one. Pure: no I/O, no clock, and nothing here is logged.
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ from typing import Final, NamedTuple
 from lambda_once.core.canonical import NotCanonical, canonical, digest
 from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
+from lambda_once.sources.authorizer import AuthorizerContext, context_of
 from lambda_once.sources.envelopes import at_each
-from lambda_once.sources.unit import BadRequest
+from lambda_once.sources.unit import MalformedRequest
 
 Values = Mapping[str, tuple[str, ...]]
 """Every value of each header, by its name in lower case."""
@@ -44,6 +49,7 @@ class Origin(Enum):
     IAM = "iam"
     LAMBDA_AUTHORIZER = "lambda authorizer"
     CERTIFICATE = "client certificate"
+    API_KEY_ID = "api key id"
     LOAD_BALANCER = "x-amzn-oidc-data"
     CLAIMS = "jwt claims"
     BASIC = "basic user"
@@ -53,8 +59,15 @@ class Origin(Enum):
     OPTION = "caller="
 
 
-_APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY, Origin.COOKIES})
+_APPLICATION: Final = frozenset({Origin.CERTIFICATE, Origin.API_KEY_ID, Origin.API_KEY, Origin.COOKIES})
 """Origins that identify an application or a browser, not reliably its user."""
+
+
+_UNSCOPED: Final = (
+    "the request identifies no user, at most an application (API key, certificate, cookie): "
+    "users who send the same key or content share a response; use an authorizer or caller=, "
+    "or caller=False if that is intended"
+)
 
 
 class Name(NamedTuple):
@@ -88,6 +101,23 @@ class Caller(NamedTuple):
         """Whether nothing names the caller, or only an application does."""
         return _APPLICATION.issuperset(self.origins)
 
+    @property
+    def is_unproven(self) -> bool:
+        """Whether users differ and nothing proves which one sent the request: no response is returned."""
+        return self.presented is not None and not self.presented.proof
+
+    @property
+    def advice(self) -> str | None:
+        """What the developer can do about a refused duplicate, for the log."""
+        return None if self.presented is None else self.presented.advice
+
+    @property
+    def warning(self) -> str | None:
+        """Why users who send the same key are not told apart, for the log; None: there is no reason to."""
+        if self.is_unproven:
+            return f"a response {self.advice}"
+        return _UNSCOPED if self.is_unscoped else None
+
 
 NOBODY: Final = Caller((Origin.OPTION,), (), None)
 """``caller=False``: callers are ignored."""
@@ -109,23 +139,48 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     *hashed*: the key is a hash of the request. An opaque credential joins the token only then: two users who
     send the same body are two pieces of work, but a refreshed credential must find the row of its
     Idempotency-Key.
-    Raises `BadRequest` for two different values of Authorization.
+    Raises `MalformedRequest` for two different values of Authorization or of the load balancer's user.
     """
     context = event.get("requestContext")
-    credential = _credential(context, headers)
-    beside = _certificate(context, headers)
-    verified = _verified(context)
+    key_id = _api_key_id(context)
+    beside = [*_certificate(context, headers), *key_id]
+    authorization = _authorization(headers)
+    authorizer = context_of(context) if _member(context, "authorizer") else None
+    if authorizer is not None and authorizer.principal is not None:
+        return _of_authorizer(authorizer, beside, authorization)
+    verified = _verified(context) or _of_lattice(event, headers)
     if verified is not None:
-        names = [*beside, verified]
-        # A Lambda authorizer's principal is often a constant, "user". It has seen the JWT: its name is none.
-        if verified.origin is Origin.LAMBDA_AUTHORIZER and credential is not None:
-            names += [credential.name] if credential.name.origin is Origin.CLAIMS else []
-        return _caller(names, names, None)
+        return _caller([*beside, verified], [*beside, verified], None)
+    user = _of_load_balancer(context, headers)
+    if user is not None:
+        return _caller([*beside, user], [*beside, user], _UNPROVEN_USER)
+    unnamed = authorizer.unnamed() if authorizer is not None and authorization is None else None
+    credential = authorization or (None if key_id else _api_key(headers))
     if credential is not None:
         joins = [*beside, credential.name] if hashed or not credential.opaque else beside
-        return _caller([*beside, credential.name], joins, Presented(credential.whole))
+        return _caller([*beside, credential.name], joins, unnamed or Presented(credential.whole))
     cookies = _cookies(event, headers)
-    return _caller([*beside, *cookies], [*beside, *cookies] if hashed else beside, Presented(None))
+    joins = [*beside, *cookies] if hashed else beside
+    return _caller([*beside, *cookies], joins, unnamed or Presented(None))
+
+
+def _of_authorizer(
+    authorizer: AuthorizerContext, beside: Sequence[Name], authorization: _Credential | None
+) -> Caller:
+    """
+    Return the caller whom *authorizer* names.
+
+    Its principal is often a constant, so Authorization tells users apart, too. Of a JWT that is the name, for
+    the authorizer has seen it; all else is compared.
+    """
+    names = [*beside, Name(Origin.LAMBDA_AUTHORIZER, (authorizer.principal,))]
+    if authorization is None:
+        return _caller(names, names, None)
+    joins = names if authorization.opaque else [*names, authorization.name]
+    if authorization.name.origin is Origin.CLAIMS:
+        return _caller(joins, joins, None)
+    presented = Presented(authorization.whole, advice=authorizer.personal())
+    return _caller([*names, authorization.name], joins, presented)
 
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:
@@ -156,21 +211,21 @@ _JWT: Final = (("authorizer", "jwt", "claims"), ("authorizer", "claims"))
 """HTTP API; REST API with Cognito, and HTTP API under payload 1.0."""
 
 # Of an assumed role that is role *and* session: a retry from another session is somebody else's.
-_PRINCIPALS: Final = (
-    (Origin.LAMBDA_AUTHORIZER, ("authorizer", "principalId")),
-    (Origin.IAM, ("authorizer", "iam", "cognitoIdentity", "identityId")),
-    (Origin.IAM, ("authorizer", "iam", "userArn")),
-    (Origin.LAMBDA_AUTHORIZER, ("authorizer", "lambda", "principalId")),
-    (Origin.IAM, ("identity", "cognitoIdentityId")),
-    (Origin.IAM, ("identity", "userArn")),
+_IAM: Final = (
+    ("authorizer", "iam", "cognitoIdentity", "identityId"),
+    ("authorizer", "iam", "userArn"),
+    ("identity", "cognitoIdentityId"),
+    ("identity", "userArn"),
 )
-_VERIFIED: Final = (*_JWT, *(path for _, path in _PRINCIPALS))
+_VERIFIED: Final = (*_JWT, *_IAM)
 _LATTICE_IAM: Final = "AWS_IAM"
 """The one type of identity whose principal VPC Lattice has verified."""
+_SEMICOLON: Final = re.compile(r"(?<!\\);")
+"""Lattice escapes those in a value by a backslash."""
 
 
 def _verified(context: object) -> Name | None:
-    """Return the name that the gateway verified; *context* is its own, a client cannot write it."""
+    """Return the name that the gateway itself verified; *context* is its own, a client cannot write it."""
     if _member(context, "authorizer") is None and _member(context, "identity") is None:
         return None
     found = at_each(context, _VERIFIED)
@@ -178,14 +233,41 @@ def _verified(context: object) -> Name | None:
         name = _named_by(claims)
         if name is not None:
             return Name(Origin.JWT_AUTHORIZER, name)
-    for (origin, _), principal in zip(_PRINCIPALS, found[len(_JWT) :], strict=True):
+    for principal in found[len(_JWT) :]:
         if isinstance(principal, str) and principal:
-            return Name(origin, (principal,))
+            return Name(Origin.IAM, (principal,))
     identity = _member(context, "identity")
     principal = _member(identity, "principal")
     if _member(identity, "type") == _LATTICE_IAM and isinstance(principal, str) and principal:
         return Name(Origin.IAM, (principal,))
     return None
+
+
+def _of_lattice(event: Mapping[str, object], headers: Values) -> Name | None:
+    """
+    Return the principal that VPC Lattice verified for event structure 1, which has it in a header.
+
+    Lattice strips a client's own (user guide, "HTTP targets": caller identity headers). The fields of a
+    certificate are in it, too: a second Principal may be a part of one of these, and neither counts.
+    """
+    if "raw_path" not in event:
+        return None
+    fields = [
+        (name.strip(), content.strip())
+        for header in headers.get("x-amzn-lattice-identity", ())
+        for name, _, content in (part.partition("=") for part in _SEMICOLON.split(header))
+    ]
+    principals = [content for name, content in fields if name == "Principal"]
+    types = {content for name, content in fields if name == "Type"}
+    if len(principals) != 1 or not principals[0].startswith("arn:") or types - {_LATTICE_IAM}:
+        return None
+    return Name(Origin.IAM, (principals[0],))
+
+
+def _api_key_id(context: object) -> list[Name]:
+    """Return the id of the API key that API Gateway has checked; a rotated key's is another."""
+    found = _member(_member(context, "identity"), "apiKeyId")
+    return [Name(Origin.API_KEY_ID, (found,))] if isinstance(found, str) and found else []
 
 
 def _certificate(context: object, headers: Values) -> list[Name]:
@@ -203,7 +285,39 @@ def _certificate(context: object, headers: Values) -> list[Name]:
     return [Name(Origin.CERTIFICATE, tuple(found))] if named else []
 
 
-# ------------------------------------------------------------------ 2: the request's credential
+# ------------------------------------------------------------------ 2: the user of a load balancer
+
+_OIDC_DATA: Final = "x-amzn-oidc-data"
+_UNPROVEN_USER: Final = Presented(
+    None,
+    proof=False,
+    advice=(
+        f"cannot be replayed: nothing has verified {_OIDC_DATA}, and on a replay no handler runs. "
+        "Pass caller=verified_user, a function of the event that verifies its signature and returns its sub"
+    ),
+)
+
+
+def _of_load_balancer(context: object, headers: Values) -> Name | None:
+    """
+    Return the user in the JWT of the load balancer; None if none can be read.
+
+    It is signed anew for each request, so there is nothing to compare. `x-amzn-oidc-identity` has no
+    signature, and is not read (ELB user guide, "User claims encoding and signature verification").
+    Raises `MalformedRequest` for two different values: handlers differ in which of them they read.
+    """
+    if _member(context, "elb") is None:
+        return None
+    sent = {part.strip() for raw in headers.get(_OIDC_DATA, ()) for part in raw.split(",")} - {""}
+    if len(sent) > 1:
+        raise MalformedRequest(f"The header {_OIDC_DATA} was sent with different values: send one.")
+    raw = "".join(sent)
+    claims, head = _claims(raw), _claims(raw, of="header")
+    issuer, subject = _text(claims, "iss") or _text(head, "iss"), _text(claims, "sub")
+    return None if subject is None else Name(Origin.LOAD_BALANCER, (issuer, subject, _text(head, "signer")))
+
+
+# ------------------------------------------------------------------ 3: the request's credential
 
 
 class _Credential(NamedTuple):
@@ -224,17 +338,17 @@ _ONE_WORD: Final = frozenset({"bearer", "basic", "dpop"})
 """Schemes whose credential has no comma: a comma means that the gateway has joined two headers."""
 
 
-def _credential(context: object, headers: Values) -> _Credential | None:
+def _authorization(headers: Values) -> _Credential | None:
     values = _authorizations(headers)
     if len(values) > 1:
-        raise BadRequest("The header Authorization was sent with different values: send one.")
-    if _member(context, "elb") is not None:
-        found = _of_load_balancer(headers)
-        if found is not None:
-            return found
+        raise MalformedRequest("The header Authorization was sent with different values: send one.")
     for scheme, text in values:
         if not _SIGNING.fullmatch(scheme):
             return _of_authorization(scheme, text)
+    return None
+
+
+def _api_key(headers: Values) -> _Credential | None:
     keys = tuple(key for key in headers.get("x-api-key", ()) if key)
     return _opaque(Origin.API_KEY, *keys) if keys else None
 
@@ -276,22 +390,6 @@ def _of_authorization(scheme: str, text: str) -> _Credential:
 
 def _opaque(origin: Origin, *parts: str) -> _Credential:
     return _Credential(Name(origin, parts), "\0".join((origin.value, *parts)), opaque=True)
-
-
-def _of_load_balancer(headers: Values) -> _Credential | None:
-    """
-    Return the user in the JWT of the load balancer; None if none can be read.
-
-    It is signed anew for each request, so its name is what is compared. `x-amzn-oidc-identity` has no
-    signature, and is not read (ELB user guide, "User claims encoding and signature verification").
-    """
-    for raw in headers.get("x-amzn-oidc-data", ()):
-        claims, head = _claims(raw), _claims(raw, of="header")
-        issuer, subject = _text(claims, "iss") or _text(head, "iss"), _text(claims, "sub")
-        if subject is not None:
-            found = Name(Origin.LOAD_BALANCER, (issuer, subject, _text(head, "signer")))
-            return _Credential(found, digest([found.origin.value, *found.parts]))
-    return None
 
 
 def _named_by(claims: object) -> tuple[str | None, str, str] | None:

@@ -22,7 +22,7 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.sources.api_gateway import Kind
-from lambda_once.sources.unit import BadRequest
+from lambda_once.sources.unit import BadRequest, MalformedRequest
 
 _TYPE: Final = "urn:lambda-once:"
 
@@ -91,7 +91,7 @@ _TABLE: Final = (
         HTTPStatus.UNPROCESSABLE_ENTITY,
         "other-credentials",
         "The key was used with other credentials",
-        "Nothing was done. Use a new key.",
+        "Nothing was done. If the first request was yours, find out what it did before you use a new key.",
     ),
     _Row(
         KeyReused,
@@ -99,6 +99,13 @@ _TABLE: Final = (
         "key-reused",
         "The key was used for another request",
         "Nothing was done. Use a new key for a different request.",
+    ),
+    _Row(
+        MalformedRequest,
+        HTTPStatus.BAD_REQUEST,
+        "bad-request",
+        "The request is malformed",
+        "Nothing was done. Correct the request.",
     ),
     _Row(
         KeyMissing,
@@ -140,19 +147,20 @@ _TABLE: Final = (
 _UNKNOWN: Final = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed", "See the service logs.")
 
 
-def problem_for(error: Exception) -> Problem:
+def problem_for(error: Exception, *, names_fields: bool = True) -> Problem:
     """
     Return the problem document for *error*.
 
-    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ; every
-    other text is fixed. A request that may be retried gets `Retry-After`: that of the error, rounded up, or
-    one second.
+    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ, if
+    *names_fields*: they would answer guesses at the values of another caller with the same key. Every other
+    text is fixed. A request that may be retried gets `Retry-After`: that of the error, rounded up, or one
+    second.
     """
     row = next((row for row in _TABLE if isinstance(error, row.error)), None)
     if row is None:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
-    if isinstance(error, KeyReused) and error.fields:
+    if isinstance(error, KeyReused) and error.fields and names_fields:
         detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)

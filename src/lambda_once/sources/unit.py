@@ -71,6 +71,10 @@ class BadRequest(KeyMissing):
     """The request has no valid key. The message is for the client and repeats nothing of the request."""
 
 
+class MalformedRequest(BadRequest):
+    """The request is malformed beside its key: its body cannot be decoded, or it names two callers."""
+
+
 def itself(payload: object) -> object:
     """Return *payload*, the content of most sources."""
     return payload

@@ -1,0 +1,85 @@
+"""
+What a Lambda authorizer leaves in the events of its API, and what to do where that names no user.
+
+API Gateway writes it, a client cannot. A REST API has its context beside `principalId`, which the authorizer
+must return; in an HTTP API the context is all there is, and a simple response need not have one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from lambda_once.core.fields import LONGEST_NAME, printable
+from lambda_once.core.lifecycle import Presented
+
+CONSTANTS: Final = frozenset({"user", "me", "user|a1b2c3d4"})
+"""Principals of AWS' sample authorizers, which are the same for everybody."""
+
+_OF_GATEWAY: Final = frozenset({"principalId", "integrationLatency"})
+_LISTED: Final = 10
+"""Names of a context that a log line lists."""
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A name that JMESPath reads without quotes."""
+
+
+class AuthorizerContext(NamedTuple):
+    """What a Lambda authorizer returned, and the expression that selects it."""
+
+    path: str
+    found: Mapping[str, object]
+
+    @property
+    def principal(self) -> str | None:
+        """Its `principalId`; None for a constant, which names nobody."""
+        principal = self.found.get("principalId")
+        named = isinstance(principal, str) and principal and principal not in CONSTANTS
+        return str(principal) if named else None
+
+    def personal(self) -> str:
+        """Return what to do if its principal is a person, for the log."""
+        return (
+            "was acquired with another Authorization. If principalId is the id of a person, not a constant, "
+            f'pass caller="{self.path}.principalId"'
+        )
+
+    def unnamed(self) -> Presented:
+        """Return what a request presents that it has let pass without naming a user."""
+        names = [str(name) for name in self.found if name not in _OF_GATEWAY]
+        listed = ", ".join(printable(name) for name in names[:_LISTED]) or "nothing"
+        likely = [name for name in names if name.lower() == "sub" or "user" in name.lower()]
+        name = next((name for name in (*likely, *names) if len(name) <= LONGEST_NAME), None)
+        way = (
+            "Let it return the user's id as userId, and pass"
+            if name is None
+            else "Pass the one that is the user's id, such as"
+        )
+        return Presented(
+            None,
+            proof=False,
+            advice=(
+                f"cannot be replayed: the Lambda authorizer names no user; its context has {listed}. "
+                f"{way} {self._line(name or 'userId')}"
+            ),
+        )
+
+    def _line(self, name: str) -> str:
+        if _PLAIN.fullmatch(name):
+            return f'caller="{self.path}.{name}"'
+        return f"caller={f'{self.path}.{json.dumps(name)}'!r}"
+
+
+def context_of(context: object) -> AuthorizerContext | None:
+    """Return what the Lambda authorizer left in *context*, a request's; None if none ran."""
+    path = "requestContext.authorizer"
+    found = context.get("authorizer") if isinstance(context, Mapping) else None
+    if not isinstance(found, Mapping) or not found:
+        return None
+    if "lambda" in found:  # payload format 2.0
+        inner = found["lambda"]
+        return AuthorizerContext(f"{path}.lambda", inner if isinstance(inner, Mapping) else {})
+    others = (found.get(name, "") for name in ("claims", "jwt", "iam"))
+    of_another = any(each is None or isinstance(each, Mapping) for each in others)
+    return None if of_another and not found.get("principalId") else AuthorizerContext(path, found)
