@@ -63,6 +63,8 @@ class Lapsed(NamedTuple):
     locked_by: str
     created: datetime
     expected_completion: datetime
+    generation: str | None = None
+    """What the downstream keys of all attempts at this work are made of, beside the token."""
 
     @classmethod
     def of(cls, record: Record) -> Lapsed:
@@ -74,11 +76,12 @@ class Lapsed(NamedTuple):
             record.locked_by,
             record.created,
             record.expected_completion,
+            record.generation,
         )
 
     def downstream_key(self, label: str = "") -> str:
         """Return what `Attempt.downstream_key` returned to the attempt: 64 hex digits."""
-        return downstream(self.token, label)
+        return downstream(self.token, self.generation, label)
 
 
 Probe = Callable[..., object]

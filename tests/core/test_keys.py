@@ -462,17 +462,20 @@ def test_a_token_is_short_and_plain(found: tuple[str, str, object, object]) -> N
     assert re.fullmatch(r"[A-Za-z0-9._~%:/-]{1,1024}", token(*found))
 
 
-def test_a_downstream_key_is_of_token_and_label() -> None:
-    """It is 64 hex, the same each time, and another for another token or label."""
-    key = downstream("s/n/k", "charge")
+def test_a_downstream_key_is_of_token_generation_and_label() -> None:
+    """It is 64 hex, the same each time, and another for another token, generation or label."""
+    key = downstream("s/n/k", "g", "charge")
     assert re.fullmatch(r"[0-9a-f]{64}", key)
-    assert key == downstream("s/n/k", "charge")
-    assert (
-        len(
-            {key, downstream("s/n/k", "refund"), downstream("s/n", "k/charge"), downstream("s/n/x", "charge")}
-        )
-        == 4
-    )
+    assert key == downstream("s/n/k", "g", "charge")
+    others = [
+        downstream("s/n/k", "g", "refund"),
+        downstream("s/n/k", "h", "charge"),
+        downstream("s/n/k", None, "charge"),
+        downstream("s/n/k", None, "g"),
+        downstream("s/n", "k/g", "charge"),
+        downstream("s/n/x", "g", "charge"),
+    ]
+    assert len({key, *others}) == 7
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
+from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import State
+from lambda_once.engine import attempt as attempts
+from lambda_once.testing import api_event, sqs_event
 from tests.decorators.rig import Rig, in_memory
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -85,6 +91,75 @@ def test_downstream_keys(rig: Rig) -> None:
     assert all(len(key) == 64 and set(key) <= set("0123456789abcdef") for key in seen)
     assert seen[:2] == seen[2:4]
     assert len(set(seen)) == 4
+
+
+class Provider:
+    """A payment provider that charges once for each of the keys that it remembers."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.charged: list[str] = []
+        self._rig = rig
+
+    def charge(self) -> None:
+        key = self._rig.once.current().downstream_key("charge")
+        if key not in self.charged:
+            self.charged.append(key)
+
+
+def _ordered_twice(rig: Rig, provider: Provider, minutes: float, *, fails: bool = False) -> None:
+    """Order the same by two requests without a key, *minutes* apart; the first one may fail."""
+
+    @rig.once.api_gateway
+    def pay(event: Any, context: Any) -> Any:
+        provider.charge()
+        if fails and len(provider.charged) == 1 and not event["headers"].get("x-again"):
+            raise ValueError
+        return {"statusCode": 201}
+
+    with suppress(ValueError):
+        pay(api_event("POST", "/pay", {"cents": 4990}), rig.context("r1"))
+    rig.clock.advance(minutes * 60)
+    again = api_event("POST", "/pay", {"cents": 4990}, headers={"x-again": "yes"})
+    assert pay(again, rig.context("r2"))["statusCode"] == 201
+
+
+def test_an_equal_order_after_keep_is_charged(rig: Rig) -> None:
+    """It is new work: under the first one's key the provider would replay its first charge."""
+    provider = Provider(rig)
+    _ordered_twice(rig, provider, minutes=6)
+    assert len(provider.charged) == 2
+
+
+def test_an_order_that_failed_is_charged_once(rig: Rig) -> None:
+    """Its retry is the same work, under the same key."""
+    provider = Provider(rig)
+    _ordered_twice(rig, provider, minutes=1, fails=True)
+    assert len(provider.charged) == 1
+
+
+def test_twin_of_a_key_without_a_generation(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second order is never charged."""
+    monkeypatch.setattr(attempts, "downstream", lambda token, _, label: downstream(token, None, label))
+    provider = Provider(rig)
+    _ordered_twice(rig, provider, minutes=6)
+    assert len(provider.charged) == 1
+
+
+def test_records_of_a_batch_show_the_key_of_their_row(rig: Rig) -> None:
+    """Acquired together, new and released before; tried again after their lease."""
+    keys: dict[str, set[str]] = {}
+
+    @rig.once.sqs(key="id")
+    def work(record: SQSRecord) -> None:
+        attempt = rig.once.current()
+        keys.setdefault(attempt.token, set()).add(attempt.downstream_key())
+        raise ValueError
+
+    for _ in range(3):
+        with suppress(BatchProcessingError):
+            work(sqs_event({"id": 1}, {"id": 2}, {"id": 3}), rig.context())
+    assert [len(found) for found in keys.values()] == [1, 1, 1]
+    assert len(set.union(*keys.values())) == 3
 
 
 def test_nested_work_has_its_own_attempt(rig: Rig) -> None:

@@ -19,7 +19,7 @@ from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
 from tests.stores.company import InCompany
 from tests.stores.line import Line
-from tests.stores.world import DynamoDBRows, MemoryRows, NamedRows, as_0_1_reads
+from tests.stores.world import DynamoDBRows, MemoryRows, NamedRows
 
 
 @pytest.fixture
@@ -31,12 +31,11 @@ def memory() -> World:
 
 @pytest.fixture
 def strict() -> Iterator[World]:
-    """A table of the strict engine; release 0.1 can read what the test leaves in it."""
+    """A table of the strict engine."""
     with mounted():
         client = tables.shared()
         create_table(client, "tokens")
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
-        as_0_1_reads(client, "tokens")
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
         "fields": {"B": b"\0\1ab"},
         "created": {"S": AT},
         "expectedCompletion": {"S": LEASE_ENDS},
+        "generation": {"S": "generation-a1"},
     }
 
 
@@ -52,7 +53,7 @@ def test_in_progress_under_hold_and_probe(dynamodb: World, rule: OnLapse) -> Non
 def test_without_delivery_and_payload(dynamodb: World) -> None:
     """A source without a delivery id, and a call without a fingerprint, leave no empty attributes."""
     dynamodb.won()
-    assert set(dynamodb.item() or ()) == ALWAYS | {"status", "ttl"}
+    assert set(dynamodb.item() or ()) == ALWAYS | {"generation", "status", "ttl"}
 
 
 SEALED = Failure("ValueError", "(sealed)", b"sealed:x")
@@ -73,8 +74,9 @@ FINISHED = {
 
 @pytest.mark.parametrize(("change", "result"), FINISHED.values(), ids=FINISHED.keys())
 def test_complete(dynamodb: World, change: Change, result: dict[str, object]) -> None:
-    """No status, so that the index forgets it; a ttl of keep; one attribute at most for the result."""
+    """No status, so that the index forgets it; no generation; one attribute at most for the result."""
     row = _acquired(dynamodb)
+    del row["generation"]
     dynamodb.finish(change, write="w1")
     ends = {"actualCompletion": {"S": AT}, "ttl": IN_TWO_WEEKS, "write": {"S": "w1"}}
     assert dynamodb.item() == row | result | ends

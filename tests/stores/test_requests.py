@@ -127,6 +127,18 @@ def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, a
     assert asks <= set(built["ExpressionAttributeNames"])
 
 
+def test_the_first_acquisition_sets_the_generation() -> None:
+    """A later one keeps it; without one of its own, nothing is asked for."""
+    plain = requests.acquire("tokens", ACQUISITION, 1)
+    given = requests.acquire("tokens", ACQUISITION._replace(generation="g"), 1)
+    set_once = f"{FENCE}, generation = if_not_exists(generation, :generation)"
+    assert given["UpdateExpression"] == plain["UpdateExpression"].replace(FENCE, set_once)
+    values = plain["ExpressionAttributeValues"] | {":generation": {"S": "g"}}
+    assert given["ExpressionAttributeValues"] == values
+    left_out = ("UpdateExpression", "ExpressionAttributeValues")
+    assert all(given[name] == plain[name] for name in plain if name not in left_out)
+
+
 def test_acquire_under_hold() -> None:
     """Absent, or finished and expired; nothing else."""
     condition = (
@@ -163,22 +175,22 @@ FINISHES: dict[str, tuple[Change, int | None, str, str, dict[str, Any], tuple[st
         9,
         (
             "SET #actualCompletion = :actualCompletion_, #result = :result_, #write = :write_, #ttl = :ttl_ "
-            "REMOVE #status"
+            "REMOVE #status, #generation"
         ),
         OURS,
         {":actualCompletion_": {"S": AT}, ":result_": {"S": "1"}, ":ttl_": {"N": "9"}, **WRITE},
-        ("actualCompletion", "result", "status", "ttl", "write"),
+        ("actualCompletion", "generation", "result", "status", "ttl", "write"),
     ),
     "store": (
         Complete(None, FAILURE),
         9,
         (
             "SET #actualCompletion = :actualCompletion_, #error = :error_, #write = :write_, #ttl = :ttl_ "
-            "REMOVE #status"
+            "REMOVE #status, #generation"
         ),
         OURS,
         {":actualCompletion_": {"S": AT}, ":error_": ERROR, ":ttl_": {"N": "9"}, **WRITE},
-        ("actualCompletion", "error", "status", "ttl", "write"),
+        ("actualCompletion", "error", "generation", "status", "ttl", "write"),
     ),
     "hold": (
         Hold(FAILURE),
@@ -255,12 +267,14 @@ def test_finish_by_an_onlooker() -> None:
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
             "SET #actualCompletion = :actualCompletion_, #write = :write_, #ttl = :ttl_, "
-            "#attempt = :attempt_, fence = fence + :one REMOVE #status"
+            "#attempt = :attempt_, fence = fence + :one REMOVE #status, #generation"
         ),
         "ConditionExpression": (
             "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
         ),
-        "ExpressionAttributeNames": _names("actualCompletion", "attempt", "status", "ttl", "write"),
+        "ExpressionAttributeNames": _names(
+            "actualCompletion", "attempt", "generation", "status", "ttl", "write"
+        ),
         "ExpressionAttributeValues": {
             ":actualCompletion_": {"S": AT},
             ":attempt_": {"S": "probe"},

@@ -33,6 +33,8 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, d
     assert item is not None
     everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion", "write"}
     kept = {"error"} if decision is Resolve.NOT_DONE and before.error is not None else set()
+    if decision in (Resolve.NOT_DONE, Resolve.HOLD) and before.generation is not None:
+        kept.add("generation")
     assert item.keys() - {"fields"} == (
         everywhere | {"fingerprint", "delivery", "resolution"} | LEFT[decision] | kept
     )

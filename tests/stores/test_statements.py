@@ -92,44 +92,42 @@ def test_insert_makes_the_row_of_the_single_write() -> None:
     assert {f":{name}_" for name in row} == {name for name in single if name.endswith("_")}
 
 
+ENDED = 'REMOVE "status" REMOVE "generation"'
 FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
     "complete": (
         Complete(Inline("1")),
         9,
-        'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        f'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? {ENDED}',
         [{"S": AT}, {"S": "1"}, WRITE, {"N": "9"}],
     ),
     "complete, compressed": (
         Complete(Inline(b"\x00")),
         9,
-        'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        f'SET "actualCompletion" = ? SET "result" = ? SET "write" = ? SET "ttl" = ? {ENDED}',
         [{"S": AT}, {"B": b"\x00"}, WRITE, {"N": "9"}],
     ),
     "complete with None": (
         Complete(None),
         9,
-        'SET "actualCompletion" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        f'SET "actualCompletion" = ? SET "write" = ? SET "ttl" = ? {ENDED}',
         [{"S": AT}, WRITE, {"N": "9"}],
     ),
     "complete with parts": (
         Complete(Chunks((b"1", b"2"))),
         9,
-        'SET "actualCompletion" = ? SET "parts" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        f'SET "actualCompletion" = ? SET "parts" = ? SET "write" = ? SET "ttl" = ? {ENDED}',
         [{"S": AT}, {"N": "2"}, WRITE, {"N": "9"}],
     ),
     "complete without its result": (
         Complete(Unavailable.UNAVAILABLE),
         9,
-        (
-            'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "write" = ? SET "ttl" = ? '
-            'REMOVE "status"'
-        ),
+        (f'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "write" = ? SET "ttl" = ? {ENDED}'),
         [{"S": AT}, {"BOOL": True}, WRITE, {"N": "9"}],
     ),
     "store": (
         Complete(None, FAILURE),
         9,
-        'SET "actualCompletion" = ? SET "error" = ? SET "write" = ? SET "ttl" = ? REMOVE "status"',
+        f'SET "actualCompletion" = ? SET "error" = ? SET "write" = ? SET "ttl" = ? {ENDED}',
         [{"S": AT}, ERROR, WRITE, {"N": "9"}],
     ),
     "hold": (

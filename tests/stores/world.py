@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lambda_once import Misconfigured
-from lambda_once.core.lifecycle import Record
-from lambda_once.core.results import Inline, Parts
 from lambda_once.stores.memory import MemoryStore
 from lambda_once.stores.naming import TableNames, own_key
-from lambda_once.stores.rows import record_of
-from tests.golden import reader_0_1
 
 Item = dict[str, dict[str, Any]]
 
@@ -85,31 +80,3 @@ class NamedRows(DynamoDBRows):
 
     def put(self, item: Item) -> None:
         super().put(own_key(item, self.names))
-
-
-def as_0_1_reads(client: Any, table: str) -> int:
-    """Check that release 0.1 reads each row of *table* as today's code does; return how many there are."""
-    records = 0
-    for item in client.scan(TableName=table, ConsistentRead=True)["Items"]:
-        try:
-            record = record_of(item)
-        except Misconfigured:  # a part of a result, a user's item, or a row that a test has spoilt
-            continue
-        assert reader_0_1.read(item) == _known(record)
-        records += 1
-    return records
-
-
-def _known(record: Record) -> dict[str, object]:
-    """Return *record* as the reader of 0.1 returns it."""
-    match record.stored:
-        case Inline(data) | Parts(data):
-            stored: object = data
-        case None:
-            stored = None
-        case _:
-            stored = True
-    known = record._asdict() | {"state": record.state.value, "stored": stored}
-    for name in ("error", "resolution"):
-        known[name] = None if known[name] is None else tuple(known[name])
-    return known

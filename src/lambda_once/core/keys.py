@@ -191,9 +191,9 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     return f"{owner}/{_key(key)}" if scope is None else f"{owner}/{_scope(scope)}/{_key(key)}"
 
 
-def downstream(token: str, label: str) -> str:
+def downstream(token: str, generation: str | None, label: str) -> str:
     """Return an idempotency key for a downstream system: 64 hex, the same for every attempt of *token*."""
-    return digest(["downstream", token, label])
+    return digest(["downstream", token, *([] if generation is None else [generation]), label])
 
 
 @lru_cache(maxsize=64)  # few, and the same in all tokens of a batch

@@ -160,6 +160,13 @@ class Record(NamedTuple):
     """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
     trace: str | None = None
     """The ``traceparent`` of the acquisition's span, for links; None: it was not traced, or not sampled."""
+    generation: str | None = None
+    """
+    What downstream keys are made of, beside the token: random, set by the first acquisition.
+
+    Releases, take-overs and holds keep it, so that every attempt at one piece of work shows the next system
+    the same key; the completion removes it, so that the same payload, once it is new work, shows another.
+    """
 
     def expired(self, now: datetime) -> bool:
         """

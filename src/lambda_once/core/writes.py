@@ -60,6 +60,13 @@ class Acquire(NamedTuple):
     """The mark of the presented credential, under *attempt*. No condition."""
     trace: str | None = None
     """The ``traceparent`` of the span in which it is sent. No condition."""
+    generation: str | None = None
+    """The row's `Record.generation` from here on, where it has none; None: it gets none. No condition."""
+
+    @property
+    def first_fence(self) -> int:
+        """The fence where there was no row: by the clock, so that it grows across deletion and expiry."""
+        return epoch_milliseconds(self.now) + 1
 
 
 class Holder(NamedTuple):
@@ -162,12 +169,11 @@ def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
     """Return the row after *acquisition*, or None where its condition refuses it."""
     if not _may_take(record, acquisition):
         return None
-    fence = epoch_milliseconds(acquisition.now) if record is None else record.fence
     return Record(
         token=acquisition.token,
         state=State.IN_PROGRESS,
         attempt=acquisition.attempt,
-        fence=fence + 1,
+        fence=acquisition.first_fence if record is None else record.fence + 1,
         locked_by=acquisition.locked_by,
         created=acquisition.now,
         expected_completion=acquisition.lease,
@@ -178,6 +184,7 @@ def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
         fields=acquisition.fields,
         caller=acquisition.caller,
         trace=acquisition.trace,
+        generation=(None if record is None else record.generation) or acquisition.generation,
     )
 
 
@@ -230,6 +237,7 @@ def after_finish(record: Record | None, write: Finish) -> Record | None:
                 actual_completion=write.now,
                 stored=stored_form(result),
                 error=error,
+                generation=None,
             )
         case Hold(error):
             return row._replace(state=State.HELD, actual_completion=write.now, error=error)

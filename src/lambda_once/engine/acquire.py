@@ -288,7 +288,7 @@ class Acquirer:
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         lease = write.lease if won.lease is None else won.lease
-        attempt = Ownership(call, write.attempt, won.fence, write.now, lease)
+        attempt = Ownership(call, write.attempt, won.fence, write.now, lease, generation=won.generation)
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)
@@ -348,6 +348,8 @@ class Acquirer:
             likely=known or call.redelivered,
             fields=None if call.identity.fields is None else call.identity.fields.stored,
             caller=None if presented is None else presented.mark(attempt),
+            # Unprotected work cannot know its row's: its downstream keys are made of the token alone.
+            generation=None if call.plan.runs_in_outage else attempt,
         )
 
     def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen, now: datetime) -> Acquire:

@@ -69,9 +69,10 @@ class Attempt:
         """
         Return an idempotency key for the next system: 64 hex digits.
 
-        It is the same for every attempt of this token, and different for each *label*.
+        It is the same for every attempt until the token is complete, and different for each *label*. Work
+        that runs again after ``keep`` is new work, under another key.
         """
-        return downstream(self.token, label)
+        return downstream(self.token, self._ownership.generation, label)
 
     def extend(self, seconds: float) -> None:
         """

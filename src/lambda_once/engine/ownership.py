@@ -106,11 +106,14 @@ class Ownership:
         lease: datetime,
         *,
         unanswered: Acquire | None = None,
+        generation: str | None = None,
     ) -> None:
         self.call = call
         self.id = attempt
         self.fence = fence
         """None while it is not known whether the token was acquired."""
+        self.generation = generation
+        """The row's `Record.generation`."""
         self.lease = lease
         self.created = created
         self.unanswered = unanswered
@@ -172,6 +175,7 @@ class Ownership:
             fingerprint=self.call.identity.fingerprint,
             fields=None if self.call.identity.fields is None else self.call.identity.fields.stored,
             caller=None if presented is None else presented.mark(self.id),
+            generation=self.generation,
         )
 
     def report(

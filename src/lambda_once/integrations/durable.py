@@ -158,7 +158,14 @@ class Execution:
         call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
         if "fence" not in answer:
             return outcome_of(engine, call, answer)
-        ownership = Ownership(call, attempt, answer["fence"], answer["created"], answer["lease"])
+        ownership = Ownership(
+            call,
+            attempt,
+            answer["fence"],
+            answer["created"],
+            answer["lease"],
+            generation=answer["generation"],
+        )
         return ExecutionAttempt(ownership, engine, self._context)
 
 
@@ -272,6 +279,7 @@ def _acquired(engine: Engine, call: Call) -> Answer:
         "fence": acquired.fence,
         "created": acquired.created,
         "lease": acquired.lease,
+        "generation": acquired.generation,
     }
 
 

@@ -198,7 +198,7 @@ def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
 
 def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAnswer | None:
     if outcome is None:
-        return Won(requests.first_fence(acquisition), took_over=False)
+        return Won.first(acquisition)
     if isinstance(outcome, Unanswered | Rejected):
         return outcome
     if outcome not in (DUPLICATE, CONFLICT) or found is None or isinstance(found, Rejected):

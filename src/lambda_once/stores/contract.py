@@ -30,11 +30,20 @@ class Won(NamedTuple):
     """Whether it was taken over from an attempt that had lapsed."""
     lease: datetime | None = None
     """The row's lease, if an earlier try had acquired it: it ends earlier. None: as requested."""
+    generation: str | None = None
+    """The row's `Record.generation`."""
+
+    @classmethod
+    def first(cls, acquisition: Acquire) -> Won:
+        """Return the answer if there was no row."""
+        return cls(acquisition.first_fence, took_over=False, generation=acquisition.generation)
 
     @classmethod
     def before(cls, record: Record) -> Won:
         """Return the answer if *record* is our own acquisition, whose response was lost (guarantee 3)."""
-        return cls(record.fence, took_over=False, lease=record.expected_completion)
+        return cls(
+            record.fence, took_over=False, lease=record.expected_completion, generation=record.generation
+        )
 
 
 class Written(Enum):
@@ -81,7 +90,8 @@ def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[Acquire
     """
     row = after_acquire(before, acquisition)
     if row is not None:
-        return Won(row.fence, took_over=before is not None and before.state is State.IN_PROGRESS), row
+        took_over = before is not None and before.state is State.IN_PROGRESS
+        return Won(row.fence, took_over, generation=row.generation), row
     if before is not None and before.in_progress_by(acquisition.attempt):
         return Won.before(before), None
     return Refused(before), None

@@ -103,9 +103,12 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
-    fence = "fence = if_not_exists(fence, :epoch_ms) + :one"
+    extra = "fence = if_not_exists(fence, :epoch_ms) + :one"
     values |= {":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))}, ":one": {"N": str(1)}}
-    return _update(table, acquisition.token, sets, removed, condition, values, extra=fence) | {
+    if acquisition.generation is not None:
+        extra += ", generation = if_not_exists(generation, :generation)"
+        values[":generation"] = {"S": acquisition.generation}
+    return _update(table, acquisition.token, sets, removed, condition, values, extra=extra) | {
         "ReturnValues": "ALL_OLD"
     }
 
@@ -130,11 +133,6 @@ def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
     if acquisition.ttl is not None:
         attributes["ttl"] = {"N": str(acquisition.ttl)}
     return attributes
-
-
-def first_fence(acquisition: Acquire) -> int:
-    """Return the fence of an acquisition where there was no row."""
-    return epoch_milliseconds(acquisition.now) + 1
 
 
 def _claim(acquisition: Acquire) -> tuple[str, Item]:
@@ -185,7 +183,7 @@ def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     if write.write is not None:
         sets["write"] = {"S": write.write}
     if isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS:
-        removed = [name for name in (*OUTCOME, "status") if name not in sets]
+        removed = [name for name in dict.fromkeys((*OUTCOME, "status", *removed)) if name not in sets]
     if write.note is not None:
         sets["resolution"] = resolution_map(write.note)
     if write.ttl is None:
@@ -226,7 +224,7 @@ def _changed(write: Finish, shards: int) -> tuple[Item, list[str]]:
     match write.change:
         case Complete(result, error):
             sets = {"actualCompletion": {"S": stamp(write.now)}} | result_attribute(result)
-            return sets | ({} if error is None else {"error": error_map(error)}), ["status"]
+            return sets | ({} if error is None else {"error": error_map(error)}), ["status", "generation"]
         case Hold(error):
             held = {"S": status(State.HELD, write.token, shards)}
             return {
@@ -270,9 +268,11 @@ def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     """Acquire a token that has no row; any row refuses it (``DuplicateItem``)."""
     row = {
         "lockToken": {"S": acquisition.token},
-        "fence": {"N": str(first_fence(acquisition))},
+        "fence": {"N": str(acquisition.first_fence)},
         **acquired_attributes(acquisition, shards),
     }
+    if acquisition.generation is not None:
+        row["generation"] = {"S": acquisition.generation}
     return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
 
 

@@ -80,6 +80,7 @@ def record_of(item: Attributes) -> Record:
             write=_optional(_write, item, "write"),
             caller=_optional(_caller, item, "caller"),
             trace=_optional(_text, item, "trace"),
+            generation=_optional(_text, item, "generation"),
         )
     except MalformedRow as malformed:
         token = _name_of(item)

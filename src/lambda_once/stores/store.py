@@ -167,8 +167,9 @@ class DynamoDBStore:
                 return self._not_acquired(refusal, acquisition, deadline)
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
         if row is None:
-            return Won(requests.first_fence(acquisition), took_over=False)
-        return Won(int(row["fence"]["N"]) + 1, took_over="status" in row)
+            return Won.first(acquisition)
+        generation = row["generation"]["S"] if "generation" in row else acquisition.generation
+        return Won(int(row["fence"]["N"]) + 1, "status" in row, generation=generation)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)

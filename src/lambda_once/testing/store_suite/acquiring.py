@@ -7,7 +7,17 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse, Presented, Record, State
 from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once.testing.store_suite.world import FAILED, GIVEN_BACK, HELD, KEEP, LEASE, PAID, World, resolver
+from lambda_once.testing.store_suite.world import (
+    FAILED,
+    GIVEN_BACK,
+    HELD,
+    KEEP,
+    LEASE,
+    PAID,
+    UNSTARTED,
+    World,
+    resolver,
+)
 
 RULES = [OnLapse.TAKE_OVER, OnLapse.HOLD]
 ENDED = {"complete": PAID, "stored error": FAILED, "held": HELD}
@@ -33,7 +43,7 @@ class Acquiring:
     def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
         """No row exists: it is written with every attribute of the acquisition."""
         answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
-        assert answer == Won(answer.fence, took_over=False)
+        assert answer == Won(answer.fence, took_over=False, generation="generation-a1")
         assert world.row() == Record(
             token=world.token,
             state=State.IN_PROGRESS,
@@ -46,6 +56,7 @@ class Acquiring:
             fingerprint="f",
             fields=b"\0\1ab",
             ttl=int((world.ends() + KEEP).timestamp()) if rule is OnLapse.TAKE_OVER else None,
+            generation="generation-a1",
         )
 
     @pytest.mark.parametrize("rule", RULES)
@@ -103,6 +114,45 @@ class Acquiring:
         assert not second.took_over
         assert world.row().error is None
 
+    def test_a_generation_lasts_until_the_work_is_complete(self, world: World) -> None:
+        """A release, a lapse and a hold that is resolved keep it: it is the same work, tried again."""
+        assert world.won("a1").generation == "generation-a1"
+        world.finish(GIVEN_BACK)
+        assert world.won("a2").generation == "generation-a1"
+        world.clock.advance(LEASE.total_seconds() + 1)
+        assert world.won("a3").generation == "generation-a1"
+        world.finish(HELD, "a3")
+        world.finish(UNSTARTED, resolver(world.row())._replace(state=State.HELD))
+        acquisition = world.acquisition("a4")
+        assert isinstance(world.acquire(acquisition), Won)
+        again = world.acquire(acquisition)
+        assert isinstance(again, Won)
+        assert again.generation == world.row().generation == "generation-a1"
+
+    @pytest.mark.parametrize("change", [PAID, FAILED], ids=["complete", "stored error"])
+    def test_a_completion_ends_its_generation(self, world: World, change: Change) -> None:
+        """What is acquired after the ttl is new work, whose downstream keys are new."""
+        world.won()
+        world.finish(change)
+        row = world.row()
+        assert row.generation is None
+        assert row.ttl is not None
+        world.clock.advance(row.ttl - world.clock.now().timestamp())
+        assert world.won("a2").generation == world.row().generation == "generation-a2"
+
+    @pytest.mark.parametrize(
+        ("state", "change"), [(State.IN_PROGRESS, None), (State.HELD, HELD), (State.RELEASED, GIVEN_BACK)]
+    )
+    def test_a_completion_by_a_third_party_ends_its_generation(
+        self, world: World, state: State, change: Change | None
+    ) -> None:
+        """An operator's, of what is in progress, held or released."""
+        world.won()
+        if change is not None:
+            world.finish(change)
+        assert world.finish(PAID, resolver(world.row())._replace(state=state)) is Written.WRITTEN
+        assert world.row().generation is None
+
     def test_a_released_token_is_not_reopened_by_a_copy_of_its_own_acquisition(self, world: World) -> None:
         """A delayed copy of the acquisition does not change the released token."""
         delayed = world.acquisition()
@@ -134,7 +184,7 @@ class Acquiring:
         first = world.won()
         world.clock.advance(LEASE.total_seconds() + 0.001)
         second = world.won("a2")
-        assert second == Won(second.fence, took_over=True)
+        assert second == Won(second.fence, took_over=True, generation="generation-a1")
         assert second.fence > first.fence
         assert world.row().attempt == "a2"
 
@@ -237,7 +287,7 @@ class Acquiring:
         first = world.acquire(acquisition)
         assert isinstance(first, Won)
         before = world.row()
-        assert world.acquire(acquisition) == Won(first.fence, took_over=False, lease=acquisition.lease)
+        assert world.acquire(acquisition) == first._replace(lease=acquisition.lease)
         assert world.row() == before
 
     def test_the_fence_grows_with_every_acquisition(self, world: World) -> None:

@@ -62,6 +62,7 @@ class Finishing:
             error=getattr(change, "error", None),
             ttl=None if state is State.HELD else int((world.clock.now() + KEEP).timestamp()),
             write="w1",
+            generation=None if state is State.COMPLETE else before.generation,
         )
 
     @by_finish
