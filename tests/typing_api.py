@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, assert_type
 
 from aws_durable_execution_sdk_python import DurableContext
@@ -318,9 +319,20 @@ Once(store=MemoryStore(), history=PowertoolsHistory)  # type: ignore[arg-type]
 once.function(keep=60)  # type: ignore[call-overload]
 
 
+class Gateway:
+    def send(self, to: str, *, copy: bool = False) -> Receipt:
+        return Receipt(order=to if copy else "")
+
+    async def asend(self, to: str) -> Receipt:
+        return Receipt(order=to)
+
+
 async def awaited() -> None:
     assert_type(await function_async(Order(id="5")), Receipt)
     assert_type(await once.run("k", function_async, Order(id="5")), Receipt)
+    assert_type(await once.run_as("mail", "k", function_async, Order(id="5")), Receipt)
+    assert_type(await once.run_as("mail", "k", Gateway().asend, "bob"), Receipt)
+    assert_type(await once.run_as("mail", "k", partial(function_async, Order(id="5"))), Receipt)
     async with once.begin("k") as attempt:
         assert_type(attempt, Attempt | Replayed)
         await attempt.acomplete(5)
@@ -336,6 +348,15 @@ def create(order: Order, *, note: str = "") -> Receipt:
 
 assert_type(once.run("k", create, Order(id="5"), note="x"), Receipt)
 once.run("k", create, "5")  # type: ignore[arg-type]
+assert_type(once.run_as("mail", "k", create, Order(id="5"), note="x"), Receipt)
+assert_type(once.run_as("mail", 5, Gateway().send, "bob", copy=True), Receipt)
+assert_type(once.run_as("mail", "k", partial(create, Order(id="5")), note="x"), Receipt)
+assert_type(once.run_as("mail", "k", lambda: 5), int)
+once.run_as("mail", "k", Gateway().send, 5)  # type: ignore[arg-type]
+once.run_as("mail", "k", Gateway().send)  # type: ignore[call-arg]
+once.run_as(5, "k", create, Order(id="5"))  # type: ignore[arg-type]
+once.run_as("mail", create, Order(id="5"))  # type: ignore[arg-type]
+once.run_as(name="mail", key="k", function=create)  # type: ignore[call-arg]
 
 with once.begin("order/create/12345", name="orders", scope="acme", payload=event) as begun:
     assert_type(begun, Attempt | Replayed)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
 from lambda_once.decorators import options as options_of
+from lambda_once.decorators.names import check_own_name
 from lambda_once.decorators.options import Settings, settings_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_decorated, check_parts, sound_hooks
@@ -351,13 +352,23 @@ class Once:
         """
         Call *function*, plain or async, with the arguments, unless it was called with *key* before.
 
-        Returns its result or the stored one. The token has the name of *function*.
+        Returns its result or the stored one. The token has the name of *function*, which must lead back to
+        it: raises `Misconfigured` for lambdas, partials, bound methods, and functions with captured values.
         """
-        from lambda_once.decorators.function import protected_function
+        check_own_name(function)
+        return self._run(key, function, args, kwargs)
 
-        settings = settings_of(self._defaults, {"key": lambda *_, **__: key}, options_of.EVENT)
-        once: Callable[P, R] = protected_function(self._runtime, function, settings)
-        return once(*args, **kwargs)
+    def run_as(
+        self, name: str, key: object, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """
+        Do what `run` does for any callable, plain or async: a lambda, a bound method, a client's method.
+
+        *name* is the second part of the token, as ``name=`` is. Raises `Misconfigured` if it is empty.
+        """
+        if not (isinstance(name, str) and name):  # type: ignore[redundant-expr]
+            raise Misconfigured("once.run_as(name, key, function, …) takes a non-empty str for a name")
+        return self._run(key, function, args, kwargs, name=name)
 
     def invocation(self, context: object) -> AbstractContextManager[object]:
         """Return a context manager that sets the remaining time of all protected work inside it."""
@@ -369,6 +380,20 @@ class Once:
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
         return self._runtime.using(store, clock)
+
+    def _run(
+        self,
+        key: object,
+        function: Callable[..., R],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        **named: str,
+    ) -> R:
+        from lambda_once.decorators.function import protected_function
+
+        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, **named}, options_of.EVENT)
+        once: Callable[..., R] = protected_function(self._runtime, function, settings)
+        return once(*args, **kwargs)
 
     def _of_messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
         return lambda f=None, /, **options: self._decorator(name, make, options_of.RECORDS, f, options)
@@ -392,6 +417,8 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
+            if settings.name is None:
+                self._runtime.shared_names.decorated(f)
             return make(self._runtime, f, settings)
 
         return decorate if function is None else decorate(function)

@@ -215,7 +215,7 @@ def test_extend_lengthens_and_never_shortens(rig: Rig) -> None:
 def test_extend_by_nothing_is_misconfigured(rig: Rig, seconds: float) -> None:
     """Seconds must be positive."""
 
-    @rig.once.function
+    @rig.once.function(name="n")
     def work(order: int) -> None:
         rig.once.current().extend(seconds)
 

@@ -129,7 +129,7 @@ def _fenced(counted: Counted, *, finishes: bool) -> Any:
     second = records("a")
     inner: list[Any] = []
 
-    @counted.rig.once.sqs(lease=timedelta(seconds=12), raise_on_entire_batch_failure=False)
+    @counted.rig.once.sqs(name="n", lease=timedelta(seconds=12), raise_on_entire_batch_failure=False)
     def handler(record: SQSRecord) -> None:
         if record.body == "a" and not inner:
             inner.append(None)
@@ -190,7 +190,7 @@ def test_what_follows_a_fenced_record_in_its_group_goes_back_with_it(counted: Co
     first = fifo_record("a1", group="a", deduplication="a1", id_="a1")
     overslept: list[str] = []
 
-    @counted.rig.once.sqs(lease=timedelta(seconds=12), raise_on_entire_batch_failure=False)
+    @counted.rig.once.sqs(name="n", lease=timedelta(seconds=12), raise_on_entire_batch_failure=False)
     def handler(record: SQSRecord) -> None:
         if record.body == "a1" and not overslept:
             overslept.append(record.body)

@@ -67,7 +67,7 @@ def test_redelivered_released_records_run_again(counted: Counted) -> None:
     fails = True
     seen: list[str] = []
 
-    @counted.rig.once.sqs(raise_on_entire_batch_failure=False)
+    @counted.rig.once.sqs(name="n", raise_on_entire_batch_failure=False)
     def handler(record: SQSRecord) -> None:
         seen.append(record.body)
         if fails:

@@ -181,10 +181,10 @@ def test_run_runs_once(rig: Rig) -> None:
         seen.append(order)
         return order
 
-    assert rig.once.run("k", create, 5, note="x") == (5, "x")
-    assert rig.once.run("k", create, 5, note="x") == (5, "x")
-    assert asyncio.run(rig.once.run("k", later, 6)) == 6
-    assert asyncio.run(rig.once.run("k", later, 6)) == 6
+    assert rig.once.run_as("create", "k", create, 5, note="x") == (5, "x")
+    assert rig.once.run_as("create", "k", create, 5, note="x") == (5, "x")
+    assert asyncio.run(rig.once.run_as("later", "k", later, 6)) == 6
+    assert asyncio.run(rig.once.run_as("later", "k", later, 6)) == 6
     assert seen == [5, 6]
 
 

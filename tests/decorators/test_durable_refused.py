@@ -124,7 +124,7 @@ def test_a_function_that_suspends(rig: Rig) -> None:
     """The same for a function that closes over the context."""
 
     def handler(event: Any, context: DurableContext) -> Any:
-        return rig.once.run(event["order"], lambda: of.suspend(context))
+        return rig.once.run_as("book", event["order"], lambda: of.suspend(context))
 
     with executions(handler) as of:
         assert names_the_ways(of.run("first", {"order": 5}).message)

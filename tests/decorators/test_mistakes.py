@@ -184,7 +184,7 @@ def test_run_takes_a_protected_function(rig: Rig) -> None:
     def charge(order: int) -> int:
         return order
 
-    assert rig.once.run("request-1", charge, 5) == 5
+    assert rig.once.run_as("request", "request-1", charge, 5) == 5
 
 
 # -- the second parameter of a handler
@@ -393,7 +393,9 @@ def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyP
     """LAMBDA_ONCE_DISABLED with a typing error runs nothing, protected or not."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", word)
     runs: list[int] = []
-    refused("set it to true (nothing is protected) or false", lambda: rig.once.run("k", runs.append, 1))
+    refused(
+        "set it to true (nothing is protected) or false", lambda: rig.once.run_as("n", "k", runs.append, 1)
+    )
     assert runs == []
 
 

@@ -90,7 +90,7 @@ def test_every_unfinished_record_is_named(
     """Pipes retries what is named and nothing else: what was not started is named, too."""
     seen: list[object] = []
     options = {"report_failures": reports} if decorator != "sqs" else {}
-    handler = getattr(rig.once, decorator)(**options)(counting(seen, fails_at=2))
+    handler = getattr(rig.once, decorator)(name="work", **options)(counting(seen, fails_at=2))
     batch = pipes_event(build("a", "b", "c", "d"))
     ids = [record[field] for record in batch]
     in_order = any(name in request.node.callspec.id for name in IN_ORDER)
@@ -107,7 +107,7 @@ def test_every_unfinished_record_is_named(
 def test_what_is_beyond_the_window_is_named(rig: Rig, decorator: str) -> None:
     """100 records whose second fails: 99 are named, 25 acquired."""
     _, build, _ = SOURCES[decorator]
-    handler = getattr(rig.once, decorator)(counting([], fails_at=2))
+    handler = getattr(rig.once, decorator)(name="work")(counting([], fails_at=2))
     batch = pipes_event(build(*map(str, range(100))))
     assert handler(batch, rig.context()) == named(*[record["eventID"] for record in batch[1:]])
     assert rig.store.acquisitions <= 25
@@ -120,7 +120,7 @@ def test_what_a_pipe_cannot_be_told_is_raised(rig: Rig, name: str) -> None:
     decorator, build, _ = SOURCES[name]
     seen: list[object] = []
     options = {"report_failures": True} if decorator == "kafka" else {}
-    handler = getattr(rig.once, decorator)(**options)(counting(seen, fails_at=2))
+    handler = getattr(rig.once, decorator)(name="work", **options)(counting(seen, fails_at=2))
     batch = pipes_event(build("a", "b"))
     with pytest.raises(ValueError, match="2"):
         handler(batch, rig.context())
@@ -148,7 +148,7 @@ def test_partitions_of_a_pipe_are_separate_orders(rig: Rig) -> None:
 @in_memory
 def test_all_of_a_queue_may_fail(rig: Rig) -> None:
     """A pipe needs no setting to read the answer, so nothing is raised if every record failed."""
-    handler = rig.once.sqs(counting([], fails_at=1))
+    handler = rig.once.sqs(name="work")(counting([], fails_at=1))
     batch = pipes_event(sqs_event("a"))
     assert handler(batch, rig.context()) == named(batch[0]["messageId"])
 

@@ -136,7 +136,7 @@ def test_a_remembered_duplicate_costs_none(layers: Layers, wire: Wire, face: Fac
 def test_falsy_results_cost_no_more(layers: Layers, wire: Wire, result: object) -> None:
     """A falsy result is stored and replayed as any other."""
 
-    @layers.once().function
+    @layers.once().function(name="n")
     def work(order: int) -> Any:
         return result
 

@@ -230,7 +230,7 @@ def test_a_transaction_that_was_written_and_not_heard_of_stands(
             _transacting(rig, threads, rig.once.current())
             return "returned"
 
-        assert [work(5), work(5), rig.new().run(5, lambda: "another token")] == [
+        assert [work(5), work(5), rig.new().run_as("n", 5, lambda: "another token")] == [
             "transacted",
             "transacted",
             "another token",

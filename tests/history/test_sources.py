@@ -112,7 +112,7 @@ def test_requests_leave_the_event_loop_free(shop: Shop, records: int, fails: boo
     loops: set[int] = set()
     client.seen.clear()
 
-    @shop.once(history=history).sqs(key="id", raise_on_entire_batch_failure=False)
+    @shop.once(history=history).sqs(key="id", name="n", raise_on_entire_batch_failure=False)
     async def handler(record: SQSRecord) -> None:
         loops.add(threading.get_ident())
         if fails:
@@ -173,7 +173,7 @@ def test_a_function_of_one_argument_needs_no_name(shop: Shop) -> None:
     old = shop.old(lambda event: event["id"])
     old({"id": 5})
     once = shop.once()
-    answer: Any = once.run(5, lambda _: "again", {"id": 5})
+    answer: Any = once.run_as("n", 5, lambda _: "again", {"id": 5})
     assert answer == 5
 
 

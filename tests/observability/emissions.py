@@ -227,6 +227,31 @@ def environments() -> None:
         shop.deliver(shop.once.sqs(name="ours", key="id")(_works))
 
 
+def names() -> None:
+    """Two functions that a factory made, and a method of two classes."""
+    shop = Shop()
+
+    def make(target: list[str]) -> Callable[[object], list[str]]:
+        @shop.once.function
+        def deliver(order: object) -> list[str]:
+            return target
+
+        return deliver
+
+    for each in ("mail", "erp"):
+        make([each])(1)
+
+    class Base:
+        @shop.once.function(key="order")
+        def notify(self, order: int) -> None:
+            pass
+
+    class Mail(Base): ...
+
+    for kind in (Base, Mail):
+        kind().notify(1)
+
+
 def clients() -> None:
     """A role that may use neither PartiQL nor part rows, and a lean client where only botocore's will do."""
     client = tables.client()
@@ -328,6 +353,7 @@ SCENARIOS: Final = (
     outages,
     mistakes,
     environments,
+    names,
     clients,
     patterns,
     watchdog,

@@ -162,7 +162,7 @@ def deliver(once: Once, clock: FakeClock, line: FaultyClient, order: int, work: 
     """Deliver *order* again until there is an answer, as a queue does."""
     for _ in range(50):
         try:
-            assert Context().run(once.run, f"order_{order}", work, order) == order
+            assert Context().run(once.run_as, "place", f"order_{order}", work, order) == order
         except RetryLater:
             clock.advance(20)
             line.deliver(1)
@@ -255,13 +255,17 @@ def die_everywhere(shop: Shop, entries: Entries, *, together: bool = True) -> in
             bad, once = protected(shop, dying)
             with suppress(Crash):
                 Context().run(
-                    once.run, f"order_{order}", worker(bad, once, entries, together=together), order
+                    once.run_as,
+                    "place",
+                    f"order_{order}",
+                    worker(bad, once, entries, together=together),
+                    order,
                 )
             dead, at = dying.dead, at + 1
             shop.clock.advance(3_600)
             again, once = protected(shop, shop.client)
             work = worker(again, once, entries, together=together)
-            assert Context().run(once.run, f"order_{order}", work, order) == order
+            assert Context().run(once.run_as, "place", f"order_{order}", work, order) == order
             order += 1
     return order
 

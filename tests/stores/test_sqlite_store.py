@@ -48,7 +48,7 @@ def test_a_once_runs_on_it(tmp_path: Path) -> None:
     for _ in range(2):
         once = Once(store=SqliteStore(path), service="shop")
         with once.invocation(lambda_context()):
-            assert once.run(5, work, 5) == 1
+            assert once.run_as("work", 5, work, 5) == 1
 
 
 # ------------------------------------------------------------------ negative twins

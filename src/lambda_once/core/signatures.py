@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, is_dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ForwardRef, get_args, get_origin, get_type_hints
 
@@ -63,6 +64,8 @@ def return_type(function: AnyFunction) -> object:
 
     Annotations of parameters are not evaluated. Raises `Misconfigured` if it cannot be.
     """
+    while isinstance(function, partial):
+        function = function.func
     annotation = _annotations(function).get("return", Any)
     return resolved(annotation, function, f"the return annotation of {title(function)}")
 

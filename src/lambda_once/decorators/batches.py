@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import codec_for
-from lambda_once.decorators.identify import Identifier, codec_of, name_of
+from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.batch import Batch, Left

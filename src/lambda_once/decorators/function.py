@@ -13,7 +13,8 @@ from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.identify import Identifier, codec_of, name_of
+from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.names import Receivers, name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
 from lambda_once.decorators.validation import (
@@ -49,6 +50,8 @@ class FunctionIdentifier(NamedTuple):
     signature: inspect.Signature
     is_method: bool
     """Whether the first argument is the object, which is not part of the key."""
+    receivers: Receivers | None = None
+    """What notes the objects of a method's calls, if its name may be shared by accident."""
 
     def unit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Unit, inspect.BoundArguments]:
         """Return the unit of a call, and its arguments by the parameters. A Lambda context is no payload."""
@@ -58,7 +61,9 @@ class FunctionIdentifier(NamedTuple):
         if SDK in sys.modules:
             check_arguments(self.identifier.default_name, named)
         if self.is_method:
-            named.pop(next(iter(named)))
+            receiver = named.pop(next(iter(named)))
+            if self.receivers is not None:
+                self.receivers.called_on(receiver)
         found = {
             name: argument_of(value) for name, value in named.items() if not is_lambda_context(name, value)
         }
@@ -145,7 +150,10 @@ def protected_function(
     )
     plan = settings.plan(codec_of(function, settings))
     identifier = Identifier(runtime, settings, plan, name_of(function))
-    found = FunctionIdentifier(identifier, signature_of(function), is_method(function))
+    receivers = None
+    if is_method(function) and settings.name is None and not callable(settings.scope):
+        receivers = runtime.shared_names.receivers(function, identifier.name)
+    found = FunctionIdentifier(identifier, signature_of(function), is_method(function), receivers)
 
     if inspect.iscoroutinefunction(function):
 

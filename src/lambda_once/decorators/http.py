@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
 from lambda_once.core.keys import Selector, select, select_from
-from lambda_once.decorators.identify import Identifier, name_of
+from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.names import name_of
 from lambda_once.decorators.options import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.decorators.runtime import (
     Runtime,

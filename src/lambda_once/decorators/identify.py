@@ -203,11 +203,6 @@ def seen(unit: Unit, value: object) -> object:
         raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
 
 
-def name_of(function: Callable[..., Any]) -> str:
-    """Return ``module.qualname``; a partial, which has no name, needs ``name=``."""
-    return f"{function.__module__}.{getattr(function, '__qualname__', '')}"
-
-
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:
     """
     Return the codec of results: ``codec=``, or that of ``returns=`` or of *function*'s return annotation.

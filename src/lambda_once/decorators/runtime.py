@@ -16,6 +16,7 @@ from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.core.durable import SDK, check_event
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.signatures import title
+from lambda_once.decorators.names import SharedNames
 from lambda_once.decorators.validation import takes_context
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invoked
@@ -108,6 +109,7 @@ class Runtime:
         self._lock = threading.Lock()
         self._warned: set[Event] = set()
         self._prepared: DynamoDBStore | None = None
+        self.shared_names = SharedNames(self._log_shared_name)
 
     def prepare(self) -> None:
         """
@@ -273,6 +275,9 @@ class Runtime:
 
     def _log(self, event: Event, reason: str) -> None:
         self.reporter.log(Details(event, reason=reason))
+
+    def _log_shared_name(self, name: str, reason: str) -> None:
+        self.reporter.log(Details(Event.SHARED_NAME, name=name, reason=reason))
 
 
 # ------------------------------------------------------------------ handlers

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, signature_of, title
+from lambda_once.decorators.names import check_not_by_value, described
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ def check_decorated(decorator: str, function: object, name: str | None) -> None:
         )
     check_function(title(function), function)
     check_named(function, name)
+    if name is None:
+        check_not_by_value(function)
 
 
-def check_named(function: object, name: str | None) -> None:
+def check_named(function: Callable[..., Any], name: str | None) -> None:
     """Check that tokens have a name: *name* or the name of the function. Raises `Misconfigured`."""
     if name is None and not getattr(function, "__qualname__", None):
-        raise Misconfigured(f"{function!r} has no name of its own: pass name=, or write a def")
+        raise Misconfigured(f"{described(function)} has no name of its own: pass name=, or write a def")
 
 
 def check_not_generator(function: Callable[..., Any]) -> None:

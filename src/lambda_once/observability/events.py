@@ -52,6 +52,7 @@ class Event(StrEnum):
     POLICY_FAILED = "once.policy_failed", ERROR  # on_error raised, or returned no policy
     DISABLED = "once.disabled", WARNING, "disabled"
     UNSCOPED = "once.unscoped", WARNING  # once per environment
+    SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
     NO_LAMBDA_CONTEXT = "once.no_lambda_context", WARNING
     NO_SERVICE = "once.no_service", WARNING
     POWERTOOLS_DISABLED = "once.powertools_disabled", WARNING
