@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once import (
@@ -231,6 +232,22 @@ def test_a_result_that_is_not_recorded_is_returned(shop: Shop) -> None:
     assert [new(EVENT), new(EVENT)] == [1, 1]
     assert "once.completion_failed" in shop.events()
     assert [each for each in shop.events() if each.endswith("ed")][-2:] == ["once.completed", "once.replayed"]
+
+
+def test_a_result_of_500_kb_does_not_reach_the_history(shop: Shop) -> None:
+    """The token has it in parts; the old version runs again when the record's time is over."""
+    work = Work()
+
+    def large(event: Any) -> list[str]:
+        work(event)
+        return ["x" * 500_000]
+
+    assert shop.new(large)(EVENT) == shop.new(large)(EVENT) == ["x" * 500_000]
+    assert (shop.record() or {})["status"] == {"S": "INPROGRESS"}
+    with pytest.raises(IdempotencyAlreadyInProgressError):
+        shop.old(work)(EVENT)
+    shop.lapse()
+    assert shop.old(work)(EVENT) == 2
 
 
 def test_a_release_that_is_not_recorded_lapses(shop: Shop) -> None:
