@@ -57,6 +57,21 @@ def test_new_after_old_replays(shop: Shop) -> None:
     assert shop.events()[:3] == ["once.acquired", "once.completed", "once.replayed"]
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_results_that_are_no_finite_number_are_those_of_both(shop: Shop, score: float) -> None:
+    """The record of the new version has NaN, and not null: the old version replays it, and the new one."""
+    ran: list[str] = []
+
+    def rate(event: Any) -> dict[str, Any]:
+        ran.append(event["id"])
+        return {"score": score}
+
+    new, old = shop.new(rate), shop.old(rate)
+    answers = [new(EVENT), new(EVENT), old(EVENT), old(EVENT | {"id": "o-2"}), new(EVENT | {"id": "o-2"})]
+    assert [repr(each) for each in answers] == [repr({"score": score})] * 5
+    assert ran == ["o-1", "o-2"]
+
+
 def test_a_copy_lives_as_long_as_its_record(shop: Shop) -> None:
     """Its ttl is the record's expiry, and so both versions begin anew at the same time (guarantee 4)."""
     till = Till()

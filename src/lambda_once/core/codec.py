@@ -81,7 +81,11 @@ class Codec:
         self.annotation = annotation
 
     def dump(self, value: object) -> str:
-        """Return *value* as JSON text. Raises NotSerialisable for what JSON cannot write, NaN included."""
+        """
+        Return *value* as JSON text, with NaN and infinities as Python's `json` writes them.
+
+        Raises NotSerialisable for what JSON cannot write.
+        """
         if value is None:
             return "null"
         try:
@@ -217,7 +221,7 @@ def _plain_form(value: object) -> object:
 
 
 # `json.dumps` would make an encoder a value.
-_ENCODER = json.JSONEncoder(default=_plain_form, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(default=_plain_form, ensure_ascii=False, separators=(",", ":"))
 
 
 def _named(value: object) -> str:
