@@ -245,10 +245,10 @@ def test_async_functions_run_once(layers: Layers) -> None:
     assert ran == [5]
 
 
-@pytest.mark.parametrize("result", [object(), float("nan")], ids=["no JSON", "NaN"])
-def test_an_unserialisable_result_does_not_run_again(layers: Layers, result: object) -> None:
+def test_an_unserialisable_result_does_not_run_again(layers: Layers) -> None:
     """Work whose result cannot be kept is done; the first caller gets the result, a duplicate is told."""
     ran: list[object] = []
+    result = object()
 
     @layers.once().event
     def handler(event: dict[str, int]) -> Any:
