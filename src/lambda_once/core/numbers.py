@@ -60,10 +60,11 @@ class Digits(NamedTuple):
         """The float whose shortest text has exactly these digits; None where there is none."""
         if len(self.significant) > FLOAT_DIGITS:
             return None
-        found = float(str(self))
+        text = str(self)
+        found = float(text)
         if len(self.significant) <= ALWAYS_EXACT and LEAST_NORMAL < abs(found) < inf:
             return found
-        return found if abs(found) < inf and Digits.of(Decimal(repr(found))) == self else None
+        return found if is_shortest(text, found) else None
 
     @property
     def json_number(self) -> int | float | None:
@@ -79,17 +80,45 @@ class Digits(NamedTuple):
         return self.nearest
 
 
+def significant_digits(text: str) -> int:
+    """Return the number of digits of *text*, a decimal without exponent, less the zeros at both ends."""
+    digits = text.strip("-0.")
+    return len(digits) - ("." in digits)
+
+
+def is_shortest(text: str, number: float) -> bool:
+    """
+    Return whether Python writes *number* with exactly the digits of *text*, a decimal of the same sign.
+
+    Millions of numbers may come in one body, so decimals are made only where texts do not decide.
+    """
+    shortest = repr(number)
+    if shortest == text:
+        return True
+    if is_plain_fraction(text) and "e" not in shortest:  # one text for one fraction in this form
+        return False
+    return Decimal(shortest) == Decimal(text)
+
+
+def is_plain_fraction(text: str) -> bool:
+    """Return whether *text*, a decimal, has no exponent and ends in a digit behind the point that is no 0."""
+    return text[-1] != "0" and "." in text and "e" not in text and "E" not in text
+
+
 def json_number(value: Decimal) -> int | float | None:
     """Return the number that JSON writes with exactly *value*'s digits, None where there is none."""
     if not value.is_finite():
         return None if value.is_snan() else float(value)
-    return Digits.of(value).json_number
+    text = str(value)
+    if not is_plain_fraction(text):
+        return Digits.of(value).json_number
+    if significant_digits(text) > FLOAT_DIGITS:
+        return None
+    found = float(text)
+    return found if is_shortest(text, found) else None
 
 
 def decimal_form(value: Decimal) -> object:
     """Return *value*, no signalling NaN, as a JSON number, or its digits tagged."""
-    if not value.is_finite():
-        return float(value)
-    digits = Digits.of(value)
-    exact = digits.json_number
-    return {DECIMAL: str(digits)} if exact is None else exact
+    exact = json_number(value)
+    return {DECIMAL: str(Digits.of(value))} if exact is None else exact

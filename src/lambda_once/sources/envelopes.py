@@ -10,10 +10,17 @@ from functools import partial
 from math import inf, isinf
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
-from lambda_once.core.numbers import ALWAYS_EXACT, FLOAT_DIGITS, LEAST_NORMAL, Digits
+from lambda_once.core.numbers import (
+    ALWAYS_EXACT,
+    FLOAT_DIGITS,
+    LEAST_NORMAL,
+    is_shortest,
+    significant_digits,
+)
 from lambda_once.sources.unit import NOTHING, itself
 
 _SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point
+_BOUNDS: Final = (0.0, inf, -inf)  # what a float makes of a number outside its range
 
 
 class TooDeep(ValueError):
@@ -69,18 +76,15 @@ def _exact(text: str) -> float | Decimal:
     number = float(text)
     if len(text) <= _SHORT and LEAST_NORMAL < abs(number) < inf:
         return number
-    if isinf(number) or (number == 0 and text.lower().partition("e")[0].strip("-0.")):
-        # Kept exact, "1e999999999" would grow to a gigabyte as soon as someone writes it out.
-        _no_json(text)
-    if number == 0 or ("e" not in text and repr(number) == text):
+    if number in _BOUNDS:
+        if isinf(number) or text.lower().partition("e")[0].strip("-0."):
+            # Kept exact, "1e999999999" would grow to a gigabyte as soon as someone writes it out.
+            _no_json(text)
         return number
-    exact = Decimal(text)
-    if "e" not in text and "E" not in text:
-        # Digits without the zeros before and behind: more of them than any float writes.
-        digits = text.strip("-0.")
-        if len(digits) - ("." in digits) > FLOAT_DIGITS:
-            return exact
-    return exact if Digits.of(exact).nearest is None else number
+    mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
+    if significant_digits(mantissa) <= FLOAT_DIGITS and is_shortest(text, number):
+        return number
+    return Decimal(text)
 
 
 def _no_json(text: str) -> NoReturn:
