@@ -14,7 +14,7 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once import Fenced, Misconfigured, StoreUnavailable
+from lambda_once import HOLD, Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import attempt as attempts
@@ -278,6 +278,29 @@ def test_what_lost_its_token_is_fenced(rig: Rig, act: Any) -> None:
         work(5, "first")
     assert rows == [rig.row()]
     assert rig.ground.bookings == 0
+
+
+def test_an_overtaken_attempt_is_held_with_its_successor(rig: Rig) -> None:
+    """The successor failed and is held: the late one must not look as if it could be retried."""
+
+    @rig.once.function(
+        lease=timedelta(seconds=5),
+        on_error=lambda _: HOLD,
+        on_lapse="take_over",
+        key="order",
+        fingerprint=False,
+    )
+    def work(order: int, who: str) -> str:
+        if who == "second":
+            raise ValueError
+        rig.clock.advance(6)
+        with pytest.raises(ValueError, match=r"^$"):
+            work(order, "second")
+        return who
+
+    with pytest.raises(Held):
+        work(5, "first")
+    assert rig.states() == [State.HELD]
 
 
 def test_an_overtaken_attempt_returns_its_successors_outcome(rig: Rig) -> None:

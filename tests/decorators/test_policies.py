@@ -261,6 +261,20 @@ def test_a_cached_outcome_expires(rig: Rig) -> None:
     assert runs == [5, 5]
 
 
+def test_a_cached_outcome_of_a_clock_that_was_set_back_has_no_age(rig: Rig) -> None:
+    """The table is asked: nobody can tell how long ago the outcome was read."""
+
+    @rig.once.function(cache=2)
+    def work(order: int) -> int:
+        return order
+
+    work(5)
+    before = rig.store.acquisitions
+    rig.clock.advance(-1)
+    assert work(5) == 5
+    assert rig.store.acquisitions == before + 1
+
+
 def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
     """Cancelled while its token is being acquired, the work does not start and the token is released."""
 

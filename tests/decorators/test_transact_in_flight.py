@@ -276,6 +276,41 @@ def test_a_finish_does_not_wait_beyond_the_invocation(rig: Rig) -> None:
     assert work(5) == "returned"
 
 
+class AnsweredLate(GatedStore):
+    """A store in which a transaction is written, and its answer takes its time."""
+
+    def transact(
+        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> FinishAnswer:
+        answer = FrailStore.transact(self, finish, items, deadline)
+        self.gate.sent.set()
+        assert self.gate.may_land.wait(SECONDS)
+        return answer
+
+
+def test_of_a_transaction_that_a_finish_has_found_nothing_is_reported_again(rig: Rig) -> None:
+    """The finish found it written, and has reported the completion; its own answer comes after that."""
+    rig.stand_on(AnsweredLate)
+    assert isinstance(rig.store, AnsweredLate)
+    gate = rig.store.gate = Gate()
+    with ThreadPoolExecutor() as threads:
+        begun: list[Any] = []
+
+        @rig.once.function
+        def work(order: int) -> str:
+            begun.append(_transacting(rig, threads, rig.once.current()))
+            rig.clock.advance(30)
+            return "returned"
+
+        with rig.once.invocation(rig.context(seconds=30)):
+            assert work(5) == "transacted"
+        reported = [name for name in rig.happenings() if name in ("once.done", "once.completed")]
+        gate.may_land.set()
+        assert begun[0].result(SECONDS) == "transacted"
+    assert reported.count("once.completed") == 1
+    assert [name for name in rig.happenings() if name in ("once.done", "once.completed")] == reported
+
+
 def _late(rig: Rig, attempt: Attempt) -> None:
     with pytest.raises(Misconfigured, match=r"after token .* was finished"):
         attempt.transact([rig.ground.booking], "late")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.exceptions import ClientError
 
 from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.lifecycle import State
@@ -18,8 +21,8 @@ from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, PAID, World
 from tests.kit import tables
-from tests.kit.strict.mounted import mounted, single_writes
-from tests.kit.wire import Fate, Wire, altered, answer_lost, arrives, refused, request_lost
+from tests.kit.strict.mounted import mounted, response, single_writes
+from tests.kit.wire import Fate, Forward, Wire, altered, answer_lost, arrives, refused, request_lost
 from tests.stores.world import DynamoDBRows
 
 THROTTLED = refused("ProvisionedThroughputExceededException")
@@ -90,6 +93,31 @@ def test_a_lost_answer_of_a_transaction_is_written(wired: World, wire: Wire) -> 
     put = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "order"}}}}
     assert wired.store.transact(wired.write(PAID), [put], wired.deadline) == Written.WRITTEN
     assert wired.row().state is State.COMPLETE
+
+
+def cancelled(*codes: str) -> Fate:
+    """Nothing of a transaction was written, for these reasons, one an item."""
+
+    def fate(request: AWSPreparedRequest, _forward: Forward) -> AWSResponse:
+        body = {
+            "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+            "CancellationReasons": [{"Code": code} for code in codes],
+        }
+        return response(request.url, 400, json.dumps(body).encode())
+
+    return fate
+
+
+def test_a_refused_item_beside_a_conflict_is_raised(wired: World, wire: Wire) -> None:
+    """The conflict may pass, the user's condition does not: sent again, it would read as an outage."""
+    wired.won()
+    wire.sent.clear()
+    wire.fates = [cancelled("ConditionalCheckFailed", "TransactionConflict")]
+    put = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "order"}}}}
+    with pytest.raises(ClientError) as raised:
+        wired.store.transact(wired.write(PAID), [put], wired.deadline)
+    assert raised.value.response["CancellationReasons"][0]["Code"] == "ConditionalCheckFailed"
+    assert wire.sent == ["TransactWriteItems"]
 
 
 @pytest.mark.parametrize("fate", TRANSIENT.values(), ids=TRANSIENT.keys())
