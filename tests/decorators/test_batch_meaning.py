@@ -64,7 +64,8 @@ def test_what_has_no_time_to_start_is_released_together(counted: Counted) -> Non
         seen.append(record.body)
         counted.rig.clock.advance(10)
 
-    assert handler(records("a", "b", "c", "d", "e"), counted.rig.context(seconds=20)) == failed("c", "d", "e")
+    event, context = records("a", "b", "c", "d", "e"), counted.rig.context(seconds=20.4)
+    assert handler(event, context) == failed("c", "d", "e")
     assert counted.rig.states() == [State.COMPLETE] * 2 + [State.RELEASED] * 3
     assert seen == ["a", "b"]
 

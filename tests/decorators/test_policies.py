@@ -208,7 +208,7 @@ def test_waiting_ends_with_the_time(rig: Rig) -> None:
 
     with rig.once.invocation(rig.context(seconds=30)):
         work(5)
-    assert 4.5 < rig.slept < 4.8  # the last of an invocation is not for waiting
+    assert 4.4 < rig.slept <= 4.5  # the last of an invocation is not for waiting
 
 
 @in_memory

@@ -155,7 +155,7 @@ def test_when_time_runs_out_the_rest_goes_back(rig: Rig) -> None:
         rig.clock.advance(10)
 
     records = [sqs_record(body, id_=body) for body in ("a", "b", "c", "d")]
-    assert handler(batch(*records), rig.context(seconds=20)) == failed("c", "d")
+    assert handler(batch(*records), rig.context(seconds=20.4)) == failed("c", "d")
     assert seen == ["a", "b"]
     assert rig.states() == [State.COMPLETE, State.COMPLETE, State.RELEASED, State.RELEASED]
     assert handler(batch(*records), rig.context("request-2", seconds=60)) == ALL_WELL

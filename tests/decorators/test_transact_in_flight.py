@@ -264,7 +264,7 @@ def test_a_finish_does_not_wait_beyond_the_invocation(rig: Rig) -> None:
         @rig.once.function
         def work(order: int) -> str:
             begun.append(_transacting(rig, threads, rig.once.current()))
-            rig.clock.advance(30)
+            rig.clock.advance(29.5)
             return "returned"
 
         with rig.once.invocation(rig.context(seconds=30)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, RELEASE, RetryLater
-from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.clock import FINAL, LAST_ANSWER, Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Finish, Release
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
@@ -100,11 +101,11 @@ def test_twin_that_gives_up_after_a_second(rig: Rig, monkeypatch: pytest.MonkeyP
         _charges_once_through_a_throttle(rig)
 
 
-@pytest.mark.parametrize(("remaining", "gives_up"), [(600, 30.0), (None, 30.0), (10, 9.7)])
+@pytest.mark.parametrize(("remaining", "gives_up"), [(600, 30.0), (None, 30.0), (10, 9.85)])
 def test_it_is_given_up_after_half_a_minute_or_with_the_time(
     rig: Rig, remaining: float | None, gives_up: float
 ) -> None:
-    """Thirty seconds, also without a Lambda context; never into the reserve of the invocation."""
+    """Thirty seconds, also without a Lambda context; never past the last answer of the invocation."""
     store = throttle(rig, 10_000)
 
     @rig.once.event
@@ -114,8 +115,8 @@ def test_it_is_given_up_after_half_a_minute_or_with_the_time(
     context: Any = None if remaining is None else rig.context(seconds=remaining)
     assert charge({"order": 5}, context) == 1
     assert gives_up - LONGEST_PAUSE <= rig.slept <= gives_up
-    assert {(deadline.one_try, deadline.at) for _, deadline in store.sent} == {
-        (True, store.sent[0][0].now + timedelta(seconds=gives_up))
+    assert {(deadline.final, deadline.at) for _, deadline in store.sent} == {
+        (math.inf, store.sent[0][0].now + timedelta(seconds=gives_up))
     }
     assert rig.row().state is State.IN_PROGRESS
     assert rig.happenings().count("once.completion_failed") == 1
@@ -344,14 +345,14 @@ def stalling(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Stalling:
     rig.stand_on(Stalling)
     store = rig.store
     assert isinstance(store, Stalling)
-    real = Pipeline.wait_until_ready
+    real = Pipeline._may
 
-    def asked(pipeline: Pipeline) -> bool:
+    def asked(pipeline: Pipeline, *args: Any) -> bool | None:
         if store.again.is_set():
             store.asked.set()
-        return real(pipeline)
+        return real(pipeline, *args)
 
-    monkeypatch.setattr(Pipeline, "wait_until_ready", asked)
+    monkeypatch.setattr(Pipeline, "_may", asked)
     return store
 
 
@@ -423,12 +424,12 @@ def test_a_single_unanswered_record_is_tried_again(is_async: bool) -> None:
 
 
 def test_too_late_to_begin(rig: Rig) -> None:
-    """Nothing starts in the reserve of an invocation, whose end may come before that of the work."""
+    """Nothing starts in the last half second of an invocation, whose end may come before that of the work."""
 
     @rig.once.event
     def charge(event: dict[str, int]) -> None:
         raise AssertionError
 
     with pytest.raises(RetryLater, match="too little time"):
-        charge({"order": 5}, rig.context(seconds=ownership.RESERVE))
+        charge({"order": 5}, rig.context(seconds=LAST_ANSWER + FINAL))
     assert rig.row().state is State.RELEASED

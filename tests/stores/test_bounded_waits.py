@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import FINAL, Deadline
 from lambda_once.dynamodb.client import ANSWER, CONNECT, Transport, longest_try, new_client
 from lambda_once.testing import FakeClock
 from tests.kit.strict.engine import client_error
@@ -47,7 +49,7 @@ class Stub:
 
 def _asked(client: Any, remaining: float) -> Any:
     clock = FakeClock()
-    deadline = Deadline(clock, clock.now() + timedelta(seconds=remaining), one_try=True)
+    deadline = Deadline(clock, clock.now() + timedelta(seconds=remaining), math.inf)
     return Transport(client).call("update_item", {}, deadline)
 
 
@@ -72,12 +74,20 @@ def test_how_long_our_own_client_may_take() -> None:
     assert longest_try(new_client()) == longest_try(None) == CONNECT + ANSWER
 
 
-@pytest.mark.parametrize(("remaining", "here"), [(0, True), (3.999, False), (4, True), (30, True)])
+@pytest.mark.parametrize(("remaining", "here"), [(3.999, False), (4, True), (30, True)])
 def test_a_thread_is_made_only_where_the_time_is_shorter(remaining: float, here: bool) -> None:
-    """A client whose limits end in time is asked by whoever wants the answer; past the deadline, too."""
+    """A client whose limits end in time is asked by whoever wants the answer."""
     client = Stub(lambda: "answered")
     assert _asked(client, remaining) == "answered"
     assert (client.askers == [threading.current_thread()]) is here
+
+
+def test_past_the_deadline_nothing_is_sent() -> None:
+    """Nobody could wait for its answer."""
+    client = Stub(lambda: "answered")
+    with pytest.raises(ReadTimeoutError):
+        _asked(client, 0)
+    assert client.askers == []
 
 
 @pytest.mark.parametrize("remaining", [1, 30], ids=["in a thread", "here"])
@@ -123,16 +133,20 @@ def test_twin_that_relies_on_the_clients_limits(monkeypatch: pytest.MonkeyPatch)
         test_nobody_waits_past_the_deadline("an answer")
 
 
-def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request is sent all the same: the work is done, and must not fail for it."""
+@pytest.mark.parametrize(("remaining", "sent"), [(FINAL, False), (FINAL + 0.001, True)])
+def test_where_no_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, remaining: float, sent: bool
+) -> None:
+    """The request is sent all the same, but near the end: it could outlast the invocation."""
 
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     client = Stub(lambda: "answered")
-    assert _asked(client, 1) == "answered"
-    assert client.askers == [threading.current_thread()]
+    with nullcontext() if sent else pytest.raises(ReadTimeoutError):
+        assert _asked(client, remaining) == "answered"
+    assert client.askers == ([threading.current_thread()] if sent else [])
 
 
 # ------------------------------------------------------------------ the connection
@@ -181,7 +195,7 @@ def test_a_late_answer_is_nobody_elses(server: str) -> None:
     wire, clock = Transport(client), FakeClock()
 
     def read(token: str, seconds: float) -> Any:
-        deadline = Deadline(clock, clock.now() + timedelta(seconds=seconds), one_try=True)
+        deadline = Deadline(clock, clock.now() + timedelta(seconds=seconds), math.inf)
         request = {"TableName": "tokens", "Key": {"lockToken": {"S": token}}}
         return wire.call("get_item", request, deadline)["Item"]["lockToken"]["S"]
 

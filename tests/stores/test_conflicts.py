@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 
@@ -134,7 +135,7 @@ def test_parts_stop_at_the_deadline(in_twos: Line) -> None:
 def test_parts_that_are_written_are_not_sent_again(in_twos: Line) -> None:
     """The next try goes on where the one before was throttled."""
     write = in_twos.world.write(Complete(FIVE), token=in_twos.token(0))
-    once = in_twos.world.deadline._replace(one_try=True)
+    once = in_twos.world.deadline._replace(final=math.inf)
     in_twos.wire.fates_of[PARTS] = [after(lambda: None), THROTTLED]
     (answer,) = in_twos.world.store.finish([write], once)
     assert isinstance(answer, Unanswered)

@@ -17,6 +17,10 @@ Work that yields the seconds for which it has to wait, and returns its result.
 
 So it is written once: a thread sleeps for them (`through`), async work waits on its loop (`engine.waiting`).
 """
+LAST_ANSWER = 0.15
+"""Seconds before an invocation is killed from which no answer of the table is awaited (guarantee 11)."""
+FINAL = 0.35
+"""Seconds before that in which nothing starts, and each request is sent once."""
 
 
 class Clock(Protocol):
@@ -82,8 +86,13 @@ class Deadline(NamedTuple):
 
     clock: Clock
     at: datetime
-    one_try: bool = False
-    """Each request is sent once, without a pause, and not awaited beyond *at*: the caller retries."""
+    final: float = 0.0
+    """
+    In so many seconds before *at* each request is sent once, without a pause: the caller retries.
+
+    Unless it is 0, no answer is awaited beyond *at*, and nothing is sent after it. 0: requests are retried
+    until *at*, and each is awaited for as long as the client does.
+    """
 
     def remaining(self) -> float:
         """Return the seconds that are left, never below zero."""
@@ -92,6 +101,17 @@ class Deadline(NamedTuple):
     def remaining_at(self, now: datetime) -> float:
         """Return the seconds from *now* on: below zero where the deadline has passed."""
         return (self.at - now).total_seconds()
+
+    def is_final(self) -> bool:
+        """Whether each request is sent once from now on, and nothing starts any more."""
+        return self.is_final_at(self.clock.now())
+
+    def is_final_at(self, now: datetime) -> bool:
+        return self.final > 0 and self.remaining_at(now) <= self.final
+
+    def before_final(self) -> float:
+        """Return the seconds that are left before it is final, never below zero."""
+        return max(self.remaining() - self.final, 0.0)
 
     def passed(self) -> bool:
         return self.clock.now() >= self.at
@@ -111,7 +131,7 @@ class Deadline(NamedTuple):
 
     def earlier(self, seconds: float) -> Deadline:
         """Return the deadline *seconds* before this one."""
-        return Deadline(self.clock, self.at - timedelta(seconds=seconds), self.one_try)
+        return self._replace(at=self.at - timedelta(seconds=seconds))
 
 
 INVOCATION_DEADLINE: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)

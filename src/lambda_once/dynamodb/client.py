@@ -14,6 +14,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lambda_once.core.clock import FINAL
 from lambda_once.dynamodb.choice import declined, endpoint_url, of_modules, wants_lean
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured
@@ -86,7 +87,7 @@ class Transport:
         failed: Callable[[Exception], object] | None = None,
     ) -> Any:
         """
-        Send one request; retry transient errors with full jitter until the deadline, unless it is `one_try`.
+        Send one request; retry transient errors with full jitter until the deadline is final.
 
         A request is not sent again if a try as long as the last one would end after the deadline.
 
@@ -95,16 +96,16 @@ class Transport:
         from lambda_once.dynamodb.errors import Caught, is_transient
 
         send = getattr(self._connected(), operation)
-        if deadline.one_try:
-            return self._sent_once(send, arguments, deadline)
         for tries in range(1, TRIES + 1):
             asked = deadline.clock.now()
             try:
-                answer = send(**arguments)
+                answer = self._sent(send, arguments, deadline, asked)
             except Caught as error:
                 if self._heard is not None:
                     self._heard(getattr(error, "response", None), asked)
-                if tries == TRIES or not is_transient(error) or not deadline.has_time_for_another(asked):
+                if tries == TRIES or not is_transient(error):
+                    raise
+                if deadline.is_final() or not deadline.has_time_for_another(asked):
                     raise
                 if failed is not None:
                     failed(error)
@@ -115,20 +116,28 @@ class Transport:
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
 
-    def _sent_once(self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline) -> Any:
+    def _sent(
+        self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime
+    ) -> Any:
         """
-        Send one request, and await its response until the deadline.
+        Send one request, and await its response, where the deadline is ever final, until the deadline.
 
         If the client's own time limits are longer, another thread awaits the response, and goes on after the
-        deadline: the request may still be written. Past the deadline, or if no thread can be started, only
-        the client's limits apply.
+        deadline: the request may still be written. Past the deadline nothing is sent, nor where it is final
+        and no thread can be started; before that, only the client's limits apply then.
         """
-        remaining = deadline.remaining()
-        if remaining == 0 or remaining >= self._longest:
+        if not deadline.final:
             return send(**arguments)
+        remaining = (deadline.at - now).total_seconds()
+        if remaining >= self._longest:
+            return send(**arguments)
+        if remaining <= 0:
+            raise _no_answer()
         try:
             answer = PendingResponse(lambda: send(**arguments))
         except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
+            if remaining <= FINAL:
+                raise _no_answer() from None
             return send(**arguments)
         return answer.within(remaining)
 
@@ -210,10 +219,15 @@ class PendingResponse:
             self._changed.wait_for(lambda: self._came, seconds)
             came = self._came[0] if self._came else None
         if came is None:
-            from botocore.exceptions import ReadTimeoutError
-
-            raise ReadTimeoutError(endpoint_url="the token table")
+            raise _no_answer()
         return came()
+
+
+def _no_answer() -> Exception:
+    from botocore.exceptions import ReadTimeoutError
+
+    error: Exception = ReadTimeoutError(endpoint_url="the token table")
+    return error
 
 
 def _outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:

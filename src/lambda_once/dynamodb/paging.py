@@ -88,7 +88,7 @@ def _processed(
         waiting[: len(some)] = left
         in_vain = in_vain + 1 if len(left) == len(some) else 0
         late = not deadline.has_time_for_another(began)
-        if waiting and (late or (left and deadline.one_try) or 0 < fruitless == in_vain):
+        if waiting and (late or (left and deadline.is_final()) or 0 < fruitless == in_vain):
             return False
         if left:
             back_off(deadline, in_vain + 1)

@@ -15,7 +15,7 @@ from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide,
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
-from lambda_once.engine.ownership import RESERVE, Ownership
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.probe import completed_by_probe
 from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.errors import (
@@ -111,7 +111,7 @@ class Acquirer:
         call = attempt.call
         if self.may_start(attempt):
             return attempt if call.history is None else (yield from self._consult(attempt, call.history))
-        if call.invocation.deadline.remaining() > RESERVE:
+        if not call.invocation.deadline.is_final():
             try:
                 self._finisher.extend(attempt, self._lease(call, self._clock.now()))
             except StoreUnavailable:
@@ -150,7 +150,7 @@ class Acquirer:
         """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
         covered = attempt.lease >= now + MARGIN or attempt.unprotected
-        return covered and attempt.call.invocation.deadline.remaining_at(now) > RESERVE
+        return covered and not attempt.call.invocation.deadline.is_final_at(now)
 
     # ---------------------------------------------------------------- asking the table
 
@@ -357,12 +357,12 @@ class Acquirer:
         return self._write(call, write.attempt, take, now)._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
-        lease = call.invocation.deadline.at + MARGIN if call.plan.lease is None else now + call.plan.lease
+        lease = call.invocation.ends + MARGIN if call.plan.lease is None else now + call.plan.lease
         return to_milliseconds(lease)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
         """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""
-        remaining = call.invocation.deadline.earlier(RESERVE).remaining()
+        remaining = call.invocation.deadline.before_final()
         if is_retry_of_own(call, record):
             return remaining
         if not call.plan.waits:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import Engine, done
-from lambda_once.engine.jobs import Job, Unstarted, is_final, lanes, skip_behind_failure, waiting
+from lambda_once.engine.jobs import (
+    Job,
+    Unstarted,
+    is_final,
+    lanes,
+    may_be_given_up,
+    skip_behind_failure,
+    waiting,
+)
 from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import off_loop, through_async, uncancelled
-from lambda_once.errors import GiveUp, Misconfigured, OnceError
+from lambda_once.errors import GiveUp, OnceError
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Iterable
 
+    from lambda_once.core.clock import Deadline
 
+MOST_AHEAD = 100
+"""Tokens that are acquired ahead of the work: as many as four parallel requests release at the end."""
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
 
 
@@ -62,14 +74,21 @@ class Batch:
         self._on_give_up = on_give_up
         self._pipeline: Pipeline | None = None
         self._jobs: list[Job] = []
+        self._left: dict[Job, None] = {}
+        """Jobs whose tokens are to be acquired ahead, in order; those that are being acquired included."""
+        self._deadline: Deadline | None = None
+        """None: no record of the batch is good."""
+        self._over = False
+        """Whether the invocation ends: what had not begun by then does not begin."""
+        self._acquiring: asyncio.Lock
+        """Of async work: held while tokens are acquired ahead."""
         self._releasing: asyncio.Lock
         """Of async work: held while tokens are released for a job that waits."""
 
     def run(self, jobs: list[Job]) -> None:
         """Run all *jobs*, one after the other."""
-        self._jobs = jobs
+        self._begin(jobs)
         try:
-            self._acquire()
             for lane in lanes(jobs):
                 for job in lane:
                     if not skip_behind_failure(job, jobs):
@@ -89,16 +108,18 @@ class Batch:
         """
         import asyncio
 
-        self._jobs = jobs
-        self._releasing = asyncio.Lock()
+        self._begin(jobs)
+        self._acquiring, self._releasing = asyncio.Lock(), asyncio.Lock()
         places = asyncio.Semaphore(concurrency)
 
         async def along(lane: list[Job], *, may_wait: bool) -> None:
             async with places:
                 for job in lane:
                     if not skip_behind_failure(job, jobs):
+                        job.undecided = self._on_give_up is not None
                         await self._run_async(job, may_wait=may_wait or job.waits)
                         await self._give_up_async(job)
+                        job.undecided = False
 
         async def all_of(ways: Iterable[Coroutine[Any, Any, None]]) -> None:
             tasks = [asyncio.ensure_future(way) for way in ways]
@@ -110,22 +131,51 @@ class Batch:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
         try:
-            await off_loop(self._acquire)
             await all_of(along(lane, may_wait=False) for lane in lanes(jobs))
             await all_of(along([job], may_wait=True) for job in waiting(jobs))
         finally:
             await off_loop(self._close)
 
-    def _run(self, job: Job, *, may_wait: bool) -> None:
+    def _begins(self, job: Job, *, may_wait: bool) -> bool:
+        """Whether *job* begins now: it has no outcome yet, and there is time for it."""
+        if self._is_withdrawn(job):
+            return False
+        if job in self._left:
+            self._acquire_ahead(job)
         if job.take_known_outcome(may_wait=may_wait):
-            return
-        if not self._is_turn(self._pipeline, job):
+            return False
+        if not self._is_turn(job) and not self._is_withdrawn(job):
             self._engine.release(*self._withdrawn())
         if isinstance(job.error, Unstarted):
-            return
+            return False
         if may_wait and job.is_in_progress:
-            self._engine.release(*self._unstarted())
+            self._engine.release(*self._before_waiting())
         job.begun = True
+        return True
+
+    async def _begins_async(self, job: Job, *, may_wait: bool) -> bool:
+        """Do what `_begins` does for async work."""
+        if self._is_withdrawn(job):
+            return False
+        if job in self._left:
+            async with self._acquiring:
+                if job in self._left:
+                    await off_loop(self._acquire_ahead, job)
+        if job.take_known_outcome(may_wait=may_wait):
+            return False
+        if not await self._is_turn_async(job) and not self._is_withdrawn(job):
+            await off_loop(self._engine.release, *self._withdrawn())
+        if isinstance(job.error, Unstarted):
+            return False
+        if may_wait and job.is_in_progress:
+            async with self._acquiring, self._releasing:  # taken here, where jobs begin
+                await off_loop(self._engine.release, *self._before_waiting())
+        job.begun = True
+        return True
+
+    def _run(self, job: Job, *, may_wait: bool) -> None:
+        if not self._begins(job, may_wait=may_wait):
+            return
         attempt = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
         if attempt is None:
             return
@@ -143,18 +193,8 @@ class Batch:
             through(self._returned(job, attempt, value), self._clock)
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
-        if job.take_known_outcome(may_wait=may_wait):
+        if not await self._begins_async(job, may_wait=may_wait):
             return
-        pipeline = self._pipeline
-        must_ask = pipeline is not None and (job.follows or not pipeline.is_ready)
-        if must_ask and not await off_loop(self._is_turn, pipeline, job):
-            await off_loop(self._engine.release, *self._withdrawn())
-        if isinstance(job.error, Unstarted):
-            return
-        if may_wait and job.is_in_progress:
-            async with self._releasing:
-                await off_loop(self._engine.release, *self._unstarted())  # taken here, where jobs begin
-        job.begun = True
         attempt = await self._started_async(job, may_wait=may_wait)
         if attempt is None:
             return
@@ -216,14 +256,40 @@ class Batch:
         job.take_outcome()
         return job.acquisition if isinstance(job.acquisition, Ownership) else None
 
-    def _is_turn(self, pipeline: Pipeline | None, job: Job) -> bool:
-        """Return True once *job* may start; False where the table takes no completions, and nothing may."""
+    def _is_turn(self, job: Job) -> bool:
+        """Return True once *job* may start; False where nothing may, for completions or for time."""
+        pipeline = self._pipeline
         if pipeline is None:
             return True
         return (not job.follows or pipeline.wait_until_written()) and pipeline.wait_until_ready()
 
+    async def _is_turn_async(self, job: Job) -> bool:
+        """Do what `_is_turn` does on the event loop: a lane that waits takes no thread from the work."""
+        pipeline = self._pipeline
+        if pipeline is None:
+            return True
+        if job.follows and not await pipeline.wait_until_written_async():
+            return False
+        return pipeline.is_ready or await pipeline.wait_until_ready_async()
+
+    def _is_withdrawn(self, job: Job) -> bool:
+        """
+        Whether *job* must not begin. Near the end of the invocation nothing must that has not begun.
+
+        All of it is failed at once, here, where jobs begin, and before any of it is released: `_close` does
+        that, once the completions are written.
+        """
+        if not self._over and self._deadline is not None and self._deadline.is_final():
+            self._over = True
+            self._withdraw("too little time remains; retry later")
+        return isinstance(job.error, Unstarted)
+
     def _withdrawn(self) -> list[Ownership]:
         """Fail all that has not begun, to be retried; return the attempts to be released."""
+        self._withdraw("completions of earlier records could not be written; retry later")
+        return self._unstarted()
+
+    def _withdraw(self, message: str) -> None:
         for job in self._jobs:
             if (
                 job.begun
@@ -232,16 +298,19 @@ class Batch:
                 or isinstance(job.acquisition, Replayed | OnceError)
             ):
                 continue
-            message = "completions of earlier records could not be written; retry later"
             job.error = Unstarted(message, token=job.call.token)
+
+    def _before_waiting(self) -> list[Ownership]:
+        """
+        Return the attempts to be released before a job waits; none is acquired ahead any more.
+
+        A waiting job holds no other token, or two invocations could deadlock.
+        """
+        self._left.clear()
         return self._unstarted()
 
     def _unstarted(self) -> list[Ownership]:
-        """
-        Return the attempts of the jobs that have not begun, which no longer have them.
-
-        Who waits for a token holds none: two invocations that wait for each other's would wait in vain.
-        """
+        """Return the attempts of the jobs that have not begun, which no longer have them."""
         attempts = []
         for job in self._jobs:
             if not job.begun and isinstance(job.acquisition, Ownership):
@@ -252,7 +321,7 @@ class Batch:
     def _give_up(self, job: Job) -> None:
         """Let *job* pass if it can never succeed and *on_give_up* returns; if that raises, the job fails."""
         error = job.error
-        if self._on_give_up is None or not isinstance(error, GiveUp) or isinstance(error, Misconfigured):
+        if self._on_give_up is None or not isinstance(error, GiveUp) or not may_be_given_up(error):
             return
         try:
             self._on_give_up(job, error)
@@ -305,25 +374,35 @@ class Batch:
         elif finish.event is Event.STORED and finish.attempt.finished is not Event.STORED:
             job.error = finish.error
 
-    def _acquire(self) -> None:
+    def _begin(self, jobs: list[Job]) -> None:
         """
-        Acquire the tokens of all jobs together.
+        Note which tokens are acquired ahead of the work.
 
         Under hold and probe each is acquired just before it runs: a crash must not hold work that never
         began. A second payload under a token of this batch waits for the first one's finish.
         """
+        self._jobs = jobs
         first: dict[str, Job] = {}
         for job in self._jobs:
             if job.call is not None and job.call.plan.on_lapse is OnLapse.TAKE_OVER:
                 first.setdefault(job.call.token, job)
-        calls = [job.call for job in first.values() if job.call is not None]
+        self._left = dict.fromkeys(first.values())
         workable = [job.call for job in self._jobs if job.call is not None]
-        if len(workable) > 1:
-            self._pipeline = Pipeline(self._finisher, workable[0].invocation.deadline, len(workable))
-        if calls:
-            found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
-            for job, acquisition in zip(first.values(), found, strict=True):
-                job.acquisition = acquisition
+        if workable:
+            self._deadline = workable[0].invocation.deadline
+        if self._deadline is not None and len(workable) > 1:
+            self._pipeline = Pipeline(self._finisher, self._deadline, len(workable))
+
+    def _acquire_ahead(self, job: Job) -> None:
+        """Acquire the token of *job*, and those of the jobs after it up to `MOST_AHEAD`, together."""
+        held = sum(not each.begun and isinstance(each.acquisition, Ownership) for each in self._jobs)
+        later = (each for each in self._left if each is not job and each.error is None)
+        some = [job, *islice(later, max(MOST_AHEAD - 1 - held, 0))]
+        calls = [each.call for each in some if each.call is not None]
+        found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
+        for each, acquisition in zip(some, found, strict=True):
+            each.acquisition = acquisition
+            del self._left[each]
 
     def _close(self) -> None:
         """Return when all that was done is written, and release the tokens of what was not started."""
@@ -336,7 +415,9 @@ class Batch:
                     skip_behind_failure(job, self._jobs)
         finally:
             unstarted = [job.acquisition for job in self._jobs if isinstance(job.acquisition, Ownership)]
-            if unstarted:
+            if unstarted and self._over:
+                self._finisher.withdraw([(attempt.call, attempt.id) for attempt in unstarted])
+            elif unstarted:
                 self._engine.release(*unstarted)
 
 

@@ -7,6 +7,7 @@ lapsed token and does not fail the caller, whose work is done.
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
@@ -15,10 +16,11 @@ from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
 from lambda_once.engine.invocation import Call, trace_answers
-from lambda_once.engine.ownership import RESERVE, Ownership, PreparedFinish, written_by
+from lambda_once.engine.ownership import Ownership, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, StoreUnavailable
 from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import (
     AcquireAnswer,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 """Seconds that a finish waits at most for a transaction of its attempt that is being sent."""
 LAST_WORD = timedelta(seconds=2)
-"""How long the release of something that never started may take, even past the deadline."""
+"""How long the release of something that never started may take at most."""
 
 _FINISHED = {
     State.COMPLETE: Event.COMPLETED,
@@ -267,17 +269,35 @@ class Finisher:
         Release, best effort, what attempts of calls have or may have acquired and did not start.
 
         All together, for in an outage each would take its time. *counted*: their start was, so this is.
-        Those that are acquired again under the same id (`Call.attempt`) stay.
+        Those that are acquired again under the same id (`Call.attempt`) stay. What is not released in time
+        keeps its lease.
         """
+        released = self._released(unstarted)
+        for call in released if counted else ():
+            call.report(Event.RELEASED, reason="never started")
+
+    def withdraw(self, unstarted: Sequence[tuple[Call, str]]) -> None:
+        """Release *unstarted* as `release` does, counted, with one log line: an invocation ends."""
+        released, invocation = self._released(unstarted), unstarted[0][0].invocation
+        for _ in released[1:]:
+            invocation.reporter.count(Event.RELEASED, invocation.tally)
+        if released:
+            reason = f"too little time remains: {len(unstarted)} were not started, {len(released)} released"
+            invocation.reporter.report(Details(Event.RELEASED, reason=reason), invocation.tally)
+
+    def _released(self, unstarted: Sequence[tuple[Call, str]]) -> list[Call]:
+        """Release *unstarted*, and return the calls whose tokens are released."""
         unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt is None]
+        if not unstarted:
+            return []
         now = self.clock.now()
         writes = [written_by(call, attempt, Release(), now) for call, attempt in unstarted]
         for call, _ in unstarted:
             call.undo_in_history(now)
-        answers = self.store.finish(writes, Deadline(self.clock, now + LAST_WORD))
-        for (call, _), answer in zip(unstarted, answers, strict=True):
-            if counted and isinstance(answer, Written):
-                call.report(Event.RELEASED, reason="never started")
+        deadline = unstarted[0][0].invocation.deadline
+        answers = self.store.finish(writes, deadline._replace(at=min(deadline.at, now + LAST_WORD)))
+        pairs = zip(unstarted, answers, strict=True)
+        return [call for (call, _), answer in pairs if isinstance(answer, Written)]
 
     def pin(self, call: Call, record: Record) -> None:
         """
@@ -294,7 +314,7 @@ class Finisher:
     # ---------------------------------------------------------------- parts of these
 
     def _patience(self, attempt: Ownership) -> float:
-        return max(min(PATIENCE, attempt.call.invocation.deadline.remaining() - RESERVE), 0.0)
+        return min(PATIENCE, attempt.call.invocation.deadline.before_final())
 
     def _secure(self, attempt: Ownership) -> AcquireAnswer | None:
         """Try once more to acquire the token of an attempt that runs unprotected; None: it has its token."""
@@ -304,7 +324,10 @@ class Finisher:
         lease = max(attempt.lease, now + LAST_WORD)
         ttl = None if attempt.unanswered.ttl is None else epoch_seconds(lease + attempt.call.plan.keep)
         acquire = attempt.unanswered._replace(now=now, lease=lease, ttl=ttl)
-        (answer,) = self.store.acquire([acquire], Deadline(self.clock, now + LAST_WORD, one_try=True))
+        until, end = now + LAST_WORD, attempt.call.invocation.deadline.at
+        # Work that has overrun the end has nothing to lose by it.
+        limit = Deadline(self.clock, until if now >= end else min(until, end), math.inf)
+        (answer,) = self.store.acquire([acquire], limit)
         if isinstance(answer, Won):
             attempt.acquired(answer.fence, answer.lease or lease)
             attempt.report(Event.ACQUIRED)

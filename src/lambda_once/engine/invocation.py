@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline
+from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
 from lambda_once.core.lifecycle import OnLapse, Record, Request
@@ -34,14 +34,17 @@ NO_REQUEST_ID = "-"
 
 
 class Invocation(NamedTuple):
-    """One invocation of Lambda: its deadline, and where what happens in it is reported."""
+    """One invocation of Lambda: when it ends, and where what happens in it is reported."""
 
     locked_by: str
     """``function/request id``"""
     context: object
     """Lambda's own; None where there is none."""
     began: datetime
+    ends: datetime
+    """When Lambda kills it."""
     deadline: Deadline
+    """Until when answers of the table are awaited: `LAST_ANSWER` before it ends."""
     reporter: Reporter
     """Of one `Once`: two of them in one process report by themselves."""
     tally: Tally
@@ -85,7 +88,7 @@ def invoked(
         unknown()
     before = INVOCATION_DEADLINE.get()
     _current.set(invocation)
-    INVOCATION_DEADLINE.set(invocation.deadline)
+    INVOCATION_DEADLINE.set(Deadline(clock, invocation.ends))
     try:
         yield invocation
     finally:
@@ -109,11 +112,13 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
     request_id = getattr(context, "aws_request_id", None)
     left = _remaining(context)
     now = clock.now()
+    ends = now + (LONGEST if left is None else left)
     return Invocation(
         locked_by=f"{function}/{request_id or NO_REQUEST_ID}",
         context=context,
         began=now,
-        deadline=Deadline(clock, now + (LONGEST if left is None else left)),
+        ends=ends,
+        deadline=Deadline(clock, ends - timedelta(seconds=LAST_ANSWER), FINAL),
         reporter=reporter,
         tally=Tally(),
         request_id=request_id,

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.engine.replay import Replayed
-from lambda_once.errors import InProgress, OnceError, ResultUnavailable, RetryLater, StoredError
+from lambda_once.errors import (
+    GiveUp,
+    InProgress,
+    Misconfigured,
+    OnceError,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +44,7 @@ class Job:
         "groups",
         "id",
         "orders",
+        "undecided",
         "waits",
     )
 
@@ -68,6 +77,8 @@ class Job:
         """Whether it is being started, or over."""
         self.error: BaseException | None = None
         """Why its records are retried; None: they are not."""
+        self.undecided = False
+        """Whether its error, if it is a `GiveUp`, may still be given to ``on_give_up``."""
 
     def fold(self, group: str | None, order: str | None) -> None:
         """Add another record, which shares the outcome."""
@@ -75,6 +86,11 @@ class Job:
             self.groups.add(group)
         if order is not None:
             self.orders.add(order)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its records are retried, and what follows them with them."""
+        return self.error is not None and not (self.undecided and may_be_given_up(self.error))
 
     @property
     def is_in_progress(self) -> bool:
@@ -111,7 +127,7 @@ class Skipped(RetryLater):
 
 
 class Unstarted(RetryLater):
-    """The table does not take the completions of the records before it, so this one was not started."""
+    """Not started: the table does not take the completions of earlier records, or too little time remains."""
 
 
 def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
@@ -119,7 +135,7 @@ def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
     if not job.orders:
         return False
     earlier = jobs[: jobs.index(job)]
-    failed = next((each for each in earlier if each.error is not None and each.orders & job.orders), None)
+    failed = next((each for each in earlier if each.has_failed and each.orders & job.orders), None)
     if failed is not None and job.error is None:
         job.error = Skipped(f"an earlier record of its order failed: {failed.id}")
     return failed is not None
@@ -152,6 +168,11 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
         for job, call in refused
         if call is not None and (call.plan.waits or call.redelivery is Redelivery.SAME_REQUEST)
     ]
+
+
+def may_be_given_up(error: BaseException) -> bool:
+    """Whether ``on_give_up`` gets *error*: its record can never succeed."""
+    return isinstance(error, GiveUp) and not isinstance(error, Misconfigured)
 
 
 def is_final(error: BaseException) -> bool:

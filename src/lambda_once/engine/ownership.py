@@ -6,6 +6,7 @@ The engine works with these. The user's code has the handle above it, `engine.at
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Unanswered
 
-RESERVE = 0.3
-"""Seconds kept for finishing: nothing starts, waits or is retried at an invocation's end."""
 LONGEST = timedelta(seconds=30)
 """How long after its first try a finish is sent again."""
 
@@ -250,8 +249,9 @@ class PreparedFinish(NamedTuple):
 
     A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition
     must not cost that, so it is sent for up to half a minute; so is a release where a lapsed token is not
-    simply taken over. The invocation must outlive the last try, whose response may never come: tries end
-    `RESERVE` before the deadline, the wait for a response included (`Deadline.one_try`).
+    simply taken over. The invocation must outlive the last try, whose response may never come: nothing is
+    sent or awaited past the invocation's last answer. Only work that had overrun it by itself is sent then,
+    once, under the limits of the client.
     """
 
     attempt: Ownership
@@ -283,9 +283,15 @@ class PreparedFinish(NamedTuple):
         return replace(self.write, ttl=ttl, parts_written=self.parts)
 
     def limit(self, deadline: Deadline) -> Deadline:
-        """Return until when a try may last; the first is made even after that."""
-        at = min(self.write.now + LONGEST, deadline.earlier(RESERVE).at)
-        return Deadline(deadline.clock, at, one_try=True)
+        """Return until when a try may last; each is a single request."""
+        began = self.write.now if self.sent else deadline.clock.now()
+        longest = Deadline(deadline.clock, began + LONGEST, math.inf)
+        if self._overran(deadline):
+            return longest
+        return longest._replace(at=min(longest.at, deadline.at))
+
+    def _overran(self, deadline: Deadline) -> bool:
+        return self.write.now >= deadline.at
 
     def after(self, answer: Unanswered) -> PreparedFinish:
         """Return the finish after a try that got *answer*."""
@@ -296,6 +302,8 @@ class PreparedFinish(NamedTuple):
         on_lapse = self.attempt.call.plan.on_lapse
         is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
         if is_minor and self.sent >= TRIES:
+            return None
+        if self._overran(deadline):
             return None
         pause = timedelta(seconds=jitter(self.sent))
         return pause if now + pause < self.limit(deadline).at else None

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import Deadline, sleep_on_loop
+from lambda_once.engine.waiting import off_loop
 from lambda_once.stores.contract import FinishAnswer, Unanswered
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class Pipeline:
         """Whether the writer waits for something to write."""
         self._stalled = False
         self._changed = threading.Condition()
+        self._listeners: list[Callable[[], object]] = []
+        """Wake what waits on an event loop."""
         self._thread: threading.Thread | None = None
 
     def submit(self, finish: PreparedFinish, done: Done) -> None:
@@ -89,13 +93,22 @@ class Pipeline:
         """
         Return True once another record may start: no completion is late or being retried.
 
-        False after `STALLED` seconds, and from then on: what has not started should not start.
+        False after `STALLED` seconds, and from then on: what has not started should not start. So near the
+        end of the invocation.
         """
         return self._wait_until(self._may_start)
 
+    async def wait_until_ready_async(self) -> bool:
+        """Do what `wait_until_ready` does on the event loop, without a thread of any executor."""
+        return await self._wait_until_async(self._may_start)
+
     def wait_until_written(self) -> bool:
         """Return True once all that was submitted is written or given up; False as `wait_until_ready`."""
-        return self._wait_until(lambda: not self._waiting and not self._on_its_way)
+        return self._wait_until(self._is_written)
+
+    async def wait_until_written_async(self) -> bool:
+        """Do what `wait_until_written` does on the event loop."""
+        return await self._wait_until_async(self._is_written)
 
     def close(self) -> None:
         """Write what is left, and return when all of it is written or given up."""
@@ -114,19 +127,61 @@ class Pipeline:
 
     def _wait_until(self, ready: Callable[[], bool]) -> bool:
         began = self._clock.now()
-        while True:
-            with self._changed:
-                if self._stalled:
-                    return False
-                if ready():
-                    return True
-                if (self._clock.now() - began).total_seconds() >= STALLED:
-                    self._stalled = True
-                    return False
-                if self._thread is not None:
+        while (may := self._may(ready, began)) is None:
+            if self._is_written_elsewhere():
+                with self._changed:
                     self._changed.wait(POLL)
-                    continue
-            self._send(self._next())
+            elif group := self._taken():
+                self._send(group)
+            else:
+                self._clock.sleep(POLL)
+        return may
+
+    async def _wait_until_async(self, ready: Callable[[], bool]) -> bool:
+        began = self._clock.now()
+        while (may := self._may(ready, began)) is None:
+            if self._is_written_elsewhere():
+                await self._change()
+            elif group := self._taken():
+                await off_loop(self._send, group)
+            else:
+                await sleep_on_loop(self._clock, POLL)
+        return may
+
+    def _may(self, ready: Callable[[], bool], began: datetime) -> bool | None:
+        """Return whether what has waited since *began* may go on; None: not yet."""
+        with self._changed:
+            if self._stalled:
+                return False
+            if ready():
+                return True
+            self._stalled = (self._clock.now() - began).total_seconds() >= STALLED
+            return False if self._stalled or self._deadline.is_final() else None
+
+    async def _change(self) -> None:
+        """Return when something has changed, at the latest after `POLL`."""
+        import asyncio
+
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        with self._changed:
+            self._listeners.append(lambda: loop.call_soon_threadsafe(changed.set))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), POLL)
+
+    def _notify(self) -> None:
+        """Wake all that wait; called with the lock."""
+        self._changed.notify_all()
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            with suppress(RuntimeError):  # its loop is closed: nothing waits there any more
+                listener()
+
+    def _is_written_elsewhere(self) -> bool:
+        """Whether another thread writes: without the pipeline's own those that wait do, one after another."""
+        return self._thread is not None or bool(self._on_its_way)
+
+    def _is_written(self) -> bool:
+        return not self._waiting and not self._on_its_way
 
     def _may_start(self) -> bool:
         unwritten = [*self._on_its_way, *self._waiting]
@@ -165,21 +220,27 @@ class Pipeline:
         """Return what goes out next; nothing once all is written and no more will come."""
         while True:
             with self._changed:
-                self._on_its_way = []
-                self._changed.notify_all()
                 self._idle = True
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 self._idle = False
-                now = self._clock.now()
-                ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
-                if ready or not self._waiting:
-                    self._on_its_way = ready[:MOST]
-                    for queued in self._on_its_way:
-                        self._waiting.remove(queued)
-                    return self._on_its_way
+                group = self._taken()
+                if group or not self._waiting:
+                    return group
                 soonest = min(queued.at for queued in self._waiting if queued.at is not None)
             # In short steps, for another finish may come meanwhile.
-            self._clock.sleep(min((soonest - now).total_seconds(), POLL))
+            pause = (soonest - self._clock.now()).total_seconds()
+            self._clock.sleep(min(max(pause, 0.001), POLL))
+
+    def _taken(self) -> list[Queued]:
+        """Take what can be sent now, if there is anything; near the end all of it, in parallel requests."""
+        with self._changed:
+            now = self._clock.now()
+            ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
+            group = ready if self._deadline.is_final_at(now) else ready[:MOST]
+            for queued in group:
+                self._waiting.remove(queued)
+            self._on_its_way += group
+            return group
 
     def _send(self, group: list[Queued]) -> None:
         """Write *group* together. What was not answered is left for a later write, or is given up."""
@@ -193,9 +254,11 @@ class Pipeline:
                 late.append(later)
         # What was unanswered together is sent again together, in one call.
         soonest = min((queued.at for queued in late if queued.at is not None), default=None)
+        sent = {id(queued) for queued in group}
         with self._changed:
-            self._on_its_way = []
+            self._on_its_way = [queued for queued in self._on_its_way if id(queued) not in sent]
             self._waiting.extend(queued._replace(at=soonest) for queued in late)
+            self._notify()
 
     def _answers(self, group: list[Queued]) -> tuple[list[FinishAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""

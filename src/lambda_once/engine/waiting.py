@@ -7,6 +7,7 @@ a waiting call takes no thread from the one it waits for.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -17,10 +18,15 @@ from lambda_once.errors import Misconfigured
 if TYPE_CHECKING:
     from asyncio import Future, Runner
     from collections.abc import Awaitable, Callable, Coroutine
+    from concurrent.futures import Executor
 
 
 T = TypeVar("T")
+THREADS = 32
+"""Requests of async work that are sent at once; the others wait for one to be answered."""
 _loops = threading.local()
+_executors: list[Executor] = []
+_making = threading.Lock()
 
 
 class Pause(NamedTuple):
@@ -126,7 +132,11 @@ def _step(work: Waits[Any]) -> Pause | WaitResult:
 
 
 def _begun(function: Callable[..., T], *args: Any) -> Future[T]:
-    """Begin *function* in a thread; where no thread can be started, do it here and now."""
+    """
+    Begin *function* in a thread; where no thread can be started, do it here and now.
+
+    The thread is one of our own: the work may fill the executor of its loop, and must find it free.
+    """
     import asyncio
     from contextvars import copy_context
     from functools import partial
@@ -134,7 +144,7 @@ def _begun(function: Callable[..., T], *args: Any) -> Future[T]:
     loop = asyncio.get_running_loop()
     once = _Once(partial(copy_context().run, function, *args))
     try:
-        return loop.run_in_executor(None, once)
+        return loop.run_in_executor(_executor(), once)
     except RuntimeError:  # can't start new thread; the executor may keep what it was given
         done: Future[T] = loop.create_future()
         try:
@@ -142,6 +152,19 @@ def _begun(function: Callable[..., T], *args: Any) -> Future[T]:
         except BaseException as error:  # noqa: BLE001  (raised where it is awaited)
             done.set_exception(error)
         return done
+
+
+def _executor() -> Executor:
+    from concurrent.futures import ThreadPoolExecutor  # plain work needs none
+
+    with _making:
+        if not _executors:
+            _executors.append(ThreadPoolExecutor(THREADS, thread_name_prefix="lambda-once"))
+        return _executors[0]
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads
+    os.register_at_fork(after_in_child=_executors.clear)
 
 
 class _Once:

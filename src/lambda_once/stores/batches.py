@@ -133,7 +133,7 @@ class Batches:
                 if outcome == CONFLICT:
                     conflicts.add(n)
             left = [n for n in left if outcomes[n] in _AGAIN]
-            if not left or deadline.one_try or deadline.passed() or tries == TRIES:
+            if not left or deadline.is_final() or deadline.passed() or tries == TRIES:
                 break
             back_off(deadline, tries)
         return [_outcome(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
