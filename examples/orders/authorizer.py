@@ -16,8 +16,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """
     Answer a request of payload format 2.0 by a simple response.
 
-    ``principalId`` is the customer, never a constant such as "user": it keeps customers apart,
-    and a renewed session gets the stored response all the same.
+    ``principalId`` is the customer, never a constant such as "user": it keeps customers apart. The route
+    says so by ``caller=``, so a renewed session gets the stored response all the same.
     """
     del context
     scheme, _, session = event.get("headers", {}).get("authorization", "").partition(" ")

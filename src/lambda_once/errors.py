@@ -93,19 +93,24 @@ class KeyReused(GiveUp):
     The key was used before, for another payload. Nothing ran.
 
     ``fields``: the names of up to 5 fields that differ from the first payload or are new, each cut to 64
-    characters; empty if unknown.
+    characters; empty if unknown. ``hidden``: they are for the log alone, because HTTP callers who send the
+    same key are not told apart, and one could guess the values of another, field by field.
     """
 
-    def __init__(self, message: str, *, fields: tuple[str, ...] = (), **known: Any) -> None:
+    def __init__(
+        self, message: str, *, fields: tuple[str, ...] = (), hidden: bool = False, **known: Any
+    ) -> None:
         super().__init__(message, **known)
         self.fields = fields
+        self.hidden = hidden
 
 
 class OtherCaller(GiveUp):
     """
     The key was used before, by a request with other credentials. Nothing ran, and nothing was replayed.
 
-    A refreshed access token is another credential: identify callers by an authorizer, or by ``caller=``.
+    A refreshed access token is another credential, and some requests have nothing that proves their caller:
+    identify callers by an authorizer, or by ``caller=``.
     """
 
 

@@ -485,6 +485,21 @@ def test_fields_are_named_where_callers_are_separated(
     assert rig.told[-1].differing == "pin"  # for the operator
 
 
+@in_memory
+@pytest.mark.parametrize("victim", [{}, {"cookies": ["session=a"]}])
+def test_a_credential_beside_shows_no_fields_of_a_row_without_one(rig: Rig, victim: Json) -> None:
+    """It was not compared with anything, so it separates its sender from nobody."""
+    first, second = (
+        {**http(json.dumps({"pin": pin}), headers=headers), **victim}
+        for pin, headers in (("1234", {KEY: "1"}), ("4711", {KEY: "1", "authorization": "Bearer made-up"}))
+    )
+    ask = handled(rig, {})
+    ask(first)
+    answer = ask(second)
+    assert problem(answer) == (422, "urn:lambda-once:key-reused")
+    assert "pin" not in answer["body"]
+
+
 def handled(rig: Rig, options: Any) -> Any:
     """A whole handler under the decorator."""
 

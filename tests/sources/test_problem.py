@@ -63,7 +63,7 @@ def test_a_reused_key_says_which_fields() -> None:
     """The names that the error has follow the fixed text, if they may; without any it stands alone."""
     bare, told = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
     assert told == f"{bare} Fields that differ: a, b."
-    assert problem_for(errors.KeyReused("no", fields=("a",)), names_fields=False).detail == bare
+    assert problem_for(errors.KeyReused("no", fields=("a",), hidden=True)).detail == bare
 
 
 def test_other_exceptions_say_nothing() -> None:

@@ -101,7 +101,7 @@ class HttpIdentifier:
             self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
         separate = warning is None and found.caller is not NOBODY
-        return call if separate else call._replace(names_fields=False)
+        return call if separate else call._replace(separate=False)
 
     def read(
         self, event: Mapping[str, Any], kind: Kind, method: str, request_id: str | None
@@ -158,7 +158,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     identifier = HttpIdentifier("once.api_gateway", runtime, settings, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
-        kind, call = source.kind_of(event), None
+        kind = source.kind_of(event)
         with runtime.invocation(context) as invocation:
             method = source.method_of(event)
             if not identifier.covers(method):
@@ -171,7 +171,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
             except Misconfigured:
                 raise  # not the fault of the client: the Errors metric of the function must alarm
             except OnceError as error:
-                return respond(problem_of(settings, error, call), kind)
+                return respond(problem_of(settings, error), kind)
         if isinstance(outcome, Replayed):
             return replayed(apply_on_replay(settings, outcome), kind)
         return outcome
@@ -179,7 +179,7 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     return handler_like(function, handle, identifier)
 
 
-def problem_of(settings: Settings, error: OnceError, call: Call | None) -> Problem:
-    """Return the problem document for *error* of *call*, if it was made, passed through ``problem=``."""
-    problem = problem_for(error, names_fields=call is None or call.names_fields)
+def problem_of(settings: Settings, error: OnceError) -> Problem:
+    """Return the problem document for *error*, passed through ``problem=``."""
+    problem = problem_for(error)
     return problem if settings.problem is None else settings.problem(problem)

@@ -202,8 +202,8 @@ class Call(NamedTuple):
     """
     history: History | None = None
     """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
-    names_fields: bool = True
-    """Whether a client may learn which fields differ from the first payload: not where callers share keys."""
+    separate: bool = True
+    """Whether a user's name or credential separates it from other HTTP callers who send the same key."""
 
     @property
     def seal(self) -> Seal | None:

@@ -139,7 +139,7 @@ class Replayer:
                 message = f"{at} {_other_caller(call)}"
             case Decision.KEY_REUSED:
                 found = call.identity.difference(record)
-                kind = partial(KeyReused, fields=found.named)
+                kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
                 message = (
                     f"{at} was used for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
                 )
@@ -236,6 +236,11 @@ def refusal(error: OnceError) -> Event:
             return Event.KEY_REUSED
         case _:
             return Event.REFUSED
+
+
+def _is_shared(call: Call, record: Record) -> bool:
+    """Return whether *record* may be another caller's: nothing separates them, or nothing was compared."""
+    return not call.separate or (call.identity.presented is not None and record.caller is None)
 
 
 def _other_caller(call: Call) -> str:

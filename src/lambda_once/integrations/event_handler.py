@@ -92,7 +92,7 @@ class Route:
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
         """Handle a request of ``app.resolve``."""
         _check_call(next_middleware)
-        watch, call = Watch(), None
+        watch = Watch()
         with self._runtime.invocation(app.lambda_context) as invocation:
             try:
                 chain, call = self._prepared(app, invocation, lambda: watched(next_middleware, watch))
@@ -103,11 +103,11 @@ class Route:
                 failure = watch.left_by(error)
             else:
                 return self._answer(outcome)
-        return self._refused(app, failure, call)
+        return self._refused(app, failure)
 
     async def async_middleware(self, app: Any, next_middleware: Any) -> Any:
         """Handle a request of ``app.resolve_async``."""
-        watch, call = Watch(), None
+        watch = Watch()
         with self._runtime.invocation(app.lambda_context) as invocation:
             try:
                 chain, call = self._prepared(app, invocation, lambda: watched_async(next_middleware, watch))
@@ -120,7 +120,7 @@ class Route:
                 failure = watch.left_by(error)
             else:
                 return self._answer(outcome)
-        return self._refused(app, failure, call)
+        return self._refused(app, failure)
 
     def misused(self, app: Any, message: str) -> NoReturn:
         """Report *message* and raise it as `Misconfigured`."""
@@ -208,14 +208,14 @@ class Route:
 
     # ---------------------------------------------------------------- what the client gets
 
-    def _refused(self, app: Any, error: BaseException, call: Call | None) -> Any:
+    def _refused(self, app: Any, error: BaseException) -> Any:
         if not isinstance(error, OnceError) or isinstance(error, Misconfigured):
             raise error
         if isinstance(error, StoredError) and _is_handled(app, error):
             raise error
         from aws_lambda_powertools.event_handler import Response
 
-        problem = problem_of(self._settings, error, call)
+        problem = problem_of(self._settings, error)
         return Response(problem.status, None, json.dumps(problem.body()), headers=problem.headers())
 
     def _answer(self, outcome: Any) -> Any:

@@ -38,15 +38,17 @@ class AuthorizerContext(NamedTuple):
         named = isinstance(principal, str) and principal and principal not in CONSTANTS
         return str(principal) if named else None
 
-    def personal(self) -> str:
-        """Return what to do if its principal is a person, for the log."""
-        return (
-            "was acquired with another Authorization. If principalId is the id of a person, not a constant, "
-            f'pass caller="{self.path}.principalId"'
-        )
+    def presented(self, authorization: str | None) -> Presented:
+        """Return what a request presents that it has let pass: *authorization*, or nothing that counts."""
+        if authorization is None:
+            return Presented(None, proof=False, advice=f"cannot be replayed: {self._unnamed()}")
+        known = self._unnamed() if self.principal is None else self._personal()
+        return Presented(authorization, advice=f"was acquired with another Authorization: {known}")
 
-    def unnamed(self) -> Presented:
-        """Return what a request presents that it has let pass without naming a user."""
+    def _personal(self) -> str:
+        return f'if principalId is a person\'s id and no constant, pass caller="{self.path}.principalId"'
+
+    def _unnamed(self) -> str:
         names = [str(name) for name in self.found if name not in _OF_GATEWAY]
         listed = ", ".join(printable(name) for name in names[:_LISTED]) or "nothing"
         likely = [name for name in names if name.lower() == "sub" or "user" in name.lower()]
@@ -56,14 +58,8 @@ class AuthorizerContext(NamedTuple):
             if name is None
             else "Pass the one that is the user's id, such as"
         )
-        return Presented(
-            None,
-            proof=False,
-            advice=(
-                f"cannot be replayed: the Lambda authorizer names no user; its context has {listed}. "
-                f"{way} {self._line(name or 'userId')}"
-            ),
-        )
+        line = self._line(name or "userId")
+        return f"the Lambda authorizer names no user; its context has {listed}. {way} {line}"
 
     def _line(self, name: str) -> str:
         if _PLAIN.fullmatch(name):

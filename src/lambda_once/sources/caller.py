@@ -154,7 +154,7 @@ def caller_of(event: Mapping[str, object], headers: Values, *, hashed: bool) -> 
     user = _of_load_balancer(context, headers)
     if user is not None:
         return _caller([*beside, user], [*beside, user], _UNPROVEN_USER)
-    unnamed = authorizer.unnamed() if authorizer is not None and authorization is None else None
+    unnamed = None if authorizer is None else authorizer.presented(authorization and authorization.whole)
     credential = authorization or (None if key_id else _api_key(headers))
     if credential is not None:
         joins = [*beside, credential.name] if hashed or not credential.opaque else beside
@@ -179,8 +179,7 @@ def _of_authorizer(
     joins = names if authorization.opaque else [*names, authorization.name]
     if authorization.name.origin is Origin.CLAIMS:
         return _caller(joins, joins, None)
-    presented = Presented(authorization.whole, advice=authorizer.personal())
-    return _caller([*names, authorization.name], joins, presented)
+    return _caller([*names, authorization.name], joins, authorizer.presented(authorization.whole))
 
 
 def _caller(found: Sequence[Name], joins: Sequence[Name], presented: Presented | None) -> Caller:

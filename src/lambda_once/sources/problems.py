@@ -147,20 +147,19 @@ _TABLE: Final = (
 _UNKNOWN: Final = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The request failed", "See the service logs.")
 
 
-def problem_for(error: Exception, *, names_fields: bool = True) -> Problem:
+def problem_for(error: Exception) -> Problem:
     """
     Return the problem document for *error*.
 
-    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ, if
-    *names_fields*: they would answer guesses at the values of another caller with the same key. Every other
-    text is fixed. A request that may be retried gets `Retry-After`: that of the error, rounded up, or one
-    second.
+    For a `BadRequest` it contains the message, for a `KeyReused` the names of the fields that differ unless
+    they are hidden; every other text is fixed. A request that may be retried gets `Retry-After`: that of the
+    error, rounded up, or one second.
     """
     row = next((row for row in _TABLE if isinstance(error, row.error)), None)
     if row is None:
         return _UNKNOWN
     detail = f"Nothing was done. {error}" if isinstance(error, BadRequest) else row.detail
-    if isinstance(error, KeyReused) and error.fields and names_fields:
+    if isinstance(error, KeyReused) and error.fields and not error.hidden:
         detail = f"{detail} Fields that differ: {', '.join(error.fields)}."
     wait = max(1, ceil(error.retry_after or 0)) if isinstance(error, RetryLater) else None
     return Problem(row.status.value, row.title, detail, _TYPE + row.name, wait)
