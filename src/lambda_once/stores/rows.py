@@ -181,7 +181,7 @@ def _write(item: Attributes, name: str) -> str:
 
 
 def _caller(item: Attributes, name: str) -> str:
-    """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC."""
+    """Return the mark of the caller (`Presented.mark`): an attempt id, a dot, and an HMAC or a word."""
     caller = _text(item, name)
     if not all(caller.partition(".")):
         raise MalformedRow(name)
