@@ -45,3 +45,9 @@ def test_a_failure_is_kept_short() -> None:
     """The name of its class, and the beginning of its message."""
     assert Failure.of(KeyError("x" * 5000)) == Failure("KeyError", ("'" + "x" * 5000)[:MESSAGE_LIMIT])
     assert Failure.of(ValueError("no")) == Failure("ValueError", "no")
+
+
+def test_a_message_that_cannot_be_encoded_is_escaped() -> None:
+    """A row is UTF-8: a lone surrogate, which JSON can send, becomes its escape, within the limit."""
+    assert Failure.of(ValueError("no \ud800")) == Failure("ValueError", "no \\ud800")
+    assert len(Failure.of(ValueError("\ud800" * MESSAGE_LIMIT)).message) == MESSAGE_LIMIT

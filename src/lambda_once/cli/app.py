@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,10 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a failure to write its output is one line, and not its exit code."""
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(
+                errors="backslashreplace"
+            )  # as standard error: rows have any client's text
         try:
             code = super().invoke(ctx)
             sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 FORMATS: Final = ("table", "json", "jsonl")
 UNBROKEN = 10_000
 """Columns without a terminal: a row is one line, for grep and awk."""
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7e]")
 
 
 class Output:
-    """The output of one command in one of the `FORMATS`."""
+    """The output of one command in one of the `FORMATS`; JSON is ASCII."""
 
     def __init__(self, form: str) -> None:
         self.form = form
@@ -52,11 +54,11 @@ class Output:
         """
         if self.form == "jsonl":
             for row in rows:
-                click.echo(json.dumps(row, ensure_ascii=False))
+                click.echo(json.dumps(row))
             return
         complete = list(rows)
         if self.form == "json":
-            click.echo(json.dumps(complete, ensure_ascii=False, indent=2))
+            click.echo(json.dumps(complete, indent=2))
         elif complete and render is not None:
             self.draw(render(complete, console().width))
 
@@ -65,7 +67,7 @@ class Output:
         if self.is_table:
             self.draw(rendered)
         else:
-            click.echo(json.dumps(value, ensure_ascii=False, indent=2 if self.form == "json" else None))
+            click.echo(json.dumps(value, indent=2 if self.form == "json" else None))
 
     def draw(self, rendered: RenderableType) -> None:
         """Print on the terminal; without one, as plain lines without trailing blanks."""
@@ -97,6 +99,11 @@ def console() -> Console:
 
     found = Console(highlight=False, soft_wrap=False, emoji=False)
     return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
+
+
+def ascii_json(text: str) -> str:
+    """Return the JSON *text* in ASCII: a terminal interprets other characters, which are in strings alone."""
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def escaped(text: str) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from datetime import timedelta
+from math import isinf
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, assert_never
@@ -284,7 +285,7 @@ def read_result(path: str) -> ResolveResult:
         raise Misconfigured(f"{where} exceeds the limit of {TEXT_LIMIT:,} bytes for a result")
     try:
         text = data.decode("utf-8-sig")
-        value = json.loads(text, parse_constant=_not_json)
+        value = json.loads(text, parse_constant=_not_json, parse_float=_finite)
         Codec(Any).dump(value)
         text = _BLANKS.sub(r"\1", text)
         pack(text)
@@ -308,6 +309,13 @@ def _bytes_of(path: str) -> bytes:
             return file.read(TEXT_LIMIT + 1)
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError("a number is outside the range of a float")
+    return number
 
 
 def _not_json(constant: str) -> Never:

@@ -11,7 +11,7 @@ import click
 
 from lambda_once.cli.find_command import announce_scan, describe_size, report_scan
 from lambda_once.cli.options import Access, with_table
-from lambda_once.cli.render import story_json, story_lines, tokens_at
+from lambda_once.cli.render import ascii_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Parts, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
@@ -207,7 +207,7 @@ def _print_result(access: Access, record: Record) -> None:
         _no_result(access, str(corrupt))
     if text is None:
         _no_result(access, "parts of it are missing")
-    click.echo(text)
+    click.echo(ascii_json(text))
 
 
 def _no_result(access: Access, why: str) -> Never:

@@ -106,10 +106,14 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException, seal: Seal | None = None) -> Failure:
-        """Return *error* as it is stored, sealed by *seal*; a message that cannot be sealed is not stored."""
+        """
+        Return *error* as it is stored, sealed by *seal*; a message that cannot be sealed is not stored.
+
+        A lone surrogate, which a client can send in JSON, becomes its escape: a row is written in UTF-8.
+        """
         kind = type(error).__name__
         try:
-            message = str(error)[:MESSAGE_LIMIT]
+            message = utf8(str(error)[:MESSAGE_LIMIT]).decode()[:MESSAGE_LIMIT]
         except Exception:  # noqa: BLE001  (the user's __str__ failed: the attempt must still be finished)
             message = "message unavailable: __str__ raised"
         if seal is None:
