@@ -37,7 +37,7 @@ class Answers:
             case "PutItem" | "UpdateItem":
                 key = _KEY.search(body) if b"attribute_not_exists" in body else None
                 refusal = None if key is None else self._refusals.get(key[1])
-                return (200, b"{}") if refusal is None else (400, refusal)
+                return (200, _granted(body)) if refusal is None else (400, refusal)
             case "BatchExecuteStatement":
                 statements = json.loads(body)["Statements"]
                 return 200, encoded({"Responses": [self._executed(one) for one in statements]})
@@ -58,6 +58,16 @@ class Answers:
 
     def _found(self, keys: Iterable[Row]) -> list[Row]:
         return [self._rows[key_of(key)] for key in keys if key_of(key) in self._rows]
+
+
+def _granted(body: bytes) -> bytes:
+    """Return the answer to a write: with ALL_NEW the row."""
+    if b"ALL_NEW" not in body:
+        return b"{}"
+    request = json.loads(body)
+    values = request["ExpressionAttributeValues"]
+    found = {name[1:-1]: value for name, value in values.items() if name.endswith("_")}
+    return encoded({"Attributes": {**request["Key"], **found, "fence": values[":epoch_ms"]}})
 
 
 def headers_of(body: bytes) -> dict[str, str]:

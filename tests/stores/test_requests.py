@@ -50,6 +50,7 @@ TAKEN = {
     ":status_": {"S": "inProgress"},
     ":epoch_ms": {"N": "1795169520000"},
     ":one": {"N": "1"},
+    ":before_": {"S": "none"},
 }
 CLEARED = "#actualCompletion, #result, #error, #parts, #resultUnavailable, #write"
 SETS = (
@@ -61,9 +62,9 @@ SHAPE = (
     "AND attribute_type(created, :text) AND attribute_type(expectedCompletion, :text)"
 )
 KINDS = {":text": {"S": "S"}, ":number": {"S": "N"}}
-FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one"
+FENCE = "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_)"
 TOUCHED = (
-    *("lockedBy", "attempt", "created", "expectedCompletion", "status"),
+    *("lockedBy", "attempt", "created", "expectedCompletion", "status", "before"),
     *("actualCompletion", "result", "error", "parts", "resultUnavailable", "write"),
     *("fingerprint", "fields", "delivery", "caller", "trace", "ttl"),
 )
@@ -101,7 +102,7 @@ def test_acquire_under_take_over() -> None:
             ":a": {"S": "a1"},
             ":f": {"S": "f"},
         },
-        "ReturnValues": "ALL_OLD",
+        "ReturnValues": "ALL_NEW",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 
@@ -121,7 +122,7 @@ def _bare(take: Unclaimed | AsSeen, condition: str, values: dict[str, Any], *, a
         "ConditionExpression": condition,
         "ExpressionAttributeNames": _names(*TOUCHED),
         "ExpressionAttributeValues": TAKEN | values,
-        "ReturnValues": "ALL_OLD",
+        "ReturnValues": "ALL_NEW",
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     assert asks <= set(built["ExpressionAttributeNames"])

@@ -31,12 +31,12 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, d
     assert dynamodb.send(decided(dynamodb, before, decision)) == Written.WRITTEN
     item = dynamodb.item()
     assert item is not None
-    everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion", "write"}
+    everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
     kept = {"error"} if decision is Resolve.NOT_DONE and before.error is not None else set()
     if decision in (Resolve.NOT_DONE, Resolve.HOLD) and before.generation is not None:
         kept.add("generation")
     assert item.keys() - {"fields"} == (
-        everywhere | {"fingerprint", "delivery", "resolution"} | LEFT[decision] | kept
+        everywhere | {"before", "write", "fingerprint", "delivery", "resolution"} | LEFT[decision] | kept
     )
 
 

@@ -44,13 +44,14 @@ def test_insert() -> None:
     """The whole row; there is no condition but that there is no row."""
     assert requests.insert("tokens", ACQUISITION, 1) == {
         "Statement": (
-            "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'lockedBy': ?, 'attempt': ?, "
-            "'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, 'fields': ?, "
-            "'delivery': ?, 'caller': ?, 'ttl': ?}"
+            "INSERT INTO \"tokens\" VALUE {'lockToken': ?, 'fence': ?, 'before': ?, 'lockedBy': ?, "
+            "'attempt': ?, 'created': ?, 'expectedCompletion': ?, 'status': ?, 'fingerprint': ?, "
+            "'fields': ?, 'delivery': ?, 'caller': ?, 'ttl': ?}"
         ),
         "Parameters": [
             {"S": "t"},
             {"N": "1795169520001"},
+            {"S": "none"},
             {"S": "orders/r1"},
             {"S": "a1"},
             {"S": AT},
@@ -77,7 +78,7 @@ def test_insert_of_the_bare_row() -> None:
     )
     built = requests.insert("tokens", acquisition, 1)
     assert built["Statement"].endswith("'created': ?, 'expectedCompletion': ?, 'status': ?}")
-    assert len(built["Parameters"]) == built["Statement"].count("?") == 7
+    assert len(built["Parameters"]) == built["Statement"].count("?") == 8
 
 
 def test_insert_makes_the_row_of_the_single_write() -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -57,6 +58,9 @@ class Transport:
     here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
     """
 
+    unreadable: tuple[type[Exception], ...] = ()
+    """What the client may raise for the response to another request, where every request is our own."""
+
     def __init__(
         self,
         client: Any = None,
@@ -71,6 +75,7 @@ class Transport:
         self._heard = heard
         self._declined = declined
         is_made_here = client is None or isinstance(client, str)
+        self._is_own = is_made_here
         self._name: str | None = client if is_made_here else None
         self._client = None if is_made_here else _guarded(client)
         self._prepared: tuple[object, ...] | None = None
@@ -95,7 +100,7 @@ class Transport:
         """
         from lambda_once.dynamodb.errors import Caught, is_transient
 
-        send = getattr(self._connected(), operation)
+        send = partial(self._exchanged, operation)
         for tries in range(1, TRIES + 1):
             asked = deadline.clock.now()
             try:
@@ -115,6 +120,33 @@ class Transport:
                     self._heard(answer, asked)
                 return answer
         raise AssertionError  # pragma: no cover  (the last try returns or raises)
+
+    def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
+        """Whether *response*, a refusal too, can be that of *request*: for what bears something to check."""
+        del request, response
+        return True
+
+    def _exchanged(self, operation: str, /, **arguments: Any) -> Any:
+        """Send one request. Raises CrossedResponse for the response of another one."""
+        from botocore.exceptions import ClientError
+
+        from lambda_once.dynamodb.errors import CrossedResponse
+
+        client = self._connected()
+        send = getattr(client, operation)
+        try:
+            answer = send(**arguments)
+            if self.is_answer(arguments, answer):
+                return answer
+        except ClientError as error:
+            if self.is_answer(arguments, error.response):
+                raise
+        except self.unreadable:  # botocore's parser fails on the body of another operation
+            if operation == "transact_write_items":  # or its serialiser does, on a user's item
+                raise
+        if self._is_own:  # the next response on that connection would be another request's, too
+            client.close()
+        raise CrossedResponse
 
     def _sent(
         self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime

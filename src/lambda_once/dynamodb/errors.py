@@ -111,6 +111,12 @@ class NotDynamoDB(BotoCoreError):  # type: ignore[misc]  # botocore has no types
     fmt = "a response with HTTP status {status} is not from DynamoDB"
 
 
+class CrossedResponse(HTTPClientError):  # type: ignore[misc]  # botocore has no types
+    """The response answers another request: as good as none. A retry may help."""
+
+    fmt = "the response is that of another request"
+
+
 def only_dynamodb(client: Any) -> Any:
     """
     Return *client*, which from now on raises `NotDynamoDB` for a response that is not DynamoDB's.

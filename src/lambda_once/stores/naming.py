@@ -31,6 +31,7 @@ OF_A_ROW = frozenset(
         *(
             "actualCompletion",
             "attempt",
+            "before",
             "caller",
             "created",
             "data",

@@ -27,6 +27,8 @@ from lambda_once.core.writes import (
     Resolver,
     Unclaimed,
 )
+from lambda_once.stores.contract import Won
+from lambda_once.stores.proof import GRANT
 from lambda_once.stores.rows import Item
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ LONGER = " AND expectedCompletion < :new"
 
 # ------------------------------------------------------------------ acquire
 
+NONE = "none"
+"""The attribute ``before`` of a token that had no status: absent, released or finished."""
 OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", "write")
 OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller", "trace")
 
@@ -103,14 +107,25 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     removed = [name for name in (*OUTCOME, *OPTIONAL) if name not in sets]
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
-    extra = "fence = if_not_exists(fence, :epoch_ms) + :one"
-    values |= {":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))}, ":one": {"N": str(1)}}
+    # The response has the new row, with the attempt id: from whom it was taken has to be written.
+    extra = "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_)"
+    values |= {
+        ":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))},
+        ":one": {"N": str(1)},
+        ":before_": {"S": NONE},
+    }
     if acquisition.generation is not None:
         extra += ", generation = if_not_exists(generation, :generation)"
         values[":generation"] = {"S": acquisition.generation}
-    return _update(table, acquisition.token, sets, removed, condition, values, extra=extra) | {
-        "ReturnValues": "ALL_OLD"
-    }
+    request = _update(table, acquisition.token, sets, removed, condition, values, extra=extra)
+    return request | {"ReturnValues": GRANT}
+
+
+def won(granted: Item) -> Won:
+    """Return the answer to `acquire` of which *granted* is the row."""
+    took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
+    generation = granted["generation"]["S"] if "generation" in granted else None
+    return Won(int(granted["fence"]["N"]), took_over, generation=generation)
 
 
 def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
@@ -269,6 +284,7 @@ def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     row = {
         "lockToken": {"S": acquisition.token},
         "fence": {"N": str(acquisition.first_fence)},
+        "before": {"S": NONE},
         **acquired_attributes(acquisition, shards),
     }
     if acquisition.generation is not None:
@@ -375,7 +391,8 @@ def _expression(
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:
         expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
-    named = {*sets, *removed} | {name for name in ("status", "ttl") if f"#{name}" in condition}
+    told = f"{condition} {extra}"
+    named = {*sets, *removed} | {name for name in ("before", "status", "ttl") if f"#{name}" in told}
     return expression, tuple((f"#{name}", name) for name in sorted(named))
 
 

@@ -159,17 +159,14 @@ class DynamoDBStore:
                 conflicts.append(error)
 
         try:
-            row = self.transport.call("update_item", request, deadline, failed).get("Attributes")
+            granted = self.transport.call("update_item", request, deadline, failed)["Attributes"]
         except Caught as error:
             # Another write was at this row: no answer after that is a refusal, not an outage (guarantee 7).
             refusal = conflicts[-1] if conflicts and is_transient(error) else error
             if code_of(refusal) in (CONDITION, CONFLICT):
                 return self._not_acquired(refusal, acquisition, deadline)
             return self.transport.failed(refusal, "UpdateItem", acquisition.token)
-        if row is None:
-            return Won.first(acquisition)
-        generation = row["generation"]["S"] if "generation" in row else acquisition.generation
-        return Won(int(row["fence"]["N"]) + 1, "status" in row, generation=generation)
+        return requests.won(granted)
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)

@@ -12,6 +12,7 @@ from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreig
 from lambda_once.dynamodb.paging import Unprocessed, batch_get
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Rejected, Unanswered
+from lambda_once.stores.proof import is_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ class TokenTransport(Transport):
 
     shape = "its partition key must be lockToken (S), with no sort key"
     index = "byStatus"
+    unreadable = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
     def __init__(
         self,
@@ -49,6 +51,9 @@ class TokenTransport(Transport):
     ) -> None:
         super().__init__(client, heard, declined)
         self.table = table
+
+    def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
+        return is_answer(request, response)
 
     def asked(
         self, operation: str, arguments: Mapping[str, Any], deadline: Deadline, token: str | None

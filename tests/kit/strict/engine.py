@@ -230,10 +230,12 @@ class StrictEngine:
         except Refusal:
             raise _refused(operation, before, request) from None
         wanted = request.get("ReturnValues", "NONE")
-        if wanted not in ("NONE", "ALL_OLD"):
+        if wanted not in ("NONE", "ALL_OLD", "ALL_NEW"):
             raise Invalid(f"ReturnValues {wanted} is not here")
+        if wanted == "ALL_NEW" and operation != "UpdateItem":
+            raise Invalid(f"ReturnValues {wanted} of {operation}")
         self._put(table, key, after)
-        told = before if wanted == "ALL_OLD" else None
+        told = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
         return {} if told is None else {"Attributes": copied(told)}
 
     def _executed(self, statement: Insert | Change | Invalid) -> Answer:

@@ -58,13 +58,17 @@ def single_writes() -> Iterator[None]:
 
 def http(request: AWSPreparedRequest) -> AWSResponse:
     """Answer *request* as DynamoDB does, by the engine that is mounted."""
-    operation = xform_name(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
-    status, answer = _answer(operation, _decoded(json.loads(request.body)))
+    return response(request.url, *executed(request.headers["X-Amz-Target"].decode(), request.body))
+
+
+def executed(target: str, body: bytes) -> tuple[int, bytes]:
+    """Return status and body of the answer to the request *body*, by the engine that is mounted."""
+    status, answer = _answer(xform_name(target.rpartition(".")[2]), _decoded(json.loads(body)))
     del answer["ResponseMetadata"]
     if "Error" in answer:
         error = answer.pop("Error")
         answer |= {"__type": f"com.amazonaws.dynamodb.v20120810#{error['Code']}", "message": error["Message"]}
-    return response(request.url, status, json.dumps(answer, default=_encoded).encode())
+    return status, json.dumps(answer, default=_encoded).encode()
 
 
 def response(url: str, status: int, body: bytes) -> AWSResponse:
