@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from botocore.awsrequest import AWSResponse
 from botocore.stub import Stubber
 
 from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.dynamodb import errors
+from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.batches import Batches
 from tests.faults.tables import Layers
 from tests.faults.test_bad_table import runs_nothing
@@ -68,17 +71,12 @@ def test_a_batch_at_what_is_not_dynamodb(
     assert {kind for kind, _, _ in raised.value.child_exceptions} == {Misconfigured}
 
 
-def test_twin_that_believes_any_answer_runs_unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the check a page counts as an acquisition, for botocore reads an empty answer out of it."""
+def test_twin_that_believes_any_answer_calls_a_page_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check the mistake has no name: a page has no attempt id, so it grants nothing either."""
     monkeypatch.setattr(errors, "_check", lambda *_: None)
     with strangers.page(*PAGES["a page"]) as address:
         client = tables.client(address)
-
-        @Layers(client).once().function
-        def work(order: int) -> str:
-            return "ran"
-
-        assert work(5) == "ran"
+        runs_nothing(Layers(client), StoreUnavailable, "CrossedResponse")
         client.close()
 
 
@@ -112,11 +110,29 @@ def test_a_proxy_that_finds_nobody_is_an_outage() -> None:
         client.close()
 
 
-def test_a_stubbed_client_is_believed() -> None:
+def _doubled(params: dict[str, Any], **_: object) -> tuple[AWSResponse, dict[str, Any]]:
+    """Answer as a test's double does: it came by no wire, and has no headers."""
+    request = json.loads(params["body"])
+    http = AWSResponse(params["url"], 200, {}, None)
+    if "ReturnValues" not in request:
+        return http, {}
+    attempt = request["ExpressionAttributeValues"][":attempt_"]
+    row = {**request["Key"], "attempt": attempt, "fence": {"N": "1"}, "before": {"S": "none"}}
+    return http, {"Attributes": row}
+
+
+def test_a_doubled_client_is_believed() -> None:
     """What a test's double answers came by no wire, and has no headers."""
     client = tables.client()
+    client.meta.events.register_first("before-call.dynamodb", _doubled)
+    assert Layers(client).once().run("k", len, [1]) == 1
+
+
+def test_an_empty_answer_of_a_double_grants_nothing() -> None:
+    """It could be any request's."""
+    client = tables.client()
     with Stubber(client) as stubber:
+        for _ in range(TRIES):
+            stubber.add_response("update_item", {})
         stubber.add_response("update_item", {})
-        stubber.add_response("update_item", {})
-        assert Layers(client).once().run("k", len, [1]) == 1
-        stubber.assert_no_pending_responses()
+        runs_nothing(Layers(client), StoreUnavailable, "CrossedResponse")
