@@ -64,8 +64,10 @@ def page(source: Path) -> tuple[str, list[Path]]:
     """Return the text of the page of *source*, and what it links to in the repository."""
     title = f"{_NOT_SEARCHED}# {source.relative_to(ROOT)}\n\n"
     if source.is_dir():
-        inside = sorted(path for path in source.iterdir() if path.is_file() and path.name != "__init__.py")
-        return title + "".join(f"* [{path.name}]({place(path).name})\n" for path in inside), inside
+        inside = files(source)
+        index = place(source).parent
+        links = ((path.relative_to(source), os.path.relpath(place(path), index)) for path in inside)
+        return title + "".join(f"* [{name}]({target})\n" for name, target in links), inside
     text = source.read_text(encoding="utf-8")
     if source.suffix != ".md":
         return f"{title}`````{LANGUAGES.get(source.suffix, 'text')}\n{text}`````\n", []
@@ -80,6 +82,16 @@ def page(source: Path) -> tuple[str, list[Path]]:
 
     parts = _FENCED.split(text)
     return "".join(part if part.startswith("```") else _LINK.sub(placed, part) for part in parts), targets
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of *folder* and its folders, without what was built or cached there."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "__init__.py")
+    return [
+        path
+        for path in found
+        if not any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
+    ]
 
 
 def reference(module: str) -> str:

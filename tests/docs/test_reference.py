@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import re
+from textwrap import dedent
 
 import lambda_once
-from lambda_once import testing
+from lambda_once import errors, testing
 from lambda_once.decorators import options as settings
 from lambda_once.errors import OnceError, RetryLater
 from lambda_once.sources.problems import problem_for
@@ -39,3 +40,26 @@ def test_the_table_of_problems_is_the_codes() -> None:
         said[kind] = (problem.status, problem.type, problem.retry_after is not None)
     assert told == said
     assert len(told) == 9
+
+
+def test_the_tree_of_errors_is_that_of_the_module() -> None:
+    """Each error on a line of its own, below the one that it extends."""
+    page = (ROOT / "docs" / "error-policies.md").read_text(encoding="utf-8")
+    assert _tree(page) == _tree(errors.__doc__ or "")
+    for name, base in _tree(page).items():
+        assert getattr(errors, name).__base__ is (Exception if base is None else getattr(errors, base))
+
+
+def _tree(text: str) -> dict[str, str | None]:
+    """Return the errors of the tree drawn in *text*, each with the one above it."""
+    found: dict[str, str | None] = {}
+    above: dict[int, str] = {}
+    drawn = re.search(r"^ *OnceError\n(?: *[│├└].*\n)+", text, re.MULTILINE)
+    assert drawn is not None
+    for line in dedent(drawn[0]).splitlines():
+        match = re.match(r"(?P<lines>[│├└─ ]*)(?P<name>[A-Z]\w+)[^│├└]*$", line)
+        assert match is not None
+        depth = len(match["lines"]) // 4
+        found[match["name"]] = above.get(depth - 1)
+        above[depth] = match["name"]
+    return found

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from code import InteractiveConsole
 from contextvars import copy_context
 from pathlib import Path
 from types import ModuleType
@@ -63,3 +64,40 @@ def test_the_first_program_prints_two_lines() -> None:
         check=True,
     )
     assert done.stdout.splitlines() == ["{'batchItemFailures': []} ['o-1']"] * 2
+
+
+class Prompt(InteractiveConsole):
+    """A Python prompt that reads and runs nothing; what it does not take as Python is counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+
+    def runcode(self, code: object) -> None:
+        """Leave *code* unrun."""
+
+    def showsyntaxerror(self, filename: str | None = None, **_: object) -> None:
+        del filename
+        self.refused.append("\n".join(self.buffer))
+
+
+def typed(text: str) -> list[str]:
+    """Return what a prompt refuses of *text*, pasted line by line."""
+    prompt = Prompt()
+    for line in [*text.splitlines(), ""]:
+        prompt.push(line)
+    return prompt.refused
+
+
+def test_the_tutorial_can_be_pasted_into_a_prompt() -> None:
+    """Before 3.13 a prompt ends a block at an empty line, and refuses unindented code before it."""
+    tutorial = ROOT / "docs" / "tutorial.md"
+    steps = [block for block in blocks(tutorial) if block.language == "python" and block.runs]
+    assert len(steps) > 5
+    assert {block.line: typed(block.text) for block in steps if typed(block.text)} == {}
+
+
+def test_twin_a_block_without_an_empty_line_is_refused() -> None:
+    """The line behind it is no part of it."""
+    assert typed("with a:\n    b()\nassert c\n") != []
+    assert typed("with a:\n    b()\n\nassert c\n") == []

@@ -66,6 +66,13 @@ def test_no_link_is_broken() -> None:
     assert broken(SITE, pages) == []
 
 
+def test_a_folder_is_shown_whole() -> None:
+    """With the files of the folders inside it: the function and its test are what a reader looks for."""
+    links = crawled(SITE)["/examples/minimal/"].links
+    for name in ("template.yaml", "function/payments.py", "tests/test_payments.py", "events/order.json"):
+        assert any(link.rstrip("/").endswith(name) for link in links), name
+
+
 def test_twin_a_broken_link_is_found(tmp_path: Path) -> None:
     """A page, a file and an anchor that are not there are each reported."""
     links = ["good/", "good/#here", "good/?q=1#here", "a.css", "https://elsewhere.example/", "#own", ""]
