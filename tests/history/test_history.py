@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapse
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.writes import Complete
 from lambda_once.engine import consult
-from lambda_once.engine.history import Busy, Vacant
+from lambda_once.engine.history import Busy, Earlier, Vacant
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import SOONER, TOKEN_DIGITS, PowertoolsRecord
 from lambda_once.testing import lambda_context
@@ -453,6 +453,25 @@ def test_twin_in_time(shop: Shop) -> None:
     record, now = _begun(shop, 30)
     record.undo(now + timedelta(seconds=29) - SOONER)
     assert shop.record() is None
+
+
+def test_a_completed_record_of_our_own_is_an_outcome(shop: Shop) -> None:
+    """An attempt of the old version that outlived its time may have completed it: nothing runs again."""
+    _begun(shop, 30)
+    shop.change(status={"S": "COMPLETED"}, data={"S": "5"})
+    again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
+    found = again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-1")
+    assert isinstance(found, Earlier)
+    assert found.text == "5"
+
+
+def test_an_attempt_without_a_token_owns_no_lapsed_record(shop: Shop) -> None:
+    """What the old version left is judged, though neither bears the mark of a token."""
+    shop.begun(EVENT)
+    shop.lapse()
+    record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
+    found = record.begin(now + timedelta(seconds=30), now, takes_over=False, attempt="a-1")
+    assert found == Vacant(datetime.fromtimestamp(1, UTC))
 
 
 def test_another_payload_is_refused(shop: Shop) -> None:

@@ -214,7 +214,7 @@ def _(two: Two) -> None:
 
 @row("other arguments are ignored")
 def _(two: Two) -> None:
-    sides = two.functions(two.once.function(key="order", fingerprint=False), charging)
+    sides = two.functions(two.once.function(key="order", fingerprint=False, name="others"), charging)
     calls = ({"order": 1, "customer": "bob"}, {"order": 1, "customer": "eve"}, {"order": 1, "more": object()})
     assert alike_by_name(sides, *calls) == [{"run": 1}] * 3
 
