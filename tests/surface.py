@@ -194,7 +194,7 @@ def _outputs() -> Iterator[str]:
         expected_completion=NOW,
         actual_completion=NOW,
         error=Failure("ValueError", "no such order"),
-        resolution=Resolution("ann", "seen", NOW, 1),
+        resolution=Resolution("ann", "seen", NOW, "0" * 32),
         stored=Inline("5"),
     )
     explanation = Explanation(decorator="once.sqs", source="sqs", service="s", name="n", payload="its body")

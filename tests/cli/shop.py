@@ -95,8 +95,8 @@ class Shop:
         row = self.store.read(token, self._deadline())
         assert row is not None
         now = self.clock.now()
-        writer = Resolver(row.attempt, row.expected_completion, "decided", row.state)
-        note = Resolution(by, because, now)
+        writer = Resolver.of(row, "decided")
+        note = Resolution(by, because, now, writer.attempt)
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
         return self._write(Finish(token, writer, change, now, ttl, new_write_id(change), note))
 

@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once.cli import forget_command, options
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.results import Parts, Unavailable
+from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Finish, Resolver
 from lambda_once.dynamodb.paging import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
@@ -74,7 +74,7 @@ def test_a_result_is_erased(at: Desk, result: Any) -> None:
     assert isinstance(before.stored, Parts) is (result is LARGE)
     ran = at.run("forget", token, *SURE)
     assert ran.exit_code == 0, said(ran)
-    assert _is_erased(at, before).stored is Unavailable.UNAVAILABLE
+    assert _is_erased(at, before).stored is Unavailable.FORGOTTEN
     assert "#" not in "".join(item["lockToken"]["S"] for item in _items(at))
     assert isinstance(at.ask("p-1"), ResultUnavailable)
     assert at.deliver("p-1")
@@ -202,7 +202,8 @@ def _resolved_meanwhile(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     token = _charge(at, NAME)
 
     def meanwhile(_table: TokenTable, _record: Record) -> None:
-        assert at.run("resolve", token, "--done", "--force", *SURE).exit_code == 0
+        options = ("--done", "--force", "--drop-result", "--result", "-")
+        assert at.run("resolve", token, *options, *SURE, stdin="5").exit_code == 0
 
     monkeypatch.setattr(TokenTable, "erase_parts", meanwhile)
 
@@ -213,8 +214,8 @@ def test_a_row_that_has_changed_is_refused(at: Desk, monkeypatch: pytest.MonkeyP
     ran = at.run("forget", at.token("p-1"), *SURE)
     assert (ran.exit_code, "the row has changed since it was shown" in said(ran)) == (1, True)
     row = at.row("p-1")
-    assert (row.state, row.stored) == (State.COMPLETE, None)
-    assert at.ask("p-1") is None
+    assert (row.state, row.stored) == (State.COMPLETE, Inline("5"))
+    assert at.ask("p-1") == 5
 
 
 def test_twin_without_the_condition(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +307,7 @@ def test_the_outcome_as_data(at: Desk) -> None:
     outcome = json.loads(ran.stdout)
     assert set(outcome) == {"lockToken", "written", "shown", "now"}
     assert (outcome["lockToken"], outcome["written"]) == (token, True)
-    assert (outcome["shown"]["result"]["kind"], outcome["now"]["result"]["kind"]) == ("text", "unavailable")
+    assert (outcome["shown"]["result"]["kind"], outcome["now"]["result"]["kind"]) == ("text", "forgotten")
     assert NAME not in ran.output
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import options
-from lambda_once.core.lifecycle import State
+from lambda_once.cli import options, redrive_command
+from lambda_once.core.lifecycle import Decider, State
 from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
-from lambda_once.stores.contract import Unanswered
+from lambda_once.stores.contract import Unanswered, Written
 from tests.operations.desk import Desk, desk, said
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
@@ -75,6 +75,8 @@ FILTERS = {
     "another function": (["--name", "refund"], 0),
     "older": (["--older-than", "150m"], 2),
     "limited": (["--limit", "3"], 3),
+    "after an error": (["--error", "Timeout"], 4),
+    "after another error": (["--error", "Declined"], 0),
 }
 
 
@@ -184,3 +186,137 @@ def test_bad_options_are_one_line(at: Desk, options: list[str]) -> None:
     ran = at.run("redrive", *SURE, *options)
     assert (ran.exit_code, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
     assert _states(at) == [State.HELD] * 4
+
+
+HELD_BY_ANNA = ("--hold", "--because", "it WAS charged, the receipt comes on Monday", "--by", "anna", "--yes")
+
+
+def _anna_keeps_one(at: Desk) -> None:
+    """Four payments are held by one outage; of the second a person has found out that it was charged."""
+    _some_are_held(at)
+    assert at.run("resolve", at.token("p-1"), *HELD_BY_ANNA).exit_code == 0
+
+
+def _decided_by_a_person(at: Desk) -> None:
+    _anna_keeps_one(at)
+    before = at.row("p-1")
+    ran = at.run("redrive", *SURE)
+    assert ran.exit_code == 0
+    assert "3 released, 1 skipped" in said(ran)
+    assert "by anna: it WAS charged, the receipt comes on Monday" in said(ran)
+    assert _states(at) == [State.RELEASED, State.HELD, State.RELEASED, State.RELEASED]
+    assert at.row("p-1") == before
+    assert not at.deliver("p-1")
+    assert at.asked.count("p-1") == 1
+
+
+def test_what_a_person_decided_is_skipped(at: Desk) -> None:
+    """It stays held, with the note; the others of the outage are released."""
+    _decided_by_a_person(at)
+
+
+@pytest.mark.engine
+def test_what_a_person_decided_is_skipped_on_the_engine(on_engine: Desk) -> None:
+    """The same, by a real index."""
+    _decided_by_a_person(on_engine)
+
+
+def test_twin_that_asks_for_no_decision(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the guard the second payment is charged again."""
+    monkeypatch.setattr(redrive_command, "decided_by_person", lambda _: False)
+    with pytest.raises(AssertionError):
+        _decided_by_a_person(at)
+
+
+def test_what_was_decided_is_released_for_who_asks_for_it(at: Desk) -> None:
+    """And the list shows who decided what, before they are asked."""
+    _anna_keeps_one(at)
+    dry = at.run("redrive", "--also-decided", "--because", "x", "--dry-run", "--output", "json")
+    assert [row["resolution"] and row["resolution"]["by"] for row in json.loads(dry.stdout)] == [
+        *(None, "anna", None, None)
+    ]
+    ran = at.run("redrive", "--also-decided", *SURE)
+    assert ran.exit_code == 0
+    assert "by anna: it WAS charged" in said(ran)
+    assert "4 released" in said(ran)
+    assert _states(at) == [State.RELEASED] * 4
+
+
+def test_a_skipped_token_is_a_row_of_the_data(at: Desk) -> None:
+    """With its outcome, and the decision that stands."""
+    _anna_keeps_one(at)
+    ran = at.run("redrive", "--output", "json", *SURE)
+    rows = {row["key"]: row for row in json.loads(ran.stdout)}
+    assert {key: row["outcome"] for key, row in rows.items()} == {
+        "p-0": "released",
+        "p-1": "skipped",
+        "p-2": "released",
+        "p-3": "released",
+    }
+    note = rows["p-1"]["resolution"]
+    assert (note["kind"], note["by"], note["stands"]) == ("person", "anna", True)
+    assert rows["p-0"]["resolution"] is None
+
+
+def test_only_decided_ones_are_nothing_to_release(at: Desk) -> None:
+    """They are listed, nobody is asked, and the exit code is 0."""
+    at.hold("p-1")
+    assert at.run("resolve", at.token("p-1"), *HELD_BY_ANNA).exit_code == 0
+    ran = at.run("redrive", "--because", "x")
+    assert ran.exit_code == 0
+    assert "no other matching token is held" in said(ran)
+    assert "anna" in said(ran)
+
+
+def test_a_decision_ends_with_the_next_attempt(at: Desk) -> None:
+    """Released by a person, delivered, and held by the outage again: nobody has decided about that."""
+    at.hold("p-0")
+    assert at.run("resolve", at.token("p-0"), "--not-done", *SURE).exit_code == 0
+    at.hold("p-0")
+    note = at.row("p-0").resolution
+    assert note is not None
+    ran = at.run("redrive", *SURE)
+    assert "(an attempt has run since)" in said(ran)
+    assert "1 released" in said(ran)
+
+
+def test_what_the_watchdog_held_is_released(at: Desk) -> None:
+    """Its decision is no person's."""
+    at.hold("p-0")
+    hold = resolution(
+        at.row("p-0"),
+        Resolve.HOLD,
+        kind=Decider.WATCHDOG,
+        by="watchdog",
+        because="3 times",
+        now=at.clock.now(),
+    )
+    assert at.operations.finish(hold) is Written.WRITTEN
+    assert "1 released" in said(at.run("redrive", *SURE))
+
+
+def test_tonight_is_told_from_last_week(at: Desk) -> None:
+    """What was acquired within the time that was asked for."""
+    _some_are_held(at)
+    assert "2 released" in said(at.run("redrive", "--newer-than", "150m", *SURE))
+    assert _states(at) == [State.HELD, State.HELD, State.RELEASED, State.RELEASED]
+
+
+def test_the_list_shows_the_last_decision(at: Desk) -> None:
+    """Who and why, as text and as data; the index alone does not have it."""
+    _anna_keeps_one(at)
+    listed = said(at.run("list", "--held"))
+    assert "resolved" in listed
+    assert "by anna: it WAS charged, the receipt comes on Monday" in listed
+    rows = {row["key"]: row for row in json.loads(at.run("list", "--held", "--output", "json").stdout)}
+    assert rows["p-1"]["resolution"] == {
+        "kind": "person",
+        "by": "anna",
+        "because": "it WAS charged, the receipt comes on Monday",
+        "at": "2026-11-20T14:12:00.000Z",
+        "attempt": at.row("p-1").attempt,
+        "times": 1,
+        "stands": True,
+    }
+    assert rows["p-0"]["resolution"] is None
+    assert "resolution" not in json.loads(at.run("list", "--output", "json").stdout)[0]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +16,8 @@ from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
-from tests.operations.desk import LEASE, Desk, Timeout, desk, said
+from lambda_once.stores.requests import part_keys
+from tests.operations.desk import LEASE, Declined, Desk, Timeout, desk, said
 
 BECAUSE = ("--because", "seen at the provider", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
@@ -213,7 +214,7 @@ def test_what_needs_no_verdict_takes_force(at: Desk, bring: Callable[[Desk], str
     assert why in said(refused)
     assert "--force" in said(refused)
     assert at.row("p-1") == before
-    assert at.run("resolve", token, "--hold", "--force", *SURE).exit_code == 0
+    assert at.run("resolve", token, "--hold", "--force", "--drop-result", *SURE).exit_code == 0
     assert at.row("p-1").state is State.HELD
 
 
@@ -418,6 +419,7 @@ BAD = {
     "no reason": (["--done", "--because", " "], "--because is empty"),
     "a book": (["--done", "--because", "x" * 2_000], "at most 1,024"),
     "no file": (["--done", "--result", "/nowhere/x.json"], "cannot be read"),
+    "nothing to keep": (["--keep", "28d"], "--keep alone is for a complete token"),
 }
 
 
@@ -505,3 +507,174 @@ def test_an_unknown_token_is_one_line(at: Desk, token: str, told: str) -> None:
     assert ran.exit_code == 2
     assert told in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
+
+
+# -- results that are there
+
+
+LARGE = [hex(hash((n, "large"))) for n in range(40_000)]
+RESULTS = {"in the row": {"chargeId": "ch_5"}, "in parts": LARGE}
+KEEPING = {
+    "keep": ("--keep", "28d"),
+    "done": ("--done", "--force"),
+    "done and keep": ("--done", "--keep", "28d", "--force"),
+}
+DROPPING = {
+    "not done": ("--not-done",),
+    "hold": ("--hold",),
+    "failed": ("--failed",),
+    "another result": ("--done", "--result", "-"),
+}
+
+
+@pytest.fixture
+def on_engine(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[Desk]:
+    """A desk at a table of DynamoDB Local."""
+    with desk(monkeypatch, dynamodb_local) as found:
+        yield found
+
+
+def _charged(at: Desk, result: Any) -> Record:
+    at.provider = lambda _: result
+    assert at.ask("p-1") == result
+    at.clock.advance(60)
+    return at.row("p-1")
+
+
+def _is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
+    before = _charged(at, result)
+    ran = at.run("resolve", at.token("p-1"), *options, *SURE)
+    assert ran.exit_code == 0, said(ran)
+    row = at.row("p-1")
+    assert row == before._replace(ttl=row.ttl, resolution=row.resolution, fence=before.fence + 1)
+    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
+    at.clock.advance(27 * 86_400)
+    assert at.ask("p-1") == result
+    assert json.loads(at.run("show", at.token("p-1"), "--result").stdout) == result
+    assert at.asked == ["p-1"]
+    shown = said(at.run("show", at.token("p-1")))
+    assert "ann kept its outcome, because: seen at the provider" in shown
+    assert "gets the stored outcome" in said(ran)
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
+def test_a_result_that_is_there_is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
+    """Only the time until which it is replayed changes: attempt, write and result stay."""
+    _is_kept(at, result, options)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
+def test_a_result_that_is_there_is_kept_on_the_engine(
+    on_engine: Desk, result: Any, options: Sequence[str]
+) -> None:
+    """The same, by DynamoDB's own conditions."""
+    _is_kept(on_engine, result, options)
+
+
+def test_done_without_a_time_does_not_shorten(at: Desk) -> None:
+    """28 days is the default of what is kept for less."""
+    _charged(at, 5)
+    assert at.run("resolve", at.token("p-1"), "--keep", "90d", *SURE).exit_code == 0
+    assert at.run("resolve", at.token("p-1"), "--done", "--force", *SURE).exit_code == 0
+    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(days=90)).timestamp())
+
+
+def test_a_stored_error_is_kept_by_keep_alone(at: Desk) -> None:
+    """`--done` says something else than the row: that it was done."""
+    at.provider = _declines
+    at.ask("p-1")
+    error = at.row("p-1").error
+    ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
+    assert ran.exit_code == 0
+    assert "duplicates get: the error Declined" in said(ran)
+    assert at.row("p-1").error == error
+    assert at.run("resolve", at.token("p-1"), "--done", "--force", *SURE).exit_code == 0
+    assert at.row("p-1").error is None
+
+
+def _declines(_payment: str) -> Any:
+    raise Declined("no")
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("options", DROPPING.values(), ids=DROPPING)
+def test_a_result_is_dropped_only_on_request(at: Desk, result: Any, options: Sequence[str]) -> None:
+    """Forced alone it is refused, with the command that saves it; --drop-result warns, and writes."""
+    before = _charged(at, result)
+    refused = at.run("resolve", at.token("p-1"), *options, "--force", *SURE, stdin="6")
+    assert refused.exit_code == 1
+    assert "its stored result would be lost" in said(refused)
+    assert "lambda-once show shop/charge/p-1 --result > backup.json" in said(refused)
+    assert "--drop-result" in said(refused)
+    assert at.row("p-1") == before
+    ran = at.run("resolve", at.token("p-1"), *options, "--force", "--drop-result", *SURE, stdin="6")
+    assert ran.exit_code == 0
+    assert "lambda-once show shop/charge/p-1 --result > backup.json" in said(ran)
+    assert at.row("p-1").attempt != before.attempt
+    assert at.row("p-1").stored == (Inline("6") if "--result" in options else None)
+
+
+def test_drop_result_alone_forces_nothing(at: Desk) -> None:
+    """It says what may be lost, not that a finished token may be resolved."""
+    before = _charged(at, 5)
+    refused = at.run("resolve", at.token("p-1"), "--not-done", "--drop-result", *SURE)
+    assert (refused.exit_code, "--force" in said(refused)) == (1, True)
+    assert at.row("p-1") == before
+
+
+def test_what_has_no_result_loses_none(at: Desk) -> None:
+    """None can be given again by `--done`."""
+    _charged(at, None)
+    assert at.run("resolve", at.token("p-1"), "--not-done", "--force", *SURE).exit_code == 0
+
+
+def test_a_mistyped_order_can_be_undone(at: Desk, tmp_path: Any) -> None:
+    """By what `show --result` had saved, as the refusal says."""
+    _charged(at, {"chargeId": "ch_5"})
+    saved = at.run("show", at.token("p-1"), "--result").stdout
+    forced = ("--force", "--drop-result")
+    assert at.run("resolve", at.token("p-1"), "--not-done", *forced, *SURE).exit_code == 0
+    backup = _file(tmp_path, saved)
+    assert at.run("resolve", at.token("p-1"), "--done", "--result", backup, *forced, *SURE).exit_code == 0
+    assert at.ask("p-1") == {"chargeId": "ch_5"}
+    assert at.asked == ["p-1"]
+
+
+def test_a_missing_part_is_a_warning(at: Desk) -> None:
+    """The row is kept, for nothing may run again; what a duplicate gets is said."""
+    before = _charged(at, LARGE)
+    (first, *_) = part_keys(before, 1)
+    at.client.delete_item(TableName=at.table, Key=first)
+    ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
+    assert ran.exit_code == 0
+    assert "WARNING: parts of its result are missing" in said(ran)
+
+
+def test_a_keep_is_refused_after_another_one(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row that was shown has changed, though it has the same attempt."""
+    _charged(at, 5)
+    token = at.token("p-1")
+
+    def meanwhile(_question: str, **_: Any) -> bool:
+        assert at.run("resolve", token, "--keep", "90d", *SURE).exit_code == 0
+        return True
+
+    monkeypatch.setattr(options, "is_terminal", lambda: True)
+    monkeypatch.setattr(click, "confirm", meanwhile)
+    ran = at.run("resolve", token, "--keep", "1d", "--because", "x")
+    assert (ran.exit_code, "the row has changed since it was shown" in said(ran)) == (1, True)
+    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(days=90)).timestamp())
+
+
+def test_a_keep_as_data(at: Desk) -> None:
+    """Under the same names as every decision."""
+    _charged(at, 5)
+    ran = at.run("resolve", at.token("p-1"), "--keep", "1d", "--output", "json", *SURE)
+    outcome = json.loads(ran.stdout)
+    assert (outcome["decision"], outcome["written"]) == ("keep", True)
+    assert outcome["shown"]["attempt"] == outcome["now"]["attempt"]
+    assert outcome["nextDelivery"].startswith("does not run again; it gets the stored outcome until ")
+    assert "longer than --keep" in ran.stderr

@@ -144,7 +144,8 @@ def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, verdict: str) 
     assert f"10:22:01 ann resolved it as {verdict}, because: seen at the bank" in _lines(ran)
     assert "attempt resolved" not in ran.stdout
     note = _shown(shop, TOKEN, code=ran.exit_code)["resolution"]
-    assert note == {"by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z", "times": 1}
+    who = {"kind": "person", "by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z"}
+    assert note == who | {"attempt": "decided", "times": 1, "stands": True}
 
 
 def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None:

@@ -54,6 +54,11 @@ def _write(change: Change, by: Holder | Resolver | None = None) -> Finish:
     return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100, new_write_id(change))
 
 
+def _seen(attempt: str, state: State) -> Resolver:
+    """Somebody who saw the row of `row` in *state*."""
+    return Resolver.of(row(state), attempt)
+
+
 ROWS: list[Record | None] = [
     None,
     *(
@@ -156,7 +161,7 @@ def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
 
 
 VERDICTS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
-NOTE = Resolution("ann", "seen at the provider", NOW, 2)
+NOTE = Resolution("ann", "seen at the provider", NOW, "ann", times=2)
 
 
 @pytest.mark.parametrize("change", VERDICTS)
@@ -165,9 +170,9 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
     """What an earlier outcome left is gone; in another state than was seen it writes nothing."""
     before = row(state, stored=Inline("0"), error=BROKEN, actual_completion=LAPSED)
     for seen in State:
-        after = after_finish(before, _write(change, Resolver("a1", ALIVE, "ann", seen)))
+        after = after_finish(before, _write(change, _seen("ann", seen)))
         assert (after is not None) is (seen is state)
-    after = after_finish(before, _write(change, Resolver("a1", ALIVE, "ann", state)))
+    after = after_finish(before, _write(change, _seen("ann", state)))
     assert after is not None
     assert (after.attempt, after.fence) == ("ann", before.fence + 1)
     if state is not State.IN_PROGRESS:
@@ -180,7 +185,7 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
 @pytest.mark.parametrize("state", State)
 def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
     """After a lost answer; the attempt that was seen does not take it for a write of its own."""
-    verdict = _write(change, Resolver("a1", ALIVE, "ann", state))
+    verdict = _write(change, _seen("ann", state))
     made = after_finish(row(state), verdict)
     assert made_by(made, verdict)
     assert not made_by(made, _write(change))
@@ -188,9 +193,7 @@ def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
 
 def test_a_note_stays_until_there_is_another() -> None:
     """Over writes of attempts, and over their acquisitions."""
-    noted = after_finish(
-        row(State.HELD), replace(_write(Release(), Resolver("a1", ALIVE, "ann", State.HELD)), note=NOTE)
-    )
+    noted = after_finish(row(State.HELD), replace(_write(Release(), _seen("ann", State.HELD)), note=NOTE))
     assert noted is not None
     assert noted.resolution == NOTE
     again = after_acquire(noted, _acquisition(Unclaimed(take_over=True)))
@@ -200,7 +203,7 @@ def test_a_note_stays_until_there_is_another() -> None:
     assert done is not None
     assert done.resolution == NOTE
     later = NOTE._replace(by="bob", times=1)
-    by_another = replace(_write(Hold(BROKEN), Resolver("a2", ALIVE, "bob", State.COMPLETE)), note=later)
+    by_another = replace(_write(Hold(BROKEN), Resolver.of(done, "bob")), note=later)
     settled = after_finish(done, by_another)
     assert settled is not None
     assert settled.resolution == later

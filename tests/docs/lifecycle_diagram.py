@@ -179,6 +179,7 @@ def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
     made = [
         (f"resolved as {v.value}", after_finish(row, resolution(row, v, by="ann", because="seen", now=NOW)))
         for v in Resolve
+        if v is not Resolve.KEEP
     ]
     return [(label, after) for label, after in made if after is not None and after.state is not row.state]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -220,7 +221,8 @@ def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pyte
 
     for module in (acquiring, probing):
         if hasattr(module, "Resolver"):
-            monkeypatch.setattr(module, "Resolver", lambda seen, lease, _: Resolver(seen, lease, seen))
+            seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+            monkeypatch.setattr(module, "Resolver", seen)
     for module in RECOGNISING:
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_resolved_while_asleep)

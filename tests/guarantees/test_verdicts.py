@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,11 +120,8 @@ def test_a_woken_attempt_changes_no_verdict(scenario: Scenario) -> None:
 
 def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recognised by id and state, the woken attempt takes the verdict for its own write."""
-
-    def with_the_id_that_was_seen(seen: str, lease: Any, _fresh: str, state: Any) -> Resolver:
-        return Resolver(seen, lease, seen, state)
-
-    monkeypatch.setattr(resolutions, "Resolver", with_the_id_that_was_seen)
+    seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+    monkeypatch.setattr(resolutions, "Resolver", seen)
     for module in (store,):
         monkeypatch.setattr(module, "made_by", by_id_and_state)
     breaks(_done_while_asleep)
@@ -217,9 +215,11 @@ def test_a_verdict_is_on_the_attempt_that_was_looked_at(scenario: Scenario) -> N
 def test_twin_without_the_attempt_a_verdict_hits_the_next_one(
     monkeypatch: pytest.MonkeyPatch, condition: str
 ) -> None:
-    """Both have the same lease: the id alone tells them apart."""
-    anybody = getattr(requests, condition).replace("attempt = :seen", "attempt <> lockToken")
-    monkeypatch.setattr(requests, condition, f"(attempt = :seen OR {anybody})")
+    """Both have the same lease: the id tells them apart; of a complete row the fence, too."""
+    anybody = getattr(requests, condition)
+    for part in ("attempt = :seen", "fence = :fence"):
+        anybody = anybody.replace(part, f"({part} OR attribute_exists(lockToken))")
+    monkeypatch.setattr(requests, condition, anybody)
     breaks(TWO[condition])
 
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import Failure, Resolution, State
+from lambda_once.core.lifecycle import Decider, Failure, Resolution, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -126,7 +126,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.just(Pin.PIN),
 )
 writers = st.builds(Holder, ids) | st.builds(Resolver, ids, moments, ids, st.sampled_from(State))
-notes = st.none() | st.builds(Resolution, ids, ids, moments, st.integers(1, 3))
+notes = st.none() | st.builds(Resolution, ids, ids, moments, ids, st.sampled_from(Decider), st.integers(1, 3))
 acquires = st.builds(
     Acquire, tokens, ids, st.just("orders/1"), moments, moments, takes, ttls, fingerprints, fingerprints
 )

@@ -151,7 +151,7 @@ def test_a_duplicate_replays_or_is_refused(races: Races) -> None:
         assert race.forgotten
         assert race.answer == [1, LARGE] or isinstance(race.answer, ResultUnavailable)
         assert (race.desk.charged, race.desk.parts()) == (1, 0)
-        assert race.desk.row().stored is Unavailable.UNAVAILABLE
+        assert race.desk.row().stored is Unavailable.FORGOTTEN
         answers.append(type(race.answer))
     assert {*answers} == {list, ResultUnavailable}
 

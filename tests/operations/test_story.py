@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import Failure, Resolution, State
+from lambda_once.core.lifecycle import Decider, Failure, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import (
@@ -28,7 +28,7 @@ ROW = row(
     created=NOW - timedelta(hours=1),
     expected_completion=NOW - timedelta(minutes=59),
 )
-NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30))
+NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30), ROW.attempt)
 ENDS: dict[State, dict[str, Any]] = {
     State.IN_PROGRESS: {},
     State.COMPLETE: {"actual_completion": NOW - timedelta(minutes=59, seconds=30)},
@@ -39,7 +39,7 @@ ENDS: dict[State, dict[str, Any]] = {
 
 @given(
     st.sampled_from(list(State)),
-    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), times=3)]),
+    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), attempt="a0", times=3)]),
     st.sampled_from([None, 0, 1_800_000_000]),
     st.sampled_from([None, "message-1"]),
     st.sampled_from([NOW, NOW - timedelta(hours=2), NOW + timedelta(days=400)]),
@@ -55,7 +55,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
     assert [event.at is None for event in told] == sorted(event.at is None for event in told)
     whole = "\n".join(event.what for event in told)
     assert "acquired by payments/r-1" in whole
-    assert ("ann resolved" in whole) is (note is not None)
+    assert ("ann resolved" in whole or "ann kept its outcome" in whole) is (note is not None)
     assert ("message-1" in whole) is (delivery is not None)
     assert outlook(row, now)
 
@@ -80,7 +80,8 @@ def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
 
 def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
     """The id and the fence on the row are the decision's; how long the work took is not known by it."""
-    row = ROW._replace(state=State.COMPLETE, resolution=NOTE, **ENDS[State.COMPLETE])
+    note = NOTE._replace(at=DONE_AT)
+    row = ROW._replace(state=State.COMPLETE, resolution=note, **ENDS[State.COMPLETE])
     whole = "\n".join(event.what for event in story(row, NOW))
     assert "attempt a1" not in whole
     assert "complete after" not in whole
@@ -92,20 +93,23 @@ def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
 DONE_AT: datetime = ENDS[State.COMPLETE]["actual_completion"]
 
 
+EARLIER, AFTERWARDS = ROW.created - timedelta(minutes=1), DONE_AT + timedelta(milliseconds=1)
+
+
 @pytest.mark.parametrize(
-    ("at", "said", "told"),
+    ("note", "stored", "said", "told"),
     [
-        (ROW.created - timedelta(minutes=1), "ann resolved an earlier attempt", "could not be stored"),
-        (DONE_AT, "ann resolved it as done", "could not be stored"),
-        (DONE_AT + timedelta(milliseconds=1), "ann had it forgotten", "was forgotten"),
+        (NOTE._replace(at=EARLIER, attempt="a0"), "unavailable", "resolved an earlier attempt", "could not"),
+        (NOTE._replace(at=DONE_AT), "unavailable", "resolved it as done", "could not be stored"),
+        (NOTE._replace(at=AFTERWARDS), "forgotten", "had it forgotten", "was forgotten"),
+        (NOTE._replace(at=AFTERWARDS), "unavailable", "kept its outcome", "could not be stored"),
     ],
-    ids=["before the work", "the probe's answer", "afterwards"],
+    ids=["before the work", "the probe's answer", "forgotten", "kept"],
 )
-def test_a_result_was_forgotten_by_a_decision_after_it(at: datetime, said: str, told: str) -> None:
-    """A missing result beside another decision is one that could not be stored."""
-    note = NOTE._replace(at=at)
+def test_what_a_decision_did_to_a_result(note: Resolution, stored: str, said: str, told: str) -> None:
+    """A result that was forgotten is told from one that could not be stored, whatever was decided since."""
     row = ROW._replace(
-        state=State.COMPLETE, stored=Unavailable.UNAVAILABLE, resolution=note, **ENDS[State.COMPLETE]
+        state=State.COMPLETE, stored=Unavailable(stored), resolution=note, **ENDS[State.COMPLETE]
     )
     whole = "\n".join(event.what for event in story(row, NOW))
     assert f"its result {told}" in whole
@@ -192,7 +196,9 @@ def test_a_moment_of_today_has_no_date() -> None:
 
 def test_decisions_in_a_row_are_counted() -> None:
     """The watchdog's second release of a token says that it is the second."""
-    again = Resolution("watchdog", "the watchdog is configured to release it", NOW, times=2)
+    again = Resolution(
+        "watchdog", "the watchdog is configured to release it", NOW, ROW.attempt, Decider.WATCHDOG, times=2
+    )
     row = ROW._replace(state=State.RELEASED, resolution=again)
     assert any("(2 times in a row)" in event.what for event in story(row, NOW))
     once = row._replace(resolution=again._replace(times=1))

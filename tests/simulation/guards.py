@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from copy import copy
 from decimal import Decimal
 from functools import partialmethod
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -263,9 +264,8 @@ def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "new_attempt_id", request_id)
 
 
-def with_seen_id(seen: str, lease: Any, _fresh: str, found: Any) -> Resolver:
-    """Let an operator write under the id of the attempt that they looked at."""
-    return Resolver(seen, lease, seen, found)
+with_seen_id = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+"""Lets an operator write under the id of the attempt that they looked at."""
 
 
 # ---------------------------------------------------------------- the history

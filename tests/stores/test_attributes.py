@@ -67,7 +67,7 @@ FINISHED = {
         Complete(None, SEALED),
         {"error": {"M": {**ERROR["M"], "message": {"S": "(sealed)"}, "sealed": {"B": b"sealed:x"}}}},
     ),
-    "unavailable": (Complete(Unavailable.UNAVAILABLE), {"resultUnavailable": {"BOOL": True}}),
+    "unavailable": (Complete(Unavailable.UNAVAILABLE), {"resultUnavailable": {"S": "unavailable"}}),
     "parts": (Complete(Chunks((b"1", b"2"))), {"parts": {"N": "2"}}),
     "stored error": (FAILED, {"error": ERROR}),
 }

@@ -159,11 +159,11 @@ def _write(world: World, write: Write, row: Record | None, token: str) -> Finish
     by: Holder | Resolver = Holder(write.attempt)
     if write.resolver and row is not None and not isinstance(then, Extend | Pin):
         state = row.state if write.seen is None else write.seen
-        by = Resolver(row.attempt, row.expected_completion, ONLOOKER, state)
+        by = Resolver.of(row, ONLOOKER)._replace(state=state)
     made = world.write(then, by, token, write.write if isinstance(then, End) else None)
     if write.because is None:
         return made
-    return replace(made, note=Resolution("ann", write.because, world.clock.now(), 1))
+    return replace(made, note=Resolution("ann", write.because, world.clock.now(), made.attempt))
 
 
 def _play(left: World, right: World, sequence: list[Step]) -> None:

@@ -82,7 +82,7 @@ def _by_hand(at: datetime) -> dict[str, Any]:
     return {
         "attempt": OPERATOR,
         "fence": FENCE + 1,
-        "resolution": Resolution("ann", "seen at the provider", at, 2),
+        "resolution": Resolution("ann", "seen at the provider", at, OPERATOR, times=2),
     }
 
 

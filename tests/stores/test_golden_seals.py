@@ -102,8 +102,9 @@ def test_a_forgotten_result_is_known_as_one() -> None:
     """Completed when it was, and forgotten a minute later."""
     record = RECORDS["forgotten"]
     done = START + timedelta(seconds=1.5)
-    assert (record.stored, record.actual_completion) == (Unavailable.UNAVAILABLE, done)
-    assert record.resolution == Resolution("ann", "erasure request 77", done + timedelta(minutes=1))
+    assert (record.stored, record.actual_completion) == (Unavailable.FORGOTTEN, done)
+    at = done + timedelta(minutes=1)
+    assert record.resolution == Resolution("ann", "erasure request 77", at, record.attempt)
     assert is_forgotten(record)
 
 

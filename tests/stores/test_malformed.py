@@ -27,7 +27,14 @@ ROW: dict[str, Any] = {
     "result": {"S": "7"},
     "write": {"S": "w-1"},
     "error": {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}},
-    "resolution": {"M": {"by": {"S": "ann"}, "because": {"S": "x"}, "at": AT, "times": {"N": "1"}}},
+    "resolution": {
+        "M": {
+            **{name: {"S": text} for name, text in {"by": "ann", "because": "x", "attempt": "a1"}.items()},
+            "kind": {"S": "person"},
+            "at": AT,
+            "times": {"N": "1"},
+        }
+    },
 }
 OPTIONAL = (
     "actualCompletion",

@@ -303,9 +303,9 @@ SEEN: dict[State, tuple[str, dict[str, Any]]] = {
     State.COMPLETE: (
         (
             "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
-            "AND expectedCompletion = :lease"
+            "AND expectedCompletion = :lease AND fence = :fence"
         ),
-        {},
+        {":fence": {"N": "7"}},
     ),
     State.RELEASED: (f"{RELEASED} AND expectedCompletion = :lease", {}),
 }
@@ -315,8 +315,8 @@ SEEN: dict[State, tuple[str, dict[str, Any]]] = {
 def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
     """Attempt, state and lease; what an earlier outcome left is removed, and the reason is set."""
     condition, values = SEEN[seen]
-    note = Resolution("ann", "seen at the provider", NOW, 2)
-    by = Resolver("a1", LEASE, "fresh", seen)
+    note = Resolution("ann", "seen at the provider", NOW, "fresh", times=2)
+    by = Resolver("a1", LEASE, "fresh", seen, 7)
     cleared = ["#status", "#error"]
     if seen is not State.IN_PROGRESS:
         cleared = ["#actualCompletion", "#result", "#error", "#parts", "#resultUnavailable", "#status"]
@@ -340,9 +340,11 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
         "ExpressionAttributeValues": {
             ":resolution_": {
                 "M": {
+                    "kind": {"S": "person"},
                     "by": {"S": "ann"},
                     "because": {"S": "seen at the provider"},
                     "at": {"S": AT},
+                    "attempt": {"S": "fresh"},
                     "times": {"N": "2"},
                 }
             },

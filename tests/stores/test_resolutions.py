@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
-from lambda_once.core.lifecycle import State
+from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
 from lambda_once.operations.resolution import Resolve
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Refused, Written
-from lambda_once.testing.store_suite.resolving import OTHERS, by_decision, by_row, decided, row_of
+from lambda_once.stores.contract import Refused, Unanswered, Written
+from lambda_once.stores.requests import part_keys
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing.store_suite.resolving import (
+    LARGE,
+    OTHERS,
+    by_decision,
+    by_row,
+    decided,
+    kept_for,
+    row_of,
+)
 from lambda_once.testing.store_suite.world import World
+from tests.stores.world import DynamoDBRows
 
 LEFT = {
     Resolve.DONE: {"actualCompletion", "ttl"},
@@ -28,7 +44,8 @@ LEFT = {
 def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, decision: Resolve) -> None:
     """Neither its result nor its error, but the error of work that was not done."""
     before = row_of(dynamodb, row)
-    assert dynamodb.send(decided(dynamodb, before, decision)) == Written.WRITTEN
+    result = "null" if decision is Resolve.DONE else None
+    assert dynamodb.send(decided(dynamodb, before, decision, result)) == Written.WRITTEN
     item = dynamodb.item()
     assert item is not None
     everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
@@ -71,6 +88,7 @@ TWINS = [
     *_twins("LAPSED_AS_SEEN", State.IN_PROGRESS, "in progress", in_progress="complete"),
     *_twins("HELD_AS_SEEN", State.HELD, "held", held="complete"),
     *_twins("FINISHED_AS_SEEN", State.COMPLETE, "complete", no_status="held", ended="released"),
+    Twin("FINISHED_AS_SEEN", "fence = :fence", "complete", State.COMPLETE, "another fence"),
     *_twins("RELEASED_WITH_LEASE", State.RELEASED, "released", no_status="in progress", not_ended="complete"),
 ]
 
@@ -90,6 +108,58 @@ def test_twins_of_every_part_of_a_decisions_condition(
     write = decided(strict, before, Resolve.HOLD)
     assert isinstance(write.by, Resolver)
     by = write.by._replace(state=twin.seen)
-    by = by if twin.other is None else OTHERS[twin.other](by)
+    others = OTHERS | {"another fence": lambda by: by._replace(fence=by.fence + 1)}
+    by = by if twin.other is None else others[twin.other](by)
     answer = strict.send(replace(write, by=by))
     assert answer == (Written.WRITTEN if dropped else Refused(before))
+
+
+def _part_ttls(world: World) -> list[int]:
+    record = world.row()
+    assert isinstance(record.stored, Parts)
+    assert isinstance(world.rows, DynamoDBRows)
+    items = [world.rows.item(key["lockToken"]["S"]) for key in part_keys(record, record.stored.count)]
+    return [int(item["ttl"]["N"]) for item in items if item is not None]
+
+
+def _large(world: World) -> Record:
+    """A complete token whose result is in parts, decided for 28 days."""
+    world.send(decided(world, row_of(world, "held"), Resolve.DONE, LARGE))
+    return world.row()
+
+
+@pytest.mark.parametrize("days", [1, 90])
+def test_parts_outlive_a_row_that_is_kept(dynamodb: World, days: int) -> None:
+    """By a day, as those of a completion: their ttl is lengthened, and never shortened."""
+    before = _large(dynamodb)
+    longest = max(before.ttl or 0, epoch_seconds(dynamodb.clock.now() + timedelta(days=days)))
+    assert dynamodb.send(kept_for(dynamodb, before, days)) == Written.WRITTEN
+    assert _part_ttls(dynamodb) == [longest + requests.PART_MARGIN] * len(_part_ttls(dynamodb)) != []
+
+
+def test_parts_are_lengthened_before_the_row(strict: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that lives longer never waits for its parts to follow: without them its ttl is as it was."""
+    before = _large(strict)
+    store = strict.store
+    assert isinstance(store, DynamoDBStore)
+    call = store.transport.call
+
+    def silent(operation: str, arguments: Any, *rest: Any) -> Any:
+        if "#" in arguments["Key"]["lockToken"]["S"]:
+            raise ClientError({"Error": {"Code": "InternalServerError"}}, operation)
+        return call(operation, arguments, *rest)
+
+    monkeypatch.setattr(store.transport, "call", silent)
+    assert isinstance(strict.send(kept_for(strict, before, 90)), Unanswered)
+    monkeypatch.undo()
+    assert strict.row() == before
+
+
+def test_a_part_that_is_gone_is_not_made_again(dynamodb: World) -> None:
+    """It would have no data: the row is kept all the same, or the work would run again."""
+    before = _large(dynamodb)
+    (first, *_) = part_keys(before, 1)
+    dynamodb.rows.forget(first["lockToken"]["S"])
+    assert dynamodb.send(kept_for(dynamodb, before, 90)) == Written.WRITTEN
+    assert dynamodb.chunks(dynamodb.row()) is None
+    assert dynamodb.rows.item(first["lockToken"]["S"]) is None

@@ -123,7 +123,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
         Complete(Unavailable.UNAVAILABLE),
         9,
         (f'SET "actualCompletion" = ? SET "resultUnavailable" = ? SET "write" = ? SET "ttl" = ? {ENDED}'),
-        [{"S": AT}, {"BOOL": True}, WRITE, {"N": "9"}],
+        [{"S": AT}, {"S": "unavailable"}, WRITE, {"N": "9"}],
     ),
     "store": (
         Complete(None, FAILURE),

@@ -188,6 +188,9 @@ _FILTERS: Final = (
         metavar="DURATION",
         help="Only tokens acquired longer ago: 15m, 2h, 3d.",
     ),
+    click.option(
+        "--newer-than", type=DURATION, metavar="DURATION", help="Only tokens acquired since: 15m, 2h, 3d."
+    ),
 )
 
 
@@ -196,9 +199,14 @@ def with_filter(command: AnyCommand) -> AnyCommand:
 
     @functools.wraps(command)
     def wrapped(
-        *args: Any, service: str | None, name: str | None, older_than: timedelta | None, **options: Any
+        *args: Any,
+        service: str | None,
+        name: str | None,
+        older_than: timedelta | None,
+        newer_than: timedelta | None,
+        **options: Any,
     ) -> Any:
-        return command(*args, wanted=Filter(service, name, older_than), **options)
+        return command(*args, wanted=Filter(service, name, older_than, newer_than), **options)
 
     return _with(_FILTERS, wrapped)
 

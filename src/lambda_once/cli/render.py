@@ -119,8 +119,8 @@ def _grid(*heads: str, show_header: bool = True) -> Table:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason")
-LEAST: Final = {"reason": 24}
+HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason", "resolved")
+LEAST: Final = {"reason": 24, "resolved": 24}
 """Columns that may be wrapped, and the width that they need; all others are never broken."""
 BETWEEN: Final = 2
 """Blanks between two columns."""
@@ -161,6 +161,7 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": Text(time_text(expected, now)),
         "age": Text(duration_text(now - created)),
         "reason": Text(_field_text("error", row.get("error"))),
+        "resolved": Text(_field_text("resolution", row.get("resolution"))),
     }
 
 
@@ -211,13 +212,12 @@ FIELDS: Final = {
     "resolution": "resolved",
 }
 """The attributes that an operator needs to resolve a row, and their labels."""
-LISTED: Final = ("lockToken", "created", "actualCompletion", "lockedBy", "error")
+LISTED: Final = ("lockToken", "created", "actualCompletion", "lockedBy", "error", "resolution")
 """Those of a list of rows."""
 
 
 def row_json(record: Record, now: datetime, parts_present: int | None = None) -> dict[str, Any]:
     """Return *record* as JSON values under the names of its attributes, without the content of its result."""
-    note = record.resolution
     entry = Entry.of_row(record, now).row(now)
     del entry["shard"]
     return entry | {
@@ -227,9 +227,6 @@ def row_json(record: Record, now: datetime, parts_present: int | None = None) ->
         "trace": record.trace,
         "ttl": record.ttl,
         "result": _result(record, parts_present),
-        "resolution": None
-        if note is None
-        else {"by": note.by, "because": note.because, "at": stamp(note.at), "times": note.times},
     }
 
 
@@ -242,7 +239,7 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
         case Parts(count):
             return {"kind": "parts", "parts": count, "there": parts_present}
         case Unavailable():
-            return {"kind": "unavailable"}
+            return {"kind": record.stored.value}
         case _:
             return {"kind": "null"} if record.state is State.COMPLETE and record.error is None else None
 
@@ -285,8 +282,9 @@ def _field_text(field: str, value: Any) -> str:
             return escaped(f"{kind}: {message}")
         case "result", {"kind": kind}:
             return str(kind)
-        case "resolution", {"by": by, "because": because, "at": at}:
-            return escaped(f"{at} by {by}: {because}")
+        case "resolution", {"by": by, "because": because, "at": at, "stands": stands}:
+            earlier = "" if stands else " (an attempt has run since)"
+            return escaped(f"{at} by {by}: {because}{earlier}")
         case _:
             return escaped(str(value))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from math import isinf
 from pathlib import Path
 from shlex import quote
@@ -17,20 +17,22 @@ from lambda_once.cli.options import DURATION, Access, Consent, with_consent, wit
 from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.core.clock import stamp
 from lambda_once.core.codec import Codec
-from lambda_once.core.results import TEXT_LIMIT, NotSerialisable, pack
-from lambda_once.core.writes import Finish, after_finish
+from lambda_once.core.lifecycle import State
+from lambda_once.core.results import TEXT_LIMIT, Inline, NotSerialisable, Parts, is_sealed, pack
+from lambda_once.core.writes import Finish, Keep, after_finish
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import (
-    KEEP,
     LONGEST_RETENTION_DAYS,
     Resolve,
+    drops_result,
     next_delivery,
     objection,
     redrive_advice,
     resolution,
 )
-from lambda_once.operations.search import by_token
-from lambda_once.operations.tokens import is_request
+from lambda_once.operations.search import by_token, parts_present
+from lambda_once.operations.story import describe_outcome
+from lambda_once.operations.tokens import is_request, token_status
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
 
 if TYPE_CHECKING:
@@ -47,13 +49,23 @@ class ResolveRequest(NamedTuple):
 
     how: Resolve
     result: ResolveResult | None
-    keep: timedelta
     before: Record
     write: Finish
 
     @property
+    def kept(self) -> bool:
+        """Whether the outcome of a complete token stays."""
+        return isinstance(self.write.change, Keep)
+
+    @property
+    def until(self) -> datetime:
+        """Until when the outcome is replayed."""
+        ttl = self.write.ttl
+        return self.write.now if ttl is None else datetime.fromtimestamp(ttl, UTC)
+
+    @property
     def next_delivery(self) -> str:
-        return next_delivery(self.how, self.write.now + self.keep, with_result=self.result is not None)
+        return next_delivery(self.how, self.until, with_result=self.result is not None, kept=self.kept)
 
 
 @click.command("resolve")
@@ -66,9 +78,15 @@ class ResolveRequest(NamedTuple):
     "--result", metavar="FILE", help="JSON that duplicates get; - is standard input.  [default: null]"
 )
 @with_consent
-@click.option("--keep", type=DURATION, metavar="DURATION", help="How long to replay it.  [default: 28d]")
+@click.option(
+    "--keep",
+    type=DURATION,
+    metavar="DURATION",
+    help="How long to replay it; alone: of a complete token.  [default: 28d]",
+)
 @click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
 @click.option("--force", is_flag=True, help="Also a token that is finished, or whose lease has not expired.")
+@click.option("--drop-result", is_flag=True, help="With --force: also where a stored result is lost.")
 @with_table
 def command(
     access: Access,
@@ -79,6 +97,7 @@ def command(
     keep: timedelta | None,
     attempt: str | None,
     force: bool,
+    drop_result: bool,
     **flags: bool,
 ) -> None:
     """
@@ -87,6 +106,9 @@ def command(
     Shows the row, asks, and writes if the row has not changed since; who decided, and why, is kept on it. A
     token in progress whose lease has not expired may be running, and a finished one has an outcome: both
     require --force.
+
+    --done on a complete token, and --keep alone, keep its result, and change until when it is replayed. What
+    would lose a stored result also requires --drop-result, and prints first how to save it.
 
     --result is what every duplicate gets in place of the work's result: it must match a handler's declared
     return type, and for a function of an API it is the whole response object,
@@ -97,7 +119,7 @@ def command(
     Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad input
     or no table.
     """
-    how = _chosen(flags)
+    how = _chosen(flags, keep)
     if result is not None and how is not Resolve.DONE:
         raise click.UsageError("--result requires --done: it is the result of done work")
     if keep is not None and how is Resolve.HOLD:
@@ -108,29 +130,27 @@ def command(
         raise click.UsageError("--result - reads standard input, so there is none to confirm on: pass --yes")
     given = None if result is None else read_result(result)
     before = shown_row(access.table, token)
-    kept = KEEP if keep is None else keep
-    write = resolution(
-        before,
-        how,
-        by=consent.by,
-        because=consent.because,
-        now=access.table.now(),
-        result=None if given is None else given.text,
-        keep=kept,
-    )
-    request = ResolveRequest(how, given, kept, before, write)
+    text = None if given is None else given.text
+    now = access.table.now()
+    if how is Resolve.KEEP and before.state is not State.COMPLETE:
+        status = token_status(before, now).value
+        raise click.UsageError(f"--keep alone is for a complete token, but {token} is {status}: pass --done")
+    write = resolution(before, how, by=consent.by, because=consent.because, now=now, result=text, keep=keep)
+    request = ResolveRequest(how, given, before, write)
     access.output.show(side_by_side({"": before}, write.now))
-    why = _objection(request, attempt, force=force)
+    why = _objection(request, attempt, force=force, drop_result=drop_result)
     if why is not None:
         _refuse(access, request, why, before)
     _announce(access, request)
     _write(access, request, consent)
 
 
-def _chosen(flags: dict[str, bool]) -> Resolve:
-    chosen = [how for how in Resolve if flags[how.name.lower()]]
+def _chosen(flags: dict[str, bool], keep: timedelta | None) -> Resolve:
+    chosen = [how for how in Resolve if flags.get(how.name.lower())]
+    if not chosen and keep is not None:
+        return Resolve.KEEP
     if len(chosen) != 1:
-        raise click.UsageError("pass exactly one of --done, --not-done, --failed, --hold")
+        raise click.UsageError("pass exactly one of --done, --not-done, --failed, --hold, or --keep alone")
     return chosen[0]
 
 
@@ -147,12 +167,24 @@ def shown_row(table: TokenTable, token: str) -> Record:
     return record
 
 
-def _objection(request: ResolveRequest, attempt: str | None, *, force: bool) -> str | None:
+def _objection(request: ResolveRequest, attempt: str | None, *, force: bool, drop_result: bool) -> str | None:
     """Return why nothing may be written; None if it may."""
-    if attempt not in (None, request.before.attempt):
-        return f"the row no longer has attempt {attempt}; it has {request.before.attempt}"
-    why = None if force else objection(request.before, request.write.now)
-    return None if why is None else f"{why}. Pass --force to resolve it anyway"
+    before = request.before
+    if attempt not in (None, before.attempt):
+        return f"the row no longer has attempt {attempt}; it has {before.attempt}"
+    forced = force or request.how is Resolve.KEEP
+    why = None if forced else objection(before, request.write.now)
+    if why is not None:
+        return f"{why}. Pass --force to resolve it anyway"
+    if drops_result(before, request.write.change) and not drop_result:
+        return f"its stored result would be lost. {_how_to_save(before)}, then pass --drop-result"
+    return None
+
+
+def _how_to_save(record: Record) -> str:
+    if isinstance(record.stored, Inline) and is_sealed(record.stored.data):
+        return "It is sealed, and cannot be printed here: read it by a function with its seal="
+    return f"Save it: lambda-once show {quote(record.token)} --result > backup.json"
 
 
 def _announce(access: Access, request: ResolveRequest) -> None:
@@ -160,13 +192,21 @@ def _announce(access: Access, request: ResolveRequest) -> None:
     say, write, how = access.output.say, request.write, request.how
     assert write.note is not None  # noqa: S101  (every resolution has one)
     say(f"{request.before.token}: {how.value}, by {write.note.by}, because: {write.note.because}")
-    if how is Resolve.DONE:
+    if request.kept:
+        say(f"duplicates get: {describe_outcome(request.before)}, until {stamp(request.until)}")
+    elif how is Resolve.DONE:
         what = "null" if request.result is None else request.result.described()
-        say(f"duplicates get: {what}, until {stamp(write.now + request.keep)}")
+        say(f"duplicates get: {what}, until {stamp(request.until)}")
         if is_request(request.before.token) and not _is_response(request.result):
             say('WARNING: this is an API request, but the result has no {"statusCode": ...}')
-    if how in (Resolve.DONE, Resolve.FAILED) and request.keep.days < LONGEST_RETENTION_DAYS:
+    if drops_result(request.before, write.change):
+        say(f"WARNING: its stored result will be lost. {_how_to_save(request.before)}")
+    short = request.until - write.now < timedelta(days=LONGEST_RETENTION_DAYS)
+    if how in (Resolve.DONE, Resolve.FAILED, Resolve.KEEP) and short:
         say("WARNING: SQS keeps messages for up to 14 days, longer than --keep: a later delivery runs again")
+    present = parts_present(access.table, request.before) if request.kept else None
+    if isinstance(request.before.stored, Parts) and present not in (None, request.before.stored.count):
+        say("WARNING: parts of its result are missing: a duplicate gets ResultUnavailable")
 
 
 def _is_response(result: ResolveResult | None) -> bool:

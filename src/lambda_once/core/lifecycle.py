@@ -128,6 +128,16 @@ class Failure(NamedTuple):
         return self.message if self.sealed is None else unsealed(self.sealed, seal).decode(errors="replace")
 
 
+class Decider(Enum):
+    """Who decides about a token without being its attempt."""
+
+    PERSON = "person"
+    WATCHDOG = "watchdog"
+    """As it was configured."""
+    PROBE = "probe"
+    """By what the probe answered."""
+
+
 class Resolution(NamedTuple):
     """What a third party decided about a token, and why. Later attempts leave it."""
 
@@ -135,6 +145,9 @@ class Resolution(NamedTuple):
     """The name of an operator, or `WATCHDOG`."""
     because: str
     at: datetime
+    attempt: str
+    """The row's attempt id after the decision: the decision stands while the row has it."""
+    kind: Decider = Decider.PERSON
     times: int = 1
     """How often in a row the same writer has decided: the watchdog stops releasing a token at a limit."""
 
@@ -181,6 +194,12 @@ class Record(NamedTuple):
         """
         ended = self.state in (State.COMPLETE, State.RELEASED)
         return ended and self.ttl is not None and self.ttl <= now.timestamp()
+
+    @property
+    def standing(self) -> Resolution | None:
+        """The last decision, if no attempt has run since; None: there is none, or one has."""
+        note = self.resolution
+        return note if note is not None and note.attempt == self.attempt else None
 
     def lapsed(self, now: datetime) -> bool:
         """Return whether it is in progress and its lease is over: whether the work happened is unknown."""

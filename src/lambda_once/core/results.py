@@ -54,9 +54,12 @@ class Parts:
 
 
 class Unavailable(Enum):
-    """The work is done, but its result could not be stored."""
+    """The work is done, but its result is not stored."""
 
     UNAVAILABLE = "unavailable"
+    """It could not be."""
+    FORGOTTEN = "forgotten"
+    """An operator erased it."""
 
 
 Stored = Inline | Parts | Unavailable | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple, Self, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
@@ -81,12 +81,20 @@ class Resolver(NamedTuple):
 
     It writes only to the row as it was seen: in *state*, with this attempt and this lease. The row gets a
     new attempt id and fence + 1, so that no late attempt takes it for its own; an earlier outcome is cleared.
+    `Keep` alone leaves the attempt id and the outcome.
     """
 
     seen: str
     lease: datetime
     attempt: str
     state: State = State.IN_PROGRESS
+    fence: int = 0
+    """The fence of a complete row as it was seen: after a `Keep` nothing else differs."""
+
+    @classmethod
+    def of(cls, record: Record, attempt: str) -> Self:
+        """Return a third party that read *record*; the row has *attempt* afterwards."""
+        return cls(record.attempt, record.expected_completion, attempt, record.state, record.fence)
 
 
 class Complete(NamedTuple):
@@ -123,9 +131,23 @@ class Pin(Enum):
     PIN = "pin"
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """
+    Change until when the outcome of a complete row is replayed, and nothing else of it.
+
+    Its parts are found by the attempt id and the write id of the row, so both stay; the parts' ttl is
+    lengthened before the row's.
+    """
+
+    write: str | None
+    """The row's."""
+    parts: int = 0
+
+
 End = Complete | Hold | Release
 """What ends an attempt."""
-Change = End | Extend | Pin
+Change = End | Extend | Pin | Keep
 
 
 def new_write_id(change: Change) -> str | None:
@@ -140,7 +162,8 @@ class Finish:
 
     A write that ends an attempt has an id, made once and kept over its retries, in the row and in the keys of
     a result's parts: a write whose response was lost is recognised, and no other write of the same attempt
-    is taken for it (guarantee 3). Raises ValueError for an end without an id, or an id without an end.
+    is taken for it (guarantee 3). Raises ValueError for an end without an id, or an id without an end, and
+    for a `Keep` that would change the attempt id of the row.
     """
 
     token: str
@@ -149,7 +172,7 @@ class Finish:
     now: datetime
     ttl: int | None
     write: str | None
-    """Of `new_write_id`; None for Extend and Pin, which end nothing."""
+    """Of `new_write_id`; None for Extend, Pin and Keep, which end nothing."""
     note: Resolution | None = None
     """Who decided this, and why; None where an attempt writes: an older note stays."""
     parts_written: int = 0
@@ -158,6 +181,10 @@ class Finish:
     def __post_init__(self) -> None:
         if (self.write is not None) is not isinstance(self.change, End):
             raise ValueError(f"{type(self.change).__name__} with the write id {self.write!r}")
+        if isinstance(self.change, Keep) and not (
+            isinstance(self.by, Resolver) and self.by.attempt == self.by.seen and self.note is not None
+        ):
+            raise ValueError("only a noted decision keeps an outcome, under the attempt id of the row")
 
     @property
     def attempt(self) -> str:
@@ -228,7 +255,7 @@ def after_finish(record: Record | None, write: Finish) -> Record | None:
     )
     if isinstance(write.by, Resolver):
         row = row._replace(attempt=write.by.attempt, fence=record.fence + 1)
-        if write.by.state is not State.IN_PROGRESS:
+        if clears(write):
             row = row._replace(actual_completion=None, stored=None, error=None)
     match write.change:
         case Complete(result, error):
@@ -245,16 +272,24 @@ def after_finish(record: Record | None, write: Finish) -> Record | None:
             return row._replace(state=State.RELEASED, error=error)
         case Extend(lease):
             return row._replace(expected_completion=lease)
-        case Pin():
+        case Pin() | Keep():
             return row
         case _ as unreachable:
             assert_never(unreachable)
 
 
+def clears(write: Finish) -> bool:
+    """Return whether *write* replaces an outcome that the row has."""
+    resolves = isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS
+    return resolves and not isinstance(write.change, Keep)
+
+
 def _may_finish(record: Record, write: Finish) -> bool:
     if isinstance(write.by, Resolver):
         seen = (write.by.state, write.by.seen, write.by.lease)
-        return (record.state, record.attempt, record.expected_completion) == seen
+        if (record.state, record.attempt, record.expected_completion) != seen:
+            return False
+        return record.state is not State.COMPLETE or record.fence == write.by.fence
     if record.state is not State.IN_PROGRESS:
         return False
     if record.attempt != write.by.attempt:
@@ -268,7 +303,8 @@ def made_by(record: Record | None, write: Finish) -> bool:
 
     A write that ends an attempt is recognised by its own id alone: another write of the same attempt, such as
     a transaction's, leaves the same attempt id. No content and no time is compared. An extension or a pin
-    counts as done if our attempt is in progress with at least that lease, or without a ttl.
+    counts as done if our attempt is in progress with at least that lease, or without a ttl; a `Keep` if the
+    row has its note and its ttl, which is all that it writes.
     """
     if record is None:
         return False
@@ -280,6 +316,8 @@ def made_by(record: Record | None, write: Finish) -> bool:
             return ours and record.expected_completion >= lease
         case Pin():
             return ours and record.ttl is None
+        case Keep():
+            return (record.resolution, record.ttl) == (write.note, write.ttl)
         case _ as unreachable:
             assert_never(unreachable)
 

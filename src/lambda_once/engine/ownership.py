@@ -23,6 +23,7 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
+    Keep,
     Pin,
     Release,
     new_write_id,
@@ -233,7 +234,7 @@ def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
     match change:
         case Complete(expires=datetime() as expires):
             return epoch_seconds(min(now + call.plan.keep, expires))
-        case Complete() | Release():
+        case Complete() | Release() | Keep():
             return epoch_seconds(now + call.plan.keep)
         case Extend(lease):
             return epoch_seconds(lease + call.plan.keep) if call.plan.on_lapse is OnLapse.TAKE_OVER else None

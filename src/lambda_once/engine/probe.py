@@ -40,7 +40,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete exactly the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
-    by = Resolver(record.attempt, record.expected_completion, new_attempt_id())
+    by = Resolver.of(record, new_attempt_id())
     change = Complete(stored_result(call.plan.codec, result, call.seal).stored)
     write = Finish(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
     (written,) = finisher.store.finish([write], call.invocation.deadline)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Failure, Record, State, new_attempt_id
+from lambda_once.core.lifecycle import Decider, Failure, Record, State, new_attempt_id
 from lambda_once.core.results import Unavailable
 from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
 from lambda_once.operations.resolution import noted
@@ -28,7 +28,7 @@ def forget_objection(record: Record) -> str | None:
         lease = stamp(record.expected_completion)
         return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
     has_message = record.error is not None and record.error.message != FORGOTTEN
-    if not has_message and (record.stored is None or record.stored is Unavailable.UNAVAILABLE):
+    if not has_message and (record.stored is None or isinstance(record.stored, Unavailable)):
         return "it stores no result and no message"
     return None
 
@@ -40,10 +40,11 @@ def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Finis
     It has a new attempt id and fence + 1, as a resolution. State, ttl and the time of completion stay.
     *record* is not in progress (`forget_objection`).
     """
-    writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
+    attempt = new_attempt_id()
     change = _change(record)
     completed = record.actual_completion or now
-    note = noted(record, by=by, because=because, now=now)
+    note = noted(record, attempt, kind=Decider.PERSON, by=by, because=because, now=now)
+    writer = Resolver.of(record, attempt)
     return Finish(record.token, writer, change, completed, record.ttl, new_write_id(change), note)
 
 
@@ -51,7 +52,7 @@ def _change(record: Record) -> Complete | Hold | Release:
     failure = None if record.error is None else Failure(record.error.kind, FORGOTTEN)
     match record.state:
         case State.COMPLETE:
-            return Complete(Unavailable.UNAVAILABLE)
+            return Complete(Unavailable.FORGOTTEN)
         case State.HELD:
             return Hold(failure or Failure("Held", FORGOTTEN))
         case State.RELEASED:
@@ -63,15 +64,7 @@ def _change(record: Record) -> Complete | Hold | Release:
 
 
 def is_forgotten(record: Record) -> bool:
-    """
-    Whether an operator had *record* forgotten.
-
-    Work whose result could not be stored may have a note, too: of an earlier attempt, which is older than the
-    completion, or of the watchdog's probe, which is the completion.
-    """
+    """Whether an operator had *record* forgotten."""
     if record.error is not None:
         return record.error.message == FORGOTTEN
-    note, completed = record.resolution, record.actual_completion
-    if record.stored is not Unavailable.UNAVAILABLE or note is None or completed is None:
-        return False
-    return note.at > completed
+    return record.stored is Unavailable.FORGOTTEN

@@ -8,9 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import epoch_seconds, stamp
-from lambda_once.core.lifecycle import MESSAGE_LIMIT, Failure, Record, Resolution, State, new_attempt_id
-from lambda_once.core.results import pack
-from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
+from lambda_once.core.lifecycle import (
+    MESSAGE_LIMIT,
+    Decider,
+    Failure,
+    Record,
+    Resolution,
+    State,
+    new_attempt_id,
+)
+from lambda_once.core.results import Inline, Parts, pack
+from lambda_once.core.writes import Change, Complete, End, Finish, Hold, Keep, Release, Resolver, new_write_id
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status
@@ -45,6 +53,8 @@ class Resolve(Enum):
     FAILED = "failed"
     """For good: duplicates get a stored error of kind `FAILURE`."""
     HOLD = "hold"
+    KEEP = "keep"
+    """Only until when the outcome of a complete token is replayed."""
 
 
 def resolution(
@@ -54,33 +64,45 @@ def resolution(
     by: str,
     because: str,
     now: datetime,
+    kind: Decider = Decider.PERSON,
     result: str | None = None,
-    keep: timedelta = KEEP,
+    keep: timedelta | None = None,
 ) -> Finish:
     """
     Return the write that resolves *record*; refused if the row has changed since it was read.
 
     It has a new attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
-    for its own. *result* is the JSON text that duplicates of done work get; None: they get None. Duplicates
-    of failed work get an error of kind `FAILURE`, whose message is *because*. *because* and *by* are kept on
-    the row, cut to 1,024 and 256 characters.
+    for its own. *result* is the JSON text that duplicates of done work get; None: they get None, or what a
+    complete token has. Duplicates of failed work get an error of kind `FAILURE`, whose message is *because*.
+    *because* and *by* are kept on the row, cut to 1,024 and 256 characters. *keep* is `KEEP` by default, and
+    as long as the row had it where its outcome stays. Raises ValueError for an outcome to keep where there is
+    none.
     """
-    note = noted(record, by=by, because=because, now=now)
-    writer = Resolver(record.attempt, record.expected_completion, new_attempt_id(), record.state)
-    ttl = None if how is Resolve.HOLD else epoch_seconds(now + keep)
     change = _change(record, how, because, result)
+    attempt = record.attempt if isinstance(change, Keep) else new_attempt_id()
+    ttl = None if how is Resolve.HOLD else epoch_seconds(now + (KEEP if keep is None else keep))
+    if isinstance(change, Keep) and keep is None:
+        ttl = max(ttl or 0, record.ttl or 0)
+    note = noted(record, attempt, kind=kind, by=by, because=because, now=now)
+    writer = Resolver.of(record, attempt)
     return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)
 
 
-def noted(record: Record, *, by: str, because: str, now: datetime) -> Resolution:
-    """Return the note of a decision about *record*, its texts cut to their limits."""
+def noted(record: Record, attempt: str, *, kind: Decider, by: str, because: str, now: datetime) -> Resolution:
+    """Return the note of a decision that leaves *record* with *attempt*, its texts cut to their limits."""
     before = record.resolution
-    times = before.times + 1 if before is not None and before.by == by else 1
-    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, times)
+    by_person = kind is Decider.PERSON
+    again = before is not None and before.by == by and (before.kind is Decider.PERSON) is by_person
+    times = before.times + 1 if before is not None and again else 1
+    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, attempt, kind, times)
 
 
-def _change(record: Record, how: Resolve, because: str, result: str | None) -> Complete | Hold | Release:
+def _change(record: Record, how: Resolve, because: str, result: str | None) -> End | Keep:
     match how:
+        case Resolve.DONE if result is None and is_done(record):
+            return _keep(record)
+        case Resolve.KEEP:
+            return _keep(record)
         case Resolve.DONE:
             return Complete(None if result is None else pack(result))
         case Resolve.NOT_DONE:
@@ -91,6 +113,27 @@ def _change(record: Record, how: Resolve, because: str, result: str | None) -> C
             return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _keep(record: Record) -> Keep:
+    if record.state is not State.COMPLETE:
+        raise ValueError(f"token {record.token} is {record.state.value}: it has no outcome")
+    return Keep(record.write, record.stored.count if isinstance(record.stored, Parts) else 0)
+
+
+def is_done(record: Record) -> bool:
+    """Whether *record* is complete, and not with an error: then ``--done`` changes no outcome."""
+    return record.state is State.COMPLETE and record.error is None
+
+
+def decided_by_person(record: Record) -> bool:
+    """
+    Whether a decision of a person stands on *record*: no attempt has run since (guarantee 13).
+
+    Never on one in progress, so the watchdog, which resolves no others, needs no such question.
+    """
+    note = record.standing
+    return note is not None and note.kind is Decider.PERSON
 
 
 # -- before and after the decision
@@ -112,10 +155,17 @@ def objection(record: Record, now: datetime) -> str | None:
             assert_never(unreachable)
 
 
-def next_delivery(how: Resolve, until: datetime, *, with_result: bool) -> str:
+def drops_result(record: Record, change: Change) -> bool:
+    """Whether *change* would lose a result that *record* has."""
+    return isinstance(record.stored, Inline | Parts) and not isinstance(change, Keep)
+
+
+def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: bool) -> str:
     """Describe what the next delivery gets; an outcome is replayed *until* then."""
+    if kept:
+        return f"does not run again; it gets the stored outcome until {stamp(until)}"
     match how:
-        case Resolve.DONE:
+        case Resolve.DONE | Resolve.KEEP:
             what = "the given result" if with_result else "None (no result was given)"
             return f"does not run again; it gets {what} until {stamp(until)}"
         case Resolve.NOT_DONE:
@@ -131,7 +181,7 @@ def next_delivery(how: Resolve, until: datetime, *, with_result: bool) -> str:
 def redrive_advice(how: Resolve) -> str:
     """Say whether messages must be redriven from a dead-letter queue."""
     match how:
-        case Resolve.DONE:
+        case Resolve.DONE | Resolve.KEEP:
             return "not needed; a message in a dead-letter queue may be deleted, or redriven: it is replayed"
         case Resolve.NOT_DONE:
             return (
@@ -162,6 +212,8 @@ class Outcome(Enum):
     """Unknown: the table did not respond."""
     LEFT = "left"
     """Not tried, because the table did not respond before."""
+    SKIPPED = "skipped"
+    """Not tried, because a decision of a person stands."""
 
 
 def held(table: TokenTable, wanted: Filter, now: datetime) -> Iterator[Record]:

@@ -37,12 +37,19 @@ def story(record: Record, now: datetime) -> tuple[Moment, ...]:
 
 def is_resolved(record: Record) -> bool:
     """Whether the state of the row was decided by an operator, a probe or the watchdog."""
-    return record.resolution is not None and record.resolution.at >= record.created
+    return record.standing is not None and not _is_kept(record)
+
+
+def _is_kept(record: Record) -> bool:
+    """Whether the last decision left the outcome as it was: it is later than the outcome."""
+    note, completed = record.standing, record.actual_completion
+    complete = record.state is State.COMPLETE and completed is not None and not is_forgotten(record)
+    return complete and note is not None and completed is not None and note.at > completed
 
 
 def _beginning(record: Record, now: datetime) -> list[Moment]:
     acquired = f"acquired by {record.locked_by}"
-    if not is_resolved(record):  # else the attempt id and the fence on the row are those of the resolution
+    if record.standing is None:  # else the attempt id or the fence on the row is that of the resolution
         acquired += f": attempt {record.attempt}, fence {record.fence}"
     if record.delivery is not None:
         acquired += f", for delivery {record.delivery}"
@@ -62,7 +69,7 @@ def _end(record: Record) -> list[Moment]:
             took = ""
             if record.actual_completion is not None and not is_resolved(record):
                 took = f" after {duration_text(record.actual_completion - record.created)}"
-            return [Moment(record.actual_completion, f"complete{took}; {_result(record)}")]
+            return [Moment(record.actual_completion, f"complete{took}; {describe_result(record.stored)}")]
         case State.HELD:
             return [Moment(record.actual_completion, f"held for manual review{error}")]
         case State.RELEASED:
@@ -77,10 +84,12 @@ def _decision(record: Record) -> list[Moment]:
     note = record.resolution
     if note is None:
         return []
-    how = _resolved_as(record) if is_resolved(record) else None
+    how = _resolved_as(record) if record.standing is not None else None
     what = "resolved an earlier attempt" if how is None else f"resolved it as {how}"
     if how is not None and is_forgotten(record):
         what = "had it forgotten"
+    elif _is_kept(record):
+        what = "kept its outcome"
     times = "" if note.times == 1 else f" ({note.times} times in a row)"
     return [Moment(note.at, f"{note.by} {what}, because: {note.because}{times}")]
 
@@ -138,8 +147,9 @@ def _after_lapse(record: Record) -> str:
     return "the next delivery runs"
 
 
-def _result(record: Record) -> str:
-    return "its result was forgotten" if is_forgotten(record) else describe_result(record.stored)
+def describe_outcome(record: Record) -> str:
+    """Return what a complete row stores: the kind and the size of its result, or its error."""
+    return describe_result(record.stored) if record.error is None else f"the error {record.error.kind}"
 
 
 def describe_result(stored: Stored) -> str:
@@ -152,6 +162,8 @@ def describe_result(stored: Stored) -> str:
             return f"its result is {how} {len(data):,} bytes in the row"
         case Parts(count):
             return f"its result is in {count} part{'' if count == 1 else 's'} beside the row"
+        case Unavailable.FORGOTTEN:
+            return "its result was forgotten"
         case Unavailable():
             return "its result could not be stored"
         case None:

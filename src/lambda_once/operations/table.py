@@ -89,9 +89,10 @@ class TokenTable:
         """
         Delete the parts of *record*'s result, before its row is written: afterwards nothing leads to them.
 
-        No other row leads to them, whatever has become of this one: a finished row is only ever replaced,
-        under another attempt id. Until it is written, a duplicate gets `ResultUnavailable`, for parts are
-        missing. Raises `StoreUnavailable`, some of them deleted, and `Misconfigured`.
+        No other row leads to them, whatever has become of this one: a finished row is only ever kept for
+        longer, or replaced, under another attempt id. Until it is written, a duplicate gets
+        `ResultUnavailable`, for parts are missing. Raises `StoreUnavailable`, some of them deleted, and
+        `Misconfigured`.
         """
         if not isinstance(record.stored, Parts):
             return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -97,8 +97,9 @@ class Entry(NamedTuple):
     actual_completion: datetime | None = None
     shard: int | None = None
     error: Failure | None = None
+    resolution: Resolution | None = None
     whole: bool = False
-    """Whether the row was read; the index has neither `actual_completion` nor `error`."""
+    """Whether the row was read; the index has no `actual_completion`, no `error` and no `resolution`."""
 
     @classmethod
     def of_index(cls, seen: Unfinished, now: datetime) -> Entry:
@@ -118,6 +119,7 @@ class Entry(NamedTuple):
             record.actual_completion,
             shard,
             record.error,
+            record.resolution,
             whole=True,
         )
 
@@ -136,7 +138,11 @@ class Entry(NamedTuple):
         done = self.actual_completion
         late = now - self.expected_completion if self.status is Status.OVERDUE else None
         error = None if self.error is None else {"kind": self.error.kind, "message": self.error.message}
-        by_row = {"actualCompletion": None if done is None else stamp(done), "error": error}
+        by_row = {
+            "actualCompletion": None if done is None else stamp(done),
+            "error": error,
+            "resolution": resolution_row(self.resolution, self.attempt),
+        }
         return {
             "lockToken": self.token,
             "status": self.status.value,
@@ -155,6 +161,21 @@ class Entry(NamedTuple):
         }
 
 
+def resolution_row(note: Resolution | None, attempt: str) -> dict[str, Any] | None:
+    """Return the last decision about a row that has *attempt*, as JSON values; None: there is none."""
+    if note is None:
+        return None
+    return {
+        "kind": note.kind.value,
+        "by": note.by,
+        "because": note.because,
+        "at": stamp(note.at),
+        "attempt": note.attempt,
+        "times": note.times,
+        "stands": note.attempt == attempt,
+    }
+
+
 class Filter(NamedTuple):
     """Which entries to list; None: any. *service* and *name* may have the wildcards ``*`` and ``?``."""
 
@@ -162,9 +183,14 @@ class Filter(NamedTuple):
     name: str | None = None
     older_than: timedelta | None = None
     """At least this long since the token was acquired."""
+    newer_than: timedelta | None = None
+    """At most this long."""
 
     def matches(self, entry: Entry, now: datetime) -> bool:
-        if self.older_than is not None and now - entry.created < self.older_than:
+        age = now - entry.created
+        if self.older_than is not None and age < self.older_than:
+            return False
+        if self.newer_than is not None and age > self.newer_than:
             return False
         if self.service is None and self.name is None:
             return True

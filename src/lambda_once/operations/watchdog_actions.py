@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec
+from lambda_once.core.lifecycle import Decider
 from lambda_once.core.results import NotSerialisable, Unavailable
 from lambda_once.core.writes import Complete, Finish, new_write_id
 from lambda_once.errors import Misconfigured
@@ -79,7 +80,7 @@ class Actions:
     def decide(self, action: Action, record: Record, now: datetime) -> Decided:
         """Return how to resolve *record*, which has lapsed. Raises `ProbeFailed`: nothing is known then."""
         if not callable(action):
-            return self._released(record, MAY_RELEASE, now)
+            return self._released(record, Decider.WATCHDOG, MAY_RELEASE, now)
         try:
             answer = ask(action, Lapsed.of(record))
         except Exception as broken:
@@ -88,31 +89,35 @@ class Actions:
         if isinstance(answer, Done):
             return self._done(record, answer.result, now)
         if answer is NOT_DONE:
-            return self._released(record, PROBED_NOT_DONE, now)
+            return self._released(record, Decider.PROBE, PROBED_NOT_DONE, now)
         if answer is UNKNOWN:
-            return _decided(record, Resolve.HOLD, PROBED_UNKNOWN, now)
+            return _decided(record, Resolve.HOLD, Decider.PROBE, PROBED_UNKNOWN, now)
         raise ProbeFailed(type(answer).__name__)
 
-    def _released(self, record: Record, because: str, now: datetime) -> Decided:
+    def _released(self, record: Record, kind: Decider, because: str, now: datetime) -> Decided:
         """Release; hold after *times* releases: work that dies each time must not be retried for ever."""
         note = record.resolution
-        before = note.times if note is not None and note.by == WATCHDOG else 0
+        by_watchdog = note is not None and note.kind is not Decider.PERSON and note.by == WATCHDOG
+        before = note.times if note is not None and by_watchdog else 0
         if before < self._times:
-            return _decided(record, Resolve.NOT_DONE, because, now)
+            return _decided(record, Resolve.NOT_DONE, kind, because, now)
         exhausted = f"the watchdog has released it {before} times, and its lease has expired again"
-        return _decided(record, Resolve.HOLD, exhausted, now)
+        return _decided(record, Resolve.HOLD, Decider.WATCHDOG, exhausted, now)
 
     def _done(self, record: Record, result: object, now: datetime) -> Decided:
         """Complete: work is not repeated because its result is not serialisable (guarantee 5)."""
         try:
-            return _decided(record, Resolve.DONE, PROBED_DONE, now, self._codec.dump(result))
+            text = self._codec.dump(result)
+            return _decided(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now, text)
         except NotSerialisable:
-            decided = _decided(record, Resolve.DONE, PROBED_DONE, now)
+            decided = _decided(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now)
             change = Complete(Unavailable.UNAVAILABLE)
             write = replace(decided.write, change=change, write=new_write_id(change))
             return decided._replace(write=write, because=f"{PROBED_DONE}, but its result is not serialisable")
 
 
-def _decided(record: Record, how: Resolve, because: str, now: datetime, result: str | None = None) -> Decided:
-    write = resolution(record, how, by=WATCHDOG, because=because, now=now, result=result)
+def _decided(
+    record: Record, how: Resolve, kind: Decider, because: str, now: datetime, result: str | None = None
+) -> Decided:
+    write = resolution(record, how, kind=kind, by=WATCHDOG, because=because, now=now, result=result)
     return Decided(record, how, because, write)

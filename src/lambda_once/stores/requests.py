@@ -22,10 +22,12 @@ from lambda_once.core.writes import (
     Finish,
     Hold,
     Holder,
+    Keep,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    clears,
 )
 from lambda_once.stores.contract import Won
 from lambda_once.stores.proof import GRANT
@@ -82,7 +84,7 @@ LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND exp
 HELD_AS_SEEN = "attempt = :seen AND begins_with(#status, :held) AND expectedCompletion = :lease"
 FINISHED_AS_SEEN = (
     "attempt = :seen AND attribute_not_exists(#status) AND attribute_exists(actualCompletion) "
-    "AND expectedCompletion = :lease"
+    "AND expectedCompletion = :lease AND fence = :fence"
 )
 RELEASED_WITH_LEASE = f"{RELEASED_AS_SEEN} AND expectedCompletion = :lease"
 
@@ -197,7 +199,7 @@ def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     sets, removed = _changed(write, shards)
     if write.write is not None:
         sets["write"] = {"S": write.write}
-    if isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS:
+    if clears(write):
         removed = [name for name in dict.fromkeys((*OUTCOME, "status", *removed)) if name not in sets]
     if write.note is not None:
         sets["resolution"] = resolution_map(write.note)
@@ -213,14 +215,14 @@ def _owner(write: Finish) -> tuple[str, Item]:
             if isinstance(write.change, Extend):
                 return OURS + LONGER, values | {":new": {"S": stamp(write.change.lease)}}
             return OURS, values
-        case Resolver(seen, lease, state=state):
-            condition, values = _as_seen(state)
+        case Resolver(seen, lease, state=state, fence=fence):
+            condition, values = _as_seen(state, fence)
             return condition, {":seen": {"S": seen}, ":lease": {"S": stamp(lease)}} | values
         case _ as unreachable:
             assert_never(unreachable)
 
 
-def _as_seen(state: State) -> tuple[str, Item]:
+def _as_seen(state: State, fence: int) -> tuple[str, Item]:
     """Return the condition that the row still is what the resolver read, and its values."""
     match state:
         case State.IN_PROGRESS:
@@ -228,7 +230,7 @@ def _as_seen(state: State) -> tuple[str, Item]:
         case State.HELD:
             return HELD_AS_SEEN, {":held": {"S": state.value}}
         case State.COMPLETE:
-            return FINISHED_AS_SEEN, {}
+            return FINISHED_AS_SEEN, {":fence": {"N": str(fence)}}
         case State.RELEASED:
             return RELEASED_WITH_LEASE, {}
         case _ as unreachable:
@@ -253,7 +255,7 @@ def _changed(write: Finish, shards: int) -> tuple[Item, list[str]]:
             return {}, ["status", "error"]
         case Extend(lease):
             return {"expectedCompletion": {"S": stamp(lease)}}, []
-        case Pin():
+        case Pin() | Keep():
             return {}, []
         case _ as unreachable:
             assert_never(unreachable)
@@ -271,7 +273,7 @@ def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
         case Chunks(parts):
             return {"parts": {"N": str(len(parts))}}
         case Unavailable():
-            return {"resultUnavailable": {"BOOL": True}}
+            return {"resultUnavailable": {"S": result.value}}
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -364,6 +366,27 @@ def part_keys(record: Record, count: int) -> list[Item]:
     ]
 
 
+# A part that is gone is not made again, without its data; one that lives longer already stays as it is.
+SHORTER_LIVED = "attribute_exists(lockToken) AND #ttl < :ttl"
+
+
+def kept_parts(table: str, write: Finish, keep: Keep) -> list[Arguments]:
+    """Let each part of the outcome outlive the row as *write* leaves it."""
+    assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (as in `part_items`)
+    ttl = {"N": str(write.ttl + PART_MARGIN)}
+    return [
+        {
+            "TableName": table,
+            "Key": {"lockToken": {"S": part_key(write.token, write.attempt, keep.write, n)}},
+            "UpdateExpression": "SET #ttl = :ttl",
+            "ConditionExpression": SHORTER_LIVED,
+            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeValues": {":ttl": ttl},
+        }
+        for n in range(keep.parts)
+    ]
+
+
 # ------------------------------------------------------------------ the shape of an UpdateItem
 
 
@@ -418,9 +441,11 @@ def error_map(error: Failure) -> dict[str, Item]:
 def resolution_map(note: Resolution) -> dict[str, Item]:
     return {
         "M": {
+            "kind": {"S": note.kind.value},
             "by": {"S": note.by},
             "because": {"S": note.because},
             "at": {"S": stamp(note.at)},
+            "attempt": {"S": note.attempt},
             "times": {"N": str(note.times)},
         }
     }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Decider, Failure, Record, Resolution, State
 from lambda_once.core.results import PARTS_LIMIT, Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Unfinished
@@ -213,11 +213,18 @@ def _stored(item: Attributes) -> Stored:
         except MalformedRow:
             return Inline(_bytes(item, "result"))
     if "parts" not in item:
-        return Unavailable.UNAVAILABLE if "resultUnavailable" in item else None
+        return _optional(_unavailable, item, "resultUnavailable")
     count = _whole(item, "parts")
     if not 0 < count <= PARTS_LIMIT:
         raise MalformedRow("parts")
     return Parts(count)
+
+
+def _unavailable(item: Attributes, name: str) -> Unavailable:
+    try:
+        return Unavailable(_text(item, name))
+    except ValueError:
+        raise MalformedRow(name) from None
 
 
 def _failure(item: Attributes, name: str) -> Failure:
@@ -235,7 +242,9 @@ def _resolution(item: Attributes, name: str) -> Resolution:
             by=_text(note, "by"),
             because=_text(note, "because"),
             at=_time(note, "at"),
+            attempt=_text(note, "attempt"),
+            kind=Decider(_text(note, "kind")),
             times=_whole(note, "times"),
         )
-    except (KeyError, TypeError, MalformedRow):
+    except (KeyError, TypeError, ValueError):  # MalformedRow, too
         raise MalformedRow(name) from None

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.writes import Acquire, Complete, Finish, made_by
+from lambda_once.core.writes import Acquire, Complete, Finish, Keep, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
     CONDITION,
@@ -110,7 +110,7 @@ class DynamoDBStore:
     ) -> FinishAnswer:
         if finish is not None:
             ready = self._put_parts(finish, deadline)
-            if isinstance(ready, Unanswered):
+            if not isinstance(ready, Finish):
                 return ready
             finish = ready
         own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
@@ -201,7 +201,7 @@ class DynamoDBStore:
         except Misconfigured as wrong:
             return Rejected(wrong)
 
-    def _put_parts(self, write: Finish, deadline: Deadline) -> Finish | Unanswered:
+    def _put_parts(self, write: Finish, deadline: Deadline) -> Finish | Unanswered | Rejected:
         """
         Write the parts of a large result, and return *write* as its row is to be written then.
 
@@ -210,6 +210,8 @@ class DynamoDBStore:
         result is stored in the row, or marked unavailable.
         """
         change = write.change
+        if isinstance(change, Keep):
+            return self._keep_parts(write, change, deadline)
         if not (isinstance(change, Complete) and isinstance(change.result, Chunks)):
             return write
         wanted: list[Any] = [
@@ -228,6 +230,20 @@ class DynamoDBStore:
             self._parts_denied(f"{failed.error}; {PARTS_DENIED}")
             return replace(write, change=change._replace(result=change.result.in_row()))
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
+
+    def _keep_parts(self, write: Finish, keep: Keep, deadline: Deadline) -> Finish | Unanswered | Rejected:
+        """Lengthen the ttl of the parts: before the row's, or the row would outlive its result."""
+
+        def lengthen(request: Any) -> Unanswered | Rejected | None:
+            try:
+                self.transport.call("update_item", request, deadline)
+            except Caught as error:
+                if code_of(error) != CONDITION:
+                    return self.transport.failed(error, "UpdateItem", write.token)
+            return None
+
+        answers = self.transport.each(requests.kept_parts(self.table, write, keep), lengthen)
+        return next((answer for answer in answers if answer is not None), write)
 
 
 def _once(callback: Callable[[str], object]) -> Callable[[str], None]:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, stamp
-from lambda_once.core.writes import Acquire, Complete, Extend, Finish, Hold, Pin, Release, Resolver
+from lambda_once.core.writes import (
+    Acquire,
+    Change,
+    Complete,
+    Extend,
+    Finish,
+    Hold,
+    Keep,
+    Pin,
+    Release,
+    Resolver,
+)
 from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
 
@@ -91,7 +102,7 @@ def _of_write(write: Finish, answer: FinishAnswer) -> str:
             return f"not {done}: no response to {who}"
 
 
-def _of_change(change: Complete | Hold | Release | Extend | Pin) -> str:
+def _of_change(change: Change) -> str:
     match change:
         case Complete(error=error):
             return "completed" if error is None else f"completed with the error {error.kind}"
@@ -103,6 +114,8 @@ def _of_change(change: Complete | Hold | Release | Extend | Pin) -> str:
             return f"extended until {stamp(lease)}"
         case Pin():
             return "pinned"
+        case Keep():
+            return "kept"
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -176,7 +176,7 @@ class World:
 
 def resolver(record: Record, attempt: str = "operator") -> Resolver:
     """A third party that writes to *record* as it was read."""
-    return Resolver(record.attempt, record.expected_completion, attempt)
+    return Resolver.of(record, attempt)
 
 
 PAID = Complete(Inline('{"paid": true}'))
