@@ -251,6 +251,35 @@ def test_numbers_of_25_digits_are_written_as_ever(value: Decimal) -> None:
     assert canonical([parse(str(value).lower())]) == b"[" + form + b"]"
 
 
+fractions = st.builds(
+    lambda sign, digits, zeros, exponent: f"{sign}{digits}{'0' * zeros}e{exponent}",
+    st.sampled_from(["", "-"]),
+    st.integers(1, 19).flatmap(lambda count: st.integers(10 ** (count - 1), 10**count - 1)),
+    st.integers(0, 3),
+    st.integers(-345, -20) | st.integers(-345, -300),
+)
+"""Fractions of about the digits of a float, as JSON may write them; a third of them subnormal."""
+
+
+@given(fractions | st.floats(-1, 1).filter(lambda number: number % 1 != 0).map(repr))
+@example("5e-324")
+@example("50e-325")
+@example("1e-301")
+@example("3e-324")
+@example("2.2250738585072011e-308")
+@example("0.12345678901234567")
+@example("0.12345678901234568")
+def test_fractions_are_written_as_exact_decimals_are_compared(text: str) -> None:
+    """Whatever decides it: a float stands for its shortest digits alone, and no two numbers are one."""
+    (read,) = parsed if isinstance(parsed := parse(f"[{text}]"), list) else (None,)
+    value = Decimal(text)
+    if read is None:
+        assert float(text) == 0
+        return
+    assert canonical(read) == canonical(value) == as_it_always_was(value)
+    assert isinstance(read, float) == (Decimal(repr(float(text))) == value)
+
+
 @pytest.mark.parametrize(
     ("value", "form"),
     [

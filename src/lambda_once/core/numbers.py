@@ -21,8 +21,8 @@ FLOAT_DIGITS = 17
 """Digits of the longest shortest text of a float (IEEE 754 binary64)."""
 ALWAYS_EXACT = 15
 """Digits that every normal float keeps (IEEE 754 binary64)."""
-LEAST_NORMAL = 1e-300
-"""Above the smallest normal float, 2.2e-308."""
+LEAST_NORMAL = 2.2250738585072014e-308
+"""The smallest normal float (IEEE 754 binary64)."""
 
 DECIMAL = "\0decimal"
 """The tag of a Decimal that JSON cannot write."""
@@ -39,6 +39,9 @@ class Digits(NamedTuple):
     @classmethod
     def of(cls, value: Decimal) -> Digits:
         """Read *value*, which is finite, independent of the decimal context."""
+        text = str(value)
+        if text[-1] != "0" and "." in text and "E" not in text:  # slicing costs less than format
+            return cls("-" if text[0] == "-" else "", digits_of(text), text.index(".") + 1 - len(text))
         mantissa, _, exponent = f"{value:e}".partition("e")
         sign = mantissa[:1] if mantissa[0] == "-" else ""
         digits = mantissa[len(sign) :].replace(".", "").rstrip("0")
@@ -80,45 +83,37 @@ class Digits(NamedTuple):
         return self.nearest
 
 
-def significant_digits(text: str) -> int:
-    """Return the number of digits of *text*, a decimal without exponent, less the zeros at both ends."""
-    digits = text.strip("-0.")
-    return len(digits) - ("." in digits)
+def digits_of(text: str) -> str:
+    """Return the digits of *text*, a decimal, less the zeros at both ends."""
+    mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
+    return mantissa.strip("-0.").replace(".", "")
 
 
 def is_shortest(text: str, number: float) -> bool:
     """
-    Return whether Python writes *number* with exactly the digits of *text*, a decimal of the same sign.
+    Return whether Python writes *number*, ``float(text)`` and not 0, with exactly the digits of *text*.
 
-    Millions of numbers may come in one body, so decimals are made only where texts do not decide.
+    A body may have millions of numbers, so this compares texts and makes no decimals: rounding multiplies
+    nothing by ten, so where the digits are the same the values are.
     """
-    shortest = repr(number)
-    if shortest == text:
-        return True
-    if is_plain_fraction(text) and "e" not in shortest:  # one text for one fraction in this form
+    digits = digits_of(text)
+    if len(digits) > FLOAT_DIGITS:
         return False
-    return Decimal(shortest) == Decimal(text)
-
-
-def is_plain_fraction(text: str) -> bool:
-    """Return whether *text*, a decimal, has no exponent and ends in a digit behind the point that is no 0."""
-    return text[-1] != "0" and "." in text and "e" not in text and "E" not in text
+    shortest = repr(number)
+    return shortest == text or digits_of(shortest) == digits
 
 
 def json_number(value: Decimal) -> int | float | None:
     """Return the number that JSON writes with exactly *value*'s digits, None where there is none."""
     if not value.is_finite():
         return None if value.is_snan() else float(value)
-    text = str(value)
-    if not is_plain_fraction(text):
-        return Digits.of(value).json_number
-    if significant_digits(text) > FLOAT_DIGITS:
-        return None
-    found = float(text)
-    return found if is_shortest(text, found) else None
+    return Digits.of(value).json_number
 
 
 def decimal_form(value: Decimal) -> object:
     """Return *value*, no signalling NaN, as a JSON number, or its digits tagged."""
-    exact = json_number(value)
-    return {DECIMAL: str(Digits.of(value))} if exact is None else exact
+    if not value.is_finite():
+        return float(value)
+    digits = Digits.of(value)
+    exact = digits.json_number
+    return {DECIMAL: str(digits)} if exact is None else exact

@@ -12,10 +12,8 @@ from typing import Final, NamedTuple, NoReturn, TypeGuard
 
 from lambda_once.core.numbers import (
     ALWAYS_EXACT,
-    FLOAT_DIGITS,
     LEAST_NORMAL,
     is_shortest,
-    significant_digits,
 )
 from lambda_once.sources.unit import NOTHING, itself
 
@@ -81,10 +79,7 @@ def _exact(text: str) -> float | Decimal:
             # Kept exact, "1e999999999" would grow to a gigabyte as soon as someone writes it out.
             _no_json(text)
         return number
-    mantissa = text if "e" not in text and "E" not in text else text.lower().partition("e")[0]
-    if significant_digits(mantissa) <= FLOAT_DIGITS and is_shortest(text, number):
-        return number
-    return Decimal(text)
+    return number if is_shortest(text, number) else Decimal(text)
 
 
 def _no_json(text: str) -> NoReturn:
