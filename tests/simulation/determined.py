@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from lambda_once.engine import ownership, pipeline
 from lambda_once.observability import reporter
 from lambda_once.stores import batches
 from tests.simulation import baton
+from tests.simulation.loop import Loop
 from tests.simulation.old_version import POWERTOOLS_TIME
 
 
@@ -26,6 +29,7 @@ def determined(seed: int) -> Iterator[None]:
     rng = random.Random(f"jitter {seed}")
     threads = SimpleNamespace(Thread=baton.Thread, Condition=baton.Condition, Lock=threading.Lock)
     replaced: list[tuple[Any, str, Any]] = [
+        (asyncio, "Runner", partial(asyncio.Runner, loop_factory=Loop)),
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
         (client.Transport, "_threads", baton.Executor),

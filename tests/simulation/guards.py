@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.clock import epoch_seconds
+from lambda_once.core.clock import epoch_seconds, has_running_loop
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Complete, End, Hold, Release, Resolver, made_by, stored_form
 from lambda_once.engine import acquire as acquiring
@@ -262,6 +262,21 @@ def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tries of a request be one attempt."""
     for module in (acquiring, probing):
         monkeypatch.setattr(module, "new_attempt_id", request_id)
+
+
+def awaited_by_the_client(_transport: Any, send: Any, arguments: Any, _deadline: Any, _now: Any) -> Any:
+    """Await an answer for as long as the client does, whatever time remains."""
+    return send(**arguments)
+
+
+def looked_at_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at a lease in the thread that acquired it, and not again on the event loop."""
+    right = Acquirer.may_start
+    monkeypatch.setattr(
+        Acquirer,
+        "may_start",
+        lambda acquirer, attempt: has_running_loop() or right(acquirer, attempt),
+    )
 
 
 with_seen_id = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))

@@ -23,9 +23,11 @@ from lambda_once import (
     OnceError,
     StoreUnavailable,
 )
+from lambda_once.core.clock import SystemClock
 from lambda_once.testing.clock import START
 from tests.simulation.baton import Scheduler, running
 from tests.simulation.deeds import Deeds
+from tests.simulation.endings import Endings
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
 from tests.simulation.old_version import OLD, history_of, old_handler
@@ -64,6 +66,9 @@ class MachineClock:
     def sleep(self, seconds: float) -> None:
         self._scheduler.pause(max(1, round(seconds * 1000)))
 
+    async def sleep_async(self, seconds: float) -> None:
+        await SystemClock().sleep_async(max(0.001, seconds))  # by the time of the schedule's loop
+
 
 @dataclass
 class Machine:
@@ -90,6 +95,7 @@ class Works:
         self._rng = rng
         self.starting: Callable[[str], None] = lambda _message_id: None
         """Told of each message whose work starts."""
+        self.endings = Endings(network.scheduler, network.story)
         self.records = Records(scenario, ledger, deeds)
 
     def machine(self, name: str, skew: int, on_lapse: str) -> Machine:
@@ -117,7 +123,21 @@ class Works:
             self.starting(record.message_id)
             return self._work(once, str(record.json_body["amount"]))
 
+        if scenario.lanes:
+            single, batch = self._lanes(once, options)
         return Machine(name, skew, on_lapse, single, batch)
+
+    def _lanes(self, once: Once, options: dict[str, Any]) -> tuple[Any, Any]:
+        @once.event(**options)
+        async def single(event: dict[str, Any]) -> Any:
+            return await self._awaited(once, str(event["amount"]))
+
+        @once.sqs(**options, concurrency=self._scenario.lanes)
+        async def batch(record: Any) -> Any:
+            self.starting(record.message_id)
+            return await self._awaited(once, str(record.json_body["amount"]))
+
+        return single, batch
 
     def old_machine(self, name: str, skew: int) -> Machine:
         """Return a machine of the version that is replaced."""
@@ -147,10 +167,28 @@ class Works:
 
     def _work(self, once: Once, payload: str) -> Any:
         tenure = self._ledger.tenures.get(once.current().id)
-        with self.records.working(
-            once.current().token, lambda: tenure is not None and self._ledger.alive(tenure)
+        with (
+            self.records.working(
+                once.current().token, lambda: tenure is not None and self._ledger.alive(tenure)
+            ),
+            self.endings.working(),
         ):
             return self._worked(once, payload)
+
+    async def _awaited(self, once: Once, payload: str) -> Any:
+        """Do the work on the event loop, beside other records."""
+        attempt = once.current()
+        with self.endings.working():
+            self._deeds.starts(attempt)
+            await self._toil_async(attempt)
+            self._fail(attempt, payload)
+            value = self._value(attempt.id)
+            self._deeds.effect(attempt.token, attempt.id)
+            self._deeds.ends(attempt, payload, value)
+            await self._toil_async(attempt)
+            if self._scenario.on_error == "hold" and self._rng.random() < 0.15:
+                raise Unsafe
+            return value
 
     def _worked(self, once: Once, payload: str) -> Any:
         attempt, rng = once.current(), self._rng
@@ -175,12 +213,20 @@ class Works:
 
     def _toil(self, attempt: Any) -> None:
         self._network.step()
-        quick = self._network.calm or self._rng.random() < 0.6
-        self._scheduler.pause(
-            self._rng.choice((0, 1)) if quick else self._rng.choice((20, 400, 1_500, 4_000))
-        )
+        self._scheduler.pause(self._toils())
         self._network.step()
         self._deeds.works(attempt)
+
+    async def _toil_async(self, attempt: Any) -> None:
+        self._network.step()
+        await SystemClock().sleep_async(self._toils() / 1000)
+        self._network.step()
+        self._deeds.works(attempt)
+
+    def _toils(self) -> int:
+        """Return the milliseconds that a step of the work takes."""
+        quick = self._network.calm or self._rng.random() < 0.6
+        return self._rng.choice((0, 1)) if quick else self._rng.choice((20, 400, 1_500, 4_000))
 
     def _extend(self, attempt: Any, seconds: int) -> None:
         try:
@@ -257,6 +303,10 @@ class Works:
 
     def _probe(self, lapsed: Lapsed, *_: Any) -> Any:
         """Say what is true of the lapsed attempt, or not know it."""
+        with self.endings.working():
+            return self._probed(lapsed)
+
+    def _probed(self, lapsed: Lapsed) -> Any:
         # It asks another system, which takes its time: what it says may be out of date when it is heard.
         self._scheduler.pause(self._rng.choice((1, 5, 300, 2_500)))
         if self._rng.random() < 0.1:

@@ -79,7 +79,7 @@ class Schedule:
         self.post = Post.of(found, self.rng)
         works = Works(found, self.network, self.ledger, self.deeds, self.rng)
         works.starting = self._starting
-        self.records = works.records
+        self.records, self.endings = works.records, works.endings
         skew = SKEW_MS // 2 if found.expires else SKEW_MS
         self.machines = [
             works.machine(f"machine {n}", self.rng.randint(-skew, skew), rule)
@@ -152,6 +152,7 @@ class Schedule:
             else:
                 self._batched(sandbox, machine, messages, context)
             sandbox.over = True
+            self._ended(sandbox)
 
         self.scheduler.start(sandbox, main)
         self.scheduler.at(ends + self.rng.randrange(LATE_KILL_MS), lambda: self._time_is_up(sandbox))
@@ -216,14 +217,20 @@ class Schedule:
 
     # ---------------------------------------------------------------- what befalls invocations
 
+    def _ended(self, sandbox: Sandbox) -> None:
+        if not self.scenario.expires:  # guarantee 11 does not cover a history
+            self.endings.over(sandbox)
+
     def _frozen(self, sandbox: Sandbox, milliseconds_: int) -> None:
         self._frozen_until[sandbox] = self.scheduler.now + milliseconds_
+        self.endings.excuse(sandbox)
 
     def _time_is_up(self, sandbox: Sandbox) -> None:
         """Kill what is still at work; who stands still just then is forgotten, and goes on as a zombie."""
         if sandbox.over or sandbox.dead or self._frozen_until.get(sandbox, -1) >= self.scheduler.now:
             return
         self.story.tell(sandbox.name, "its time is up")
+        self._ended(sandbox)
         self.network.troubled.add(sandbox)
         self.scheduler.kill(sandbox)
 

@@ -51,12 +51,22 @@ class Scenario:
     """For a while no request arrives at all."""
     expires: int = 0
     """For how many seconds the records of an old version, deployed beside it, live; 0: there is none."""
+    lanes: int = 0
+    """The work is ``async def``, so many records of a batch at once; 0: it is plain."""
 
 
 def scenario(seed: int) -> Scenario:
     """Return what *seed* stands for."""
-    rng = random.Random(f"history {seed}")
-    return with_history(without_history(seed)) if rng.random() < 0.12 else without_history(seed)
+    if random.Random(f"history {seed}").random() < 0.12:
+        return with_history(without_history(seed))
+    rng = random.Random(f"async def {seed}")
+    found = without_history(seed)
+    return with_lanes(found, rng.choice((1, 2, 4))) if rng.random() < 0.15 else found
+
+
+def with_lanes(found: Scenario, lanes: int) -> Scenario:
+    """Return *found* with ``async def`` work, *lanes* records of a batch at once."""
+    return replace(found, lanes=lanes, transacts=False, extends=False)
 
 
 def with_history(found: Scenario) -> Scenario:

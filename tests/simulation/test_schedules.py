@@ -80,6 +80,7 @@ def test_scenarios_differ() -> None:
     assert {one.on_error for one in found} == {"release", "store", "hold"}
     assert any(len(set(one.on_lapse)) > 1 for one in found)
     assert {one.expires for one in found} == {0, 120, 3_600}
+    assert {one.lanes for one in found} == {0, 1, 2, 4}
 
 
 def test_a_story_can_be_read() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
+from lambda_once.dynamodb.client import Transport
 from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import consult
+from lambda_once.engine import consult, invocation
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
 from lambda_once.integrations import powertools_history
@@ -24,10 +25,12 @@ from tests.simulation.guards import (
     added,
     asks_no_history,
     asks_nothing,
+    awaited_by_the_client,
     consulted_at_any_time,
     deleting_any,
     judging_nothing,
     keeping_the_old_ttl,
+    looked_at_before_the_loop,
     looking_for_nothing,
     made_by_content,
     made_by_id_alone,
@@ -52,7 +55,7 @@ from tests.simulation.guards import (
 )
 from tests.simulation.network import DEAF, FAIR, FOUL
 from tests.simulation.play import play_out
-from tests.simulation.scenario import Scenario, with_history, without_history
+from tests.simulation.scenario import Scenario, with_history, with_lanes, without_history
 from tests.simulation.story import Counterexample
 
 SEEDS = 60_000
@@ -110,6 +113,7 @@ def waking(found: Scenario) -> Scenario:
         face="event",
         on_lapse=("probe",) * found.machines,
         lease=5_000,
+        keep=1_000,
         remaining=15_000,
         tokens=1,
         deliveries=4,
@@ -137,12 +141,33 @@ def a_deploy(found: Scenario) -> bool:
     return len(set(found.on_lapse)) > 1
 
 
+def four_at_once(found: Scenario) -> Scenario:
+    """The work is async def."""
+    return with_lanes(found, 4)
+
+
+def blocked(found: Scenario) -> Scenario:
+    """Records at once on one event loop, which some of them block, under short leases."""
+    return replace(
+        with_lanes(found, 4),
+        face="sqs",
+        on_lapse=("hold",) * found.machines,
+        lease=5_000,
+        keep=1_000,
+        remaining=15_000,
+        tokens=6,
+        deliveries=8,
+        weather=replace(FAIR, slow=120, pause=60),
+    )
+
+
 UNSET = "attribute_not_exists(#status)"
 UNSETTLED = "attribute_not_exists(actualCompletion)"
 IN_PROGRESS = "begins_with(#status, :in_progress)"
 TWO_HOLD = "two hold one token"
 OVERWRITTEN = "a stored outcome was overwritten"
 LATE = "was changed by a late write"
+TOO_LATE = "answered too late"
 
 TWINS = {
     # acquisitions under take_over
@@ -261,6 +286,15 @@ TWINS = {
         lambda found: take_over(found) and found.lease is None,
     ),
     "work starts under any lease": Twin(placing(Acquirer, "may_start", lambda *_: True), "all but over"),
+    # the end of an invocation
+    "an answer is awaited beyond the end": Twin(placing(Transport, "_sent", awaited_by_the_client), TOO_LATE),
+    "async def, an answer is awaited beyond the end": Twin(
+        placing(Transport, "_sent", awaited_by_the_client), TOO_LATE, aim=four_at_once
+    ),
+    "an answer is awaited until the end": Twin(placing(invocation, "LAST_ANSWER", 0.0), TOO_LATE),
+    "a blocked loop starts work under any lease": Twin(
+        looked_at_before_the_loop, "all but over", aim=blocked
+    ),
     # what expires
     "a row expires within its lease": Twin(with_ttl_within_the_lease, "before its lease", take_over),
     "a ttl stays behind its lease": Twin(
@@ -402,3 +436,4 @@ def test_with_its_guard_no_aimed_schedule_breaks_a_promise() -> None:
     for seed in range(AIMED):
         play_out(waking(without_history(seed)))
         play_out(with_history(without_history(seed)))
+        play_out(blocked(without_history(seed)))

@@ -236,7 +236,11 @@ class Batch:
                 pass
         # Cancelled meanwhile, the token is in `job.acquisition`, and released when the batch is closed.
         try:
-            return await through_async(self._starting(job, may_wait=may_wait), self._clock)
+            while True:
+                attempt = await through_async(self._starting(job, may_wait=may_wait), self._clock)
+                # Other work may have blocked the loop meanwhile: a lease may have run out.
+                if attempt is None or self._engine.acquirer.may_start(attempt):
+                    return attempt
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 

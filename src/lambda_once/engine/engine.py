@@ -71,7 +71,12 @@ class Engine:
         Cancelled meanwhile, however often, the token is released, for nothing started.
         """
         starting = self.acquirer.start(call, may_wait=may_wait)
-        return await through_async(starting, self.clock, self.acquirer.give_back)
+        while True:
+            acquired = await through_async(starting, self.clock, self.acquirer.give_back)
+            # Other work may have blocked the loop meanwhile: a lease may have run out.
+            if not isinstance(acquired, Ownership) or self.acquirer.may_start(acquired):
+                return acquired
+            starting = self.acquirer.make_ready(acquired, may_wait=may_wait)
 
     def _run(self, attempt: Ownership, work: Callable[[], Any]) -> Any:
         try:
