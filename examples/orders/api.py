@@ -26,7 +26,7 @@ once = Once(logger=logger)
 
 
 # A customer without credit stays without: the 409 is stored. A 422 is not, for nothing was done and
-# the client may correct its order.
+# the client may correct its order. Without Idempotency-Key, two equal orders within five minutes are one.
 @app.post("/orders", middlewares=[once.route(store_status={HTTPStatus.CONFLICT})])
 def create_order() -> Response[str]:
     """Create an order: ``{"orderId": ..., "customer": ..., "items": [...]}``."""

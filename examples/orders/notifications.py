@@ -1,8 +1,8 @@
 """
 Mails customers: an SNS function.
 
-Without ``key=`` the message itself is the key, so two equal notices are one mail. What SNS puts around
-it (timestamp, signature) changes with each delivery and counts for nothing.
+Without ``key=`` the message itself is the key: two equal notices within ``keep`` are one mail. What SNS puts
+around it (timestamp, signature) changes with each delivery and counts for nothing.
 """
 
 from __future__ import annotations

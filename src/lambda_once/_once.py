@@ -9,14 +9,21 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never, Unpack, overload
 
+from lambda_once.core.signatures import title
 from lambda_once.decorators import options as options_of
 from lambda_once.decorators.names import check_own_name
 from lambda_once.decorators.options import Settings, settings_of
 from lambda_once.decorators.runtime import Runtime
-from lambda_once.decorators.validation import check_decorated, check_parts, sound_hooks
+from lambda_once.decorators.validation import (
+    check_decorated,
+    check_key,
+    check_parts,
+    checked_flag,
+    sound_hooks,
+)
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
-from lambda_once.observability.reporter import Reporter
+from lambda_once.observability.reporter import Reporter, load
 
 if TYPE_CHECKING:
     from aws_durable_execution_sdk_python.types import DurableContext
@@ -72,7 +79,8 @@ class Once:
     in place of a table, is anything that implements the store contract. *service* is the first part of every
     token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools
     objects; *tracer* may be OpenTelemetry's. Each function in *hooks* is called with every event, and cannot
-    change the outcome.
+    change the outcome. With *require_key* no decorator takes two equal payloads for one: without ``key=`` it
+    is `Misconfigured` when decorated.
 
     The policies apply to all decorators; a decorator may override each of them (docs/reference.md).
 
@@ -95,7 +103,7 @@ class Once:
 
     def __init__(
         self,
-        *,
+        *misplaced: Never,
         table: str | None = None,
         client: Any = None,
         store: Store | None = None,
@@ -104,8 +112,11 @@ class Once:
         logger: AnyLogger | None = None,
         tracer: AnyTracer | None = None,
         hooks: tuple[Hook, ...] | list[Hook] = (),
+        require_key: bool = False,
         **policies: Unpack[Policies],
     ) -> None:
+        if misplaced:
+            raise Misconfigured(f"Once takes its arguments by name, such as Once(table={misplaced[0]!r})")
         self._defaults = settings_of(Settings(), policies, options_of.POLICIES, besides=options_of.PARTS)
         check_parts(
             table=table,
@@ -116,6 +127,7 @@ class Once:
             logger=logger,
             tracer=tracer,
         )
+        self._require_key = checked_flag("require_key", require_key)
         reporter = Reporter(service, metrics=metrics, logger=logger, tracer=tracer, hooks=sound_hooks(hooks))
         self._runtime = Runtime(table, client, store, service, reporter)
         self._runtime.prepare()
@@ -287,6 +299,9 @@ class Once:
             )
         given = dict(options) if key is None else {**options, "key": key}
         settings = settings_of(self._defaults, given, options_of.API)
+        if self._require_key:
+            check_key("once.route", "a route", settings, options_of.API)
+        load()
         route = Route(self._runtime, settings, sys._getframe(1))  # noqa: SLF001  (where `explain` finds it)
         return AsyncMiddleware(route) if async_resolver else route.middleware
 
@@ -417,8 +432,11 @@ class Once:
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
+            if self._require_key:
+                check_key(name, title(f), settings, allowed)
             if settings.name is None:
                 self._runtime.shared_names.decorated(f)
+            load()
             return make(self._runtime, f, settings)
 
         return decorate if function is None else decorate(function)

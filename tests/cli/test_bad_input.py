@@ -63,7 +63,7 @@ def test_no_credentials(command: list[str], monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_such_table(shop: Shop, command: list[str]) -> None:
     """Its name and the region are what to look at."""
     said = complaint(shop.run(*command, "--table", "other"))
-    assert "table 'other' does not exist in this region" in said
+    assert "table 'other' does not exist in region eu-central-1 (https://dynamodb.eu-central-1" in said
 
 
 @pytest.mark.engine
@@ -74,7 +74,7 @@ def test_no_such_table_on_an_engine(
     """The same."""
     with on_engine(monkeypatch, dynamodb_local) as shop:
         said = complaint(shop.run(*command, "--table", "other-table"))
-        assert "table 'other-table' does not exist in this region" in said
+        assert f"table 'other-table' does not exist in region eu-central-1 ({dynamodb_local})" in said
 
 
 def _of_another_key(client: Any) -> None:

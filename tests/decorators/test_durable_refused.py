@@ -23,7 +23,7 @@ WAYS = ("DurableExecutionName=attempt.downstream_key()", "once.function", "once.
 pytestmark = in_memory
 
 
-def unprotected(event: Any, context: DurableContext) -> Any:
+def unprotected(given: Any, context: DurableContext) -> Any:
     """The handler that is decorated."""
     raise AssertionError
 

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -14,11 +16,14 @@ import pytest
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.parser import event_parser
 from opentelemetry import trace
 from pydantic import BaseModel
 
-from lambda_once import Lapsed, MemoryStore, Misconfigured, Once
+from lambda_once import KeyMissing, Lapsed, MemoryStore, Misconfigured, Once, ResultUnavailable
+from lambda_once.testing import kinesis_event
 from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import batch, sqs_record
 
@@ -69,6 +74,9 @@ PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"hooks": [asynchronous]}, "hook asynchronous is async"),
     (lambda: {"tabel": "tokens"}, "unknown option tabel (did you mean table?)"),
     (lambda: {"cache": True}, "cache=True: give a whole number"),
+    (lambda: {"table": "my tokens"}, "table='my tokens' is not a table name: DynamoDB's have letters"),
+    (lambda: {"table": "tokens;"}, "is not a table name"),
+    (lambda: {"require_key": "yes"}, "require_key='yes': give True or False"),
     (lambda: {"on_error": lambda: None}, "it must accept one argument, the exception"),
 ]
 
@@ -87,9 +95,108 @@ def test_an_unknown_option_is_answered_with_all_there_are() -> None:
     wrong: dict[str, Any] = {"tabel": "tokens"}
     refused(
         "cache, client, history, hooks, keep, lease, logger, metrics, on_error, on_in_progress, on_lapse, "
-        "on_store_outage, seal, service, store, table, tracer",
+        "on_store_outage, require_key, seal, service, store, table, tracer",
         lambda: Once(**wrong),
     )
+
+
+def test_the_table_is_given_by_name() -> None:
+    """An argument by position is answered with the way to write it; ARNs are names of tables."""
+    by_position: Any = Once
+    refused("Once takes its arguments by name, such as Once(table='tokens')", lambda: by_position("tokens"))
+    for name in ("tokens", "a.b_c-D9", "arn:aws:dynamodb:eu-central-1:123456789012:table/tokens"):
+        Once(table=name)
+
+
+def test_the_table_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is used."""
+    monkeypatch.setenv("LAMBDA_ONCE_TABLE", "my tokens")
+    handler: Any = Once(service="shop").event(key="id")(decorated)
+    refused("LAMBDA_ONCE_TABLE='my tokens' is not a table name", lambda: handler({"id": 5}, None))
+
+
+def test_a_table_without_boto3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the command that installs it."""
+    for name in [name for name in sys.modules if name.startswith("lambda_once.stores.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+    handler: Any = Once(table="tokens", service="shop").event(key="id")(decorated)
+    refused("which is not installed: pip install 'lambda-once[aws]'", lambda: handler({"id": 5}, None))
+
+
+@pytest.mark.parametrize(
+    ("key", "correction"),
+    [
+        ("order-id", "quote such a name: '\"order-id\"'"),
+        ("order.line-id", "quote such a name: 'order.\"line-id\"'"),
+        ("2fa", "quote such a name: '\"2fa\"'"),
+        ("$id", "quote such a name: '\"$id\"'"),
+        ("a b", "; correct it"),
+        ("a.[", "; correct it"),
+        ("a..b", "; correct it"),
+    ],
+)
+def test_a_name_that_needs_quotes(key: str, correction: str) -> None:
+    """The expression is answered with the one that was meant, where it can be seen."""
+    refused(correction, lambda: once.event(key=key))
+
+
+def test_a_route_is_no_handler() -> None:
+    """A route function under a decorator of events is told of `once.route`."""
+    post: Any = lambda: None  # noqa: E731  (without a parameter)
+
+    def put(order_id: str) -> None: ...
+
+    refused("middlewares=[once.route()]", lambda: once.api_gateway(post))
+    work: Any = once.api_gateway(put)
+    refused("middlewares=[once.route()]", lambda: work(order_id="5"))
+
+
+@in_memory
+def test_an_argument_without_canonical_form(rig: Rig) -> None:
+    """The message names the option that helps."""
+    work = rig.once.function(of_order)
+    with pytest.raises(KeyMissing, match=r"order.*; pass key= with what identifies the work"):
+        work(object())  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_result_that_is_not_json(rig: Rig) -> None:
+    """The first caller gets it; a duplicate is told where the reason is, and of both options."""
+
+    @rig.once.event(key="id")
+    def handler(event: Any) -> Any:
+        return object()
+
+    handler({"id": 1}, rig.context())
+    with pytest.raises(ResultUnavailable, match=r"once\.result_unavailable.* or give returns= or codec="):
+        handler({"id": 1}, rig.context())
+
+
+def test_a_mock_is_a_context(rig: Rig) -> None:
+    """What it has for an id or a name is none."""
+
+    @rig.once.event(key="id")
+    def handler(event: Any) -> int:
+        return 5
+
+    mock: Any = type("Mock", (), {"__getattr__": lambda _self, _name: object()})
+    assert handler({"id": 1}, mock()) == handler({"id": 1}, mock()) == 5
+    assert rig.row().locked_by == "local/-"
+
+
+@in_memory
+def test_an_aggregated_record_is_named(rig: Rig) -> None:
+    """Where an expression selects nothing of it, the message has the reason."""
+    work = rig.once.function(key="record.id", name="work")(decorated)
+    message = b"\x0a\x01a"
+    data = b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message, usedforsecurity=False).digest()
+    record = KinesisStreamRecord(kinesis_event(data)["Records"][0])
+    with pytest.raises(
+        KeyMissing, match=r"is aggregated by the Kinesis Producer Library.* the key is missing"
+    ):
+        work(record)
+    assert rig.once.function(key=lambda record: record.event_id, name="id")(decorated)(record) is None
 
 
 @pytest.mark.parametrize("hook", [print, list[object]().append, lambda *details: None])
@@ -111,14 +218,14 @@ class Shop:
     def ship(record: Any) -> None: ...
 
 
-def decorated(event: Any) -> None: ...
+def decorated(record: Any) -> None: ...
 
 
-def yields(event: Any) -> Iterator[int]:
+def yields(record: Any) -> Iterator[int]:
     yield 1
 
 
-async def yields_async(event: Any) -> AsyncIterator[int]:
+async def yields_async(record: Any) -> AsyncIterator[int]:
     yield 1
 
 
@@ -136,10 +243,10 @@ OF_HANDLERS: list[tuple[Any, str]] = [
     (Shop.charge, "Shop.charge is a method, and Lambda passes no self"),
     (lambda: None, "must accept the event or record"),
     (lambda *, record: None, "must accept the event or record"),
-    (lambda event, context, table: None, "has a required parameter table, but gets only two arguments"),
-    (lambda event, *, table: None, "has a required parameter table, but gets only two arguments"),
-    (lambda event, *, context: None, "make context its second positional parameter"),
-    (lambda event, table=None, context=None: None, "make context its second positional parameter"),
+    (lambda record, context, table: None, "has a required parameter table, but gets only two arguments"),
+    (lambda record, *, table: None, "has a required parameter table, but gets only two arguments"),
+    (lambda record, *, context: None, "make context its second positional parameter"),
+    (lambda record, table=None, context=None: None, "make context its second positional parameter"),
 ]
 
 
@@ -150,6 +257,136 @@ def test_what_is_decorated(decorator: str, function: Any, words: str) -> None:
     refused(words, lambda: getattr(once, decorator)(function))
     if callable(function):
         refused(words, lambda: getattr(once, decorator)(cache=0)(function))
+
+
+# -- what the first parameter says
+
+
+class Order(BaseModel):
+    id: int
+
+
+def by_text(order: Order) -> None: ...
+
+
+by_text.__annotations__["order"] = "Order"
+
+
+def of_nothing(order: Any) -> None: ...
+
+
+of_nothing.__annotations__["order"] = "NoSuchName"
+
+
+def of_record(record: SQSRecord, context: Any) -> None: ...
+def of_dict(record: dict[str, Any]) -> None: ...
+def of_model(event: Order) -> None: ...
+def annotated_order(order: Order) -> None: ...
+def whole(event: Any, context: Any) -> None: ...
+def wholes(events: Any) -> None: ...
+
+
+def passing_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap *function* as a logger does."""
+
+    @functools.wraps(function)
+    def wrapper(event: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(event, context, *args, **kwargs)
+
+    return wrapper
+
+
+def converting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap *function*, and give it a model."""
+
+    @functools.wraps(function)
+    def wrapper(record: Any) -> Any:
+        return function(Order.model_validate_json(record.body))
+
+    return wrapper
+
+
+RECORDS = ("sqs", "sns", "kinesis", "dynamodb_stream", "kafka", "mq")
+
+
+@pytest.mark.parametrize("decorator", RECORDS)
+def test_a_record_is_no_whole_event(decorator: str) -> None:
+    """A parameter that is called as a whole event is refused: a loop over Records would fail every record."""
+    protect = getattr(once, decorator)
+    logged = Logger(service="stacked").inject_lambda_context(whole)
+    words = "calls it with one record at a time: call the parameter record"
+    for function in (whole, wholes, lambda event: None, passing_on(whole), logged):
+        refused(words, functools.partial(protect, function))
+        refused(words, functools.partial(protect(cache=0), function))
+    refused(f"but once.{decorator} calls it", lambda: protect(whole))
+
+
+@pytest.mark.parametrize("decorator", RECORDS)
+def test_a_model_is_an_option(decorator: str) -> None:
+    """A parameter annotated with a model of pydantic would get the record: ``model=`` is what is meant."""
+    for function in (annotated_order, by_text):
+        words = "the parameter order is annotated with the model Order, but "
+        words += f"once.{decorator} passes the record: give model=Order"
+        refused(words, lambda: getattr(once, decorator)(function))  # noqa: B023  (called at once)
+
+
+@pytest.mark.parametrize("decorator", RECORDS)
+def test_what_may_be_decorated_as_a_record(decorator: str) -> None:
+    """Other names and annotations, unknown ones, a converting wrapper, and everything with ``model=``."""
+    protect = getattr(once, decorator)
+    for function in (of_record, of_dict, of_nothing, passing_on(of_record), converting(annotated_order)):
+        protect(function)
+    for function in (annotated_order, of_model, whole):
+        protect(model=Order)(function)
+
+
+@pytest.mark.parametrize("decorator", ["event", "api_gateway", "function"])
+def test_an_event_is_an_event(decorator: str) -> None:
+    """Decorators of whole events take parameters of any name, and models that a parser above them made."""
+    for function in (whole, wholes, annotated_order):
+        getattr(once, decorator)(function)
+    refused("above this decorator put", lambda: getattr(once, decorator)(model=Order))
+
+
+@in_memory
+def test_the_way_out_for_a_model_of_an_event(rig: Rig) -> None:
+    """The parser above the decorator makes the model; the event is keyed by it."""
+
+    @event_parser(model=Order)
+    @rig.once.event(key="id")
+    def place(event: Order, context: Any) -> int:
+        return event.id
+
+    assert place({"id": 5}, rig.context()) == place({"id": 5}, rig.context()) == 5
+
+
+# -- without a key
+
+
+def test_a_key_can_be_required() -> None:
+    """`Once(require_key=True)` refuses every decorator that would take a payload's hash, by its name."""
+    strict = Once(store=MemoryStore(), service="shop", require_key=True)
+    for decorator in DECORATORS:
+        protect = getattr(strict, decorator)
+        for make in (protect, protect(cache=1)):
+            refused(f"decorated: once.{decorator} has no key=", lambda: make(decorated))  # noqa: B023  (called at once)
+        protect(key="record" if decorator == "function" else "id")(decorated)
+        protect(key=lambda record: record)(decorated)
+    refused('or without_key="reject"', lambda: strict.api_gateway(without_key="hash")(decorated))
+    refused("a route: once.route has no key=", strict.route)
+    for way in ("reject", "run"):
+        strict.api_gateway(without_key=way)(decorated)
+        strict.route(without_key=way)
+    strict.route(key="id")
+
+
+@in_memory
+def test_explicit_forms_have_a_key(rig: Rig) -> None:
+    """`begin` and `run` need no other."""
+    strict = rig.new(require_key=True)
+    with strict.begin("k") as attempt:
+        assert not attempt.replayed
+    assert strict.run("r", of_order, 5) == 5
 
 
 @pytest.mark.parametrize("decorator", HANDLERS)

@@ -12,10 +12,12 @@ from decimal import Decimal
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from inspect import Parameter
+from threading import RLock
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    Final,
     ForwardRef,
     Literal,
     NamedTuple,
@@ -44,18 +46,24 @@ _OLDEST_PYDANTIC = (2, 11)
 """The first that reads by names of fields whatever a model's configuration (by_name=)."""
 
 
+BUILDING: Final = RLock()
+"""Held while pydantic builds an adapter: it imports its parts then, and threads that do so may deadlock."""
+
+
 def codec_for(annotation: object) -> Codec:
     """
     Return the codec of ``returns=`` or of a return annotation, as `typing.get_type_hints` gives it.
 
     Annotations that JSON satisfies (None, str, dict, list[int], Mapping, any TypedDict), missing ones and
-    unknown ones get plain JSON. The others get pydantic's TypeAdapter, imported at first use; without
-    pydantic, nested dataclasses are read by the standard library. Raises `Misconfigured` where a pydantic
-    that is too old has been imported, and for a dataclass with a field whose type cannot be resolved.
+    unknown ones get plain JSON. The others get pydantic's TypeAdapter, imported here, for threads that import
+    it at once may deadlock; without pydantic, nested dataclasses are read by the standard library. Raises
+    `Misconfigured` where a pydantic that is too old had been imported, and for a dataclass with a field whose
+    type cannot be resolved.
     """
     check_fields(annotation)
-    pydantic = sys.modules.get("pydantic")
-    if pydantic is not None and not _is_new_enough(pydantic) and not is_plain(annotation):
+    is_used = "pydantic" in sys.modules
+    pydantic = None if is_plain(annotation) else _pydantic()
+    if is_used and pydantic is not None and not _is_new_enough(pydantic):
         raise Misconfigured(
             f"pydantic {pydantic.VERSION} cannot read results by the names of their fields: "
             "install pydantic 2.11 or newer, or pass returns=Any for plain JSON"
@@ -122,7 +130,8 @@ class Codec:
 
     @cached_property
     def _form(self) -> _ByPydantic | _ByStandardLibrary | _ByPair:
-        return _form_of(self.annotation)
+        with BUILDING:
+            return _form_of(self.annotation)
 
 
 class _ByPydantic(NamedTuple):
@@ -173,16 +182,24 @@ def _form_of(annotation: object) -> _ByPydantic | _ByStandardLibrary | _ByPair:
         return annotation
     if is_plain(annotation):
         return _UNTYPED
-    try:
-        import pydantic
-    except ImportError:
-        return _ByStandardLibrary(annotation)
-    if not _is_new_enough(pydantic):
+    pydantic = _pydantic()
+    if pydantic is None or not _is_new_enough(pydantic):
         return _ByStandardLibrary(annotation)
     try:
         return _ByPydantic(_adapter(pydantic, annotation))
     except Exception:  # noqa: BLE001  # pydantic has many words for "no schema"; all mean plain JSON
         return _UNTYPED
+
+
+def _pydantic() -> Any:
+    """Return pydantic; None without it. It imports its parts at first use: those used here are."""
+    try:
+        import pydantic
+    except ImportError:
+        return None
+    for part in ("ConfigDict", "PydanticUserError", "TypeAdapter"):
+        getattr(pydantic, part, None)  # version 1 lacks some
+    return pydantic
 
 
 def _is_new_enough(pydantic: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,6 +26,10 @@ _TAKE = frozenset(
     }
 )
 """Nodes whose value is a part of the payload, or one of their children's: they build nothing."""
+
+
+_NAME = re.compile(r"[\w$@:/-]*\w[\w$@:/-]*")
+"""What may be meant as the name of a field."""
 
 
 class PartMissing(LookupError):
@@ -90,7 +95,18 @@ def _compiled(expression: str) -> Node:
         return jmespath.compile(expression).parsed
     except JMESPathError as error:
         where = f" at position {error.lex_position}" if isinstance(error, ParseError) else ""
-        raise Misconfigured(f"{expression!r} is not a JMESPath expression{where}; correct it") from None
+        raise Misconfigured(
+            f"{expression!r} is not a JMESPath expression{where}; {_correction(expression)}"
+        ) from None
+
+
+def _correction(expression: str) -> str:
+    """Return what to do about *expression*: names with other characters than letters need quotes."""
+    steps = expression.split(".")
+    if not all(map(_NAME.fullmatch, steps)):
+        return "correct it"
+    quoted = ".".join(step if step.isidentifier() else f'"{step}"' for step in steps)
+    return f"quote such a name: '{quoted}'"
 
 
 class _Interpreter(TreeInterpreter):  # type: ignore[misc]  # jmespath ships no types

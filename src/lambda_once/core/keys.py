@@ -235,7 +235,9 @@ def _part(value: object) -> str:
     try:
         return digest(value)
     except NotCanonical as error:
-        raise KeyMissing(f"the key is not JSON-serialisable: {error}") from None
+        raise KeyMissing(
+            f"the key is not JSON-serialisable: {error}; pass key= with what identifies the work"
+        ) from None
 
 
 def _whole_digits(value: object) -> str | None:

@@ -70,6 +70,20 @@ def return_type(function: AnyFunction) -> object:
     return resolved(annotation, function, f"the return annotation of {title(function)}")
 
 
+def model_of(function: AnyFunction, parameter: inspect.Parameter) -> str | None:
+    """Return the name of the pydantic model that annotates *parameter* of *function*; None: none does."""
+    pydantic = sys.modules.get("pydantic")
+    annotation = _annotations(function).get(parameter.name)
+    if pydantic is None or annotation is None:
+        return None
+    try:
+        found: Any = resolved(annotation, function, "the annotation of a parameter")
+    except Misconfigured:  # imported for type checkers alone
+        return None
+    is_model = isinstance(found, type) and issubclass(found, pydantic.BaseModel)
+    return str(found.__name__) if is_model else None
+
+
 def resolved(annotation: object, function: AnyFunction, what: str) -> object:
     """
     Return *annotation* with its strings and forward references evaluated where *function* is defined.

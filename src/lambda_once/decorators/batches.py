@@ -6,11 +6,11 @@ import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.core.codec import codec_for
+from lambda_once.core.codec import BUILDING, codec_for
 from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, execute, handler_like, with_context
-from lambda_once.decorators.validation import check_of_one
+from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Left
 from lambda_once.engine.invocation import Call, Invocation, Redelivery
 from lambda_once.engine.jobs import Job
@@ -43,13 +43,17 @@ class Records:
         settings: Settings,
         redelivery: Redelivery = Redelivery.ANY,
     ) -> None:
+        check_takes_record(source.decorator, function, settings.model)
         check_of_one(settings, "the record" if settings.model is None else "the model")
+        source.load()
         self.source = source
         self.runtime = runtime
         self.identifier = Identifier(runtime, settings, settings.plan(codec_for(Any)), name_of(function))
         self._function = with_context(function)
         self._settings = settings
         self._redelivery = redelivery
+        if settings.model is not None:
+            pydantic_of_models()
 
     @property
     def is_async(self) -> bool:
@@ -99,11 +103,9 @@ class Records:
 
     @cached_property
     def _adapter(self) -> tuple[Any, Any]:
-        try:
-            from pydantic import TypeAdapter, ValidationError
-        except ImportError as error:
-            raise Misconfigured("model= needs pydantic: install lambda-once[pydantic]") from error
-        return TypeAdapter(self._settings.model), ValidationError
+        adapter, invalid = pydantic_of_models()
+        with BUILDING:
+            return adapter(self._settings.model), invalid
 
     def jobs(
         self, records: list[EventRecord], invocation: Invocation, orders: Sequence[str | None]
@@ -160,6 +162,15 @@ class Records:
         return call, unit.argument
 
 
+def pydantic_of_models() -> tuple[Any, Any]:
+    """Return pydantic's TypeAdapter and ValidationError. Raises `Misconfigured` without pydantic."""
+    try:
+        from pydantic import TypeAdapter, ValidationError
+    except ImportError as error:
+        raise Misconfigured("model= needs pydantic: install lambda-once[pydantic]") from error
+    return TypeAdapter, ValidationError
+
+
 def sqs_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
     """Return the Lambda handler that runs *function* for each record, and returns the failed ones."""
     records = Records(SQS, runtime, function, settings)
@@ -179,12 +190,15 @@ def _response(worked: list[tuple[EventRecord, Job]], *, raises: bool) -> object:
     errors = [error for error in dict.fromkeys(job.error for _, job in worked) if error is not None]
     is_retried = all(isinstance(error, RetryLater) for error in errors)
     if raises and failed and len(failed) == len(worked) and not is_retried:
-        from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+        # The package first: threads that begin with its module `exceptions` could deadlock.
+        from aws_lambda_powertools.utilities import batch
 
         # As Powertools does: the Errors metric alarms, and a mapping without ReportBatchItemFailures, which
         # would take the response for success and delete every message, is safe.
         children: list[Any] = [(type(error), error, error.__traceback__) for error in errors]
-        raise BatchProcessingError(f"all {len(failed)} records of the batch failed", children)
+        raise batch.exceptions.BatchProcessingError(
+            f"all {len(failed)} records of the batch failed", children
+        )
     return failures([record.id for record in failed])
 
 

@@ -30,10 +30,13 @@ from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
+from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import NotBase64, TooDeep
+from lambda_once.sources.kinesis import KINESIS
+from lambda_once.sources.mq import data_of
 from lambda_once.sources.records import SNS, SQS, RecordSource
 from lambda_once.sources.source import Source, named_source
-from lambda_once.sources.unit import NOTHING, Unit, itself
+from lambda_once.sources.unit import NOTHING, Malformed, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +73,9 @@ class FunctionIdentifier(NamedTuple):
         payload = {name: each.payload for name, each in found.items()}
         keys = {name: each.key for name, each in found.items() if each.key is not NOTHING}
         within = keys or NOTHING
-        return Unit(payload, payload, named, None, itself, within=within, parsed=False), bound
+        unread = next((each.unread for each in found.values() if each.unread is not None), None)
+        unit = Unit(payload, payload, named, None, itself, within=within, parsed=False, unread=unread)
+        return unit, bound
 
 
 class Argument(NamedTuple):
@@ -79,6 +84,8 @@ class Argument(NamedTuple):
     payload: object
     key: object = NOTHING
     """What tells a record of a stream from another one with an equal payload."""
+    unread: str | None = None
+    """What is wrong with a record that cannot be read."""
 
 
 def argument_of(value: object) -> Argument:
@@ -93,15 +100,13 @@ def argument_of(value: object) -> Argument:
     if not isinstance(raw, dict):
         return Argument(value)
     if "redelivered" in raw:
-        from lambda_once.sources.mq import data_of
-
         with suppress(NotBase64, TooDeep):
             return Argument(data_of(raw))
         return Argument(raw)
     source = _source_of_records(raw)
     unit = None if source is None else source.read(raw).unit
     if source is None or not isinstance(unit, Unit):
-        return Argument(raw)
+        return Argument(raw, unread=unit.message if isinstance(unit, Malformed) else None)
     return Argument(unit.payload, NOTHING if source in (SQS, SNS) else unit.key)
 
 
@@ -128,12 +133,8 @@ def _source_of_records(record: dict[str, object]) -> RecordSource | None:
         case Source.SNS:
             return SNS
         case Source.KINESIS:
-            from lambda_once.sources.kinesis import KINESIS
-
             return KINESIS
         case Source.DYNAMODB:
-            from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
-
             return DYNAMODB_STREAM
         case _:
             return None

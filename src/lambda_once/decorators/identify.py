@@ -138,6 +138,8 @@ class Identifier(NamedTuple):
             if hashed is not None:
                 fields, fingerprint = fields_of(hashed, found), hashed.fingerprint
         except Exception as error:  # noqa: BLE001  (a key or scope of the user's may raise anything)
+            if unit.unread is not None and isinstance(error, KeyMissing):
+                error = KeyMissing(f"{unit.unread} {error}")
             return Identification(key_from, payload, key, scope, found, presented=presented, error=error)
         return Identification(key_from, payload, key, scope, found, hashed, fingerprint, fields, presented)
 

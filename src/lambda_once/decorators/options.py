@@ -31,7 +31,9 @@ POLICIES = frozenset(
     }
 )
 """The options that `Once` takes for all its decorators."""
-PARTS = frozenset({"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"})
+PARTS = frozenset(
+    {"table", "client", "store", "service", "metrics", "logger", "tracer", "hooks", "require_key"}
+)
 """The other options of `Once`."""
 KEYING = frozenset({"name", "key", "scope", "fingerprint", "ignore"})
 RECORDS = POLICIES | KEYING | {"model"}
@@ -134,6 +136,11 @@ def _unknown(names: list[str], options: list[str]) -> str:
 
     likely = difflib.get_close_matches(names[0], options, n=1)
     hint = f" (did you mean {likely[0]}?)" if likely else ""
+    if "model" in names:
+        hint = (
+            " (it is for decorators of records, such as once.sqs: above this decorator put Powertools' "
+            "@event_parser(model=…))"
+        )
     return f"unknown option {', '.join(names)}{hint}; the options are {', '.join(options)}"
 
 

@@ -17,7 +17,7 @@ from lambda_once.core.durable import SDK, check_event
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.core.signatures import title
 from lambda_once.decorators.names import SharedNames
-from lambda_once.decorators.validation import takes_context
+from lambda_once.decorators.validation import checked_table, takes_context
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.invocation import Call, Invocation, current_invocation, invoked
 from lambda_once.engine.replay import Replayed
@@ -254,9 +254,13 @@ class Runtime:
         return self._table or os.environ.get("LAMBDA_ONCE_TABLE")
 
     def _new_store(self) -> DynamoDBStore:
-        from lambda_once.stores.rows import configured_names, configured_shards
-        from lambda_once.stores.store import DynamoDBStore
-
+        try:
+            from lambda_once.stores.rows import configured_names, configured_shards
+            from lambda_once.stores.store import DynamoDBStore
+        except ModuleNotFoundError as error:
+            raise Misconfigured(
+                f"a token table needs {error.name}, which is not installed: pip install 'lambda-once[aws]'"
+            ) from error
         table = self._table_name
         if not table:
             raise Misconfigured(
@@ -264,7 +268,7 @@ class Runtime:
                 "or Once(store=MemoryStore()) for a first try"
             )
         return DynamoDBStore(
-            table,
+            checked_table(table, "LAMBDA_ONCE_TABLE="),
             self._client,
             configured_shards(),
             warn=partial(self._log, Event.BATCH_DENIED),
@@ -299,7 +303,8 @@ def handler_like(
         if event is _MISSING or others:
             raise Misconfigured(
                 f"{title(function)} is decorated as a Lambda handler; call it with event and context. "
-                "For the record_handler of Powertools' BatchProcessor use once.function"
+                "For the record_handler of Powertools' BatchProcessor use once.function, for a route of an "
+                "Event Handler middlewares=[once.route()]"
             )
         if SDK in sys.modules:
             check_event(event)

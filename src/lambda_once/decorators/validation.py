@@ -7,10 +7,11 @@ Each mistake is `Misconfigured`; its message names the function or option, and w
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.durable import check_function
-from lambda_once.core.signatures import accepts, is_async, signature_of, title
+from lambda_once.core.signatures import accepts, is_async, model_of, signature_of, title
 from lambda_once.decorators.names import check_not_by_value, described
 from lambda_once.errors import Misconfigured
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 CONTEXT_NAMES: Final = ("context", "lambda_context")
 """Names of a parameter that gets the context even if it has a default; the second is Powertools'."""
+_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]*|arn:[A-Za-z0-9_.:/-]+")
+"""Names, the empty one counts as none; and ARNs (API reference, TableName)."""
+_WHOLE_EVENT: Final = ("event", "events")
 _EXAMPLE: Final = 'key="orderId"'
 _STORE_METHODS: Final = ("acquire", "finish", "read", "chunks", "transact")
 
@@ -33,6 +37,8 @@ def check_parts(*, table: object, client: object, store: object, service: object
     for name, text in (("table", table), ("service", service)):
         if text is not None and not isinstance(text, str):
             raise Misconfigured(f"{name}= must be a name, a str, not a {type(text).__name__}")
+    if isinstance(table, str):
+        checked_table(table, "table=")
     for name, part in {"client": client, "store": store, **reported}.items():
         if isinstance(part, type):
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
@@ -57,6 +63,15 @@ def check_parts(*, table: object, client: object, store: object, service: object
         )
 
 
+def checked_table(table: str, where: str) -> str:
+    """Return *table*, a name or ARN out of *where*. Raises `Misconfigured` for what can be neither."""
+    if not _TABLE.fullmatch(table):
+        raise Misconfigured(
+            f"{where}{table!r} is not a table name: DynamoDB's have letters, digits, and the characters _ . -"
+        )
+    return table
+
+
 def _check_tracer(tracer: object) -> None:
     """Check that *tracer* is Powertools' or OpenTelemetry's. Raises `Misconfigured`."""
     if tracer is None:
@@ -70,6 +85,13 @@ def _check_tracer(tracer: object) -> None:
             f"tracer= is a {type(tracer).__name__}, not a tracer: pass Powertools' Tracer(), or "
             "OpenTelemetry's trace.get_tracer(__name__)"
         )
+
+
+def checked_flag(name: str, value: object) -> bool:
+    """Return *value*, the argument *name* of `Once`. Raises `Misconfigured` unless it is a bool."""
+    if not isinstance(value, bool):
+        raise Misconfigured(f"{name}={value!r}: give True or False")
+    return value
 
 
 def sound_hooks(hooks: object) -> tuple[Callable[[Any], object], ...]:
@@ -119,6 +141,49 @@ def check_named(function: Callable[..., Any], name: str | None) -> None:
         raise Misconfigured(f"{described(function)} has no name of its own: pass name=, or write a def")
 
 
+def check_key(decorator: str, function: str, settings: Settings, allowed: frozenset[str]) -> None:
+    """
+    Check that *decorator*, with the options *allowed*, takes no payload's hash for its key.
+
+    Raises `Misconfigured` without ``key=``; over HTTP the header ``Idempotency-Key`` will do, if a request
+    without it is not hashed.
+    """
+    over_http = "without_key" in allowed
+    if settings.key is not None or (over_http and settings.without_key != "hash"):
+        return
+    way = ', or without_key="reject"' if over_http else ""
+    raise Misconfigured(
+        f"{function}: {decorator} has no key=, and Once has require_key=True. "
+        f"Pass key= with what identifies the work{way}"
+    )
+
+
+def check_takes_record(decorator: str, handler: Callable[..., Any], model: object) -> None:
+    """
+    Check that *handler*, under *decorator*, expects one record, or what *model* makes of it.
+
+    Raises `Misconfigured` where its first parameter is called as a whole event, or annotated with a model of
+    pydantic without ``model=``.
+    """
+    if model is not None:
+        return
+    first = next(iter(signature_of(handler).parameters.values()), None)
+    if first is None:
+        return
+    if first.name in _WHOLE_EVENT:
+        raise Misconfigured(
+            f"{title(handler)} has a parameter {first.name}, but {decorator} calls it with one record at a "
+            "time: call the parameter record, without a loop over Records. once.event passes a whole event"
+        )
+    # What a wrapper passes on is its own: the annotation of the inner function says nothing of it.
+    found = None if hasattr(handler, "__wrapped__") else model_of(handler, first)
+    if found is not None:
+        raise Misconfigured(
+            f"{title(handler)}: the parameter {first.name} is annotated with the model {found}, but "
+            f"{decorator} passes the record: give model={found}"
+        )
+
+
 def check_not_generator(function: Callable[..., Any]) -> None:
     """Check that *function* is not a generator function. Raises `Misconfigured`."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -147,7 +212,10 @@ def takes_context(handler: Callable[..., Any]) -> bool:
             "decorate a module-level function that calls the method"
         )
     if not positional and not variadic:
-        raise Misconfigured(f"{title(handler)} must accept the event or record as its first parameter")
+        raise Misconfigured(
+            f"{title(handler)} must accept the event or record as its first parameter; "
+            "for a route of an Event Handler use middlewares=[once.route()]"
+        )
     for each in (*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)):
         if each.name in CONTEXT_NAMES:
             raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")

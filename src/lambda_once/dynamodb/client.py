@@ -190,6 +190,16 @@ class Transport:
             self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
             return self._pool
 
+    @property
+    def place(self) -> str:
+        """The region and endpoint of the client, for a message."""
+        meta: Any = getattr(self._client, "meta", None)
+        lean: Any = getattr(self._client, "endpoint", None)
+        if isinstance(getattr(lean, "url", None), str):
+            return f"region {lean.region} ({lean.url})"
+        region, url = getattr(meta, "region_name", None), getattr(meta, "endpoint_url", None)
+        return f"region {region} ({url})" if isinstance(region, str) else "this region"
+
     def prepare(self) -> None:
         """
         Make the client before its first use, and send nothing.

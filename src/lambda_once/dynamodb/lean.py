@@ -144,6 +144,11 @@ class LeanClient:
             raise AttributeError(f"the lean client has no {method}")
         return partial(self._call, OPERATIONS[method])
 
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where requests are sent."""
+        return self._endpoint
+
     def close(self) -> None:
         """Close the kept connections."""
         self._pool.close()

@@ -106,10 +106,8 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
     """
     if SDK in sys.modules:
         check_context(context)
-    function = (
-        getattr(context, "function_name", None) or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
-    )
-    request_id = getattr(context, "aws_request_id", None)
+    function = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME") or "local"
+    request_id = _text(context, "aws_request_id")
     left = _remaining(context)
     now = clock.now()
     ends = now + (LONGEST if left is None else left)
@@ -124,6 +122,12 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
         request_id=request_id,
         known=left is not None,
     )
+
+
+def _text(context: object, name: str) -> str | None:
+    """Return the attribute *name* of *context* if it is text: that of a mock is a mock."""
+    found = getattr(context, name, None)
+    return found if isinstance(found, str) else None
 
 
 def _remaining(context: object) -> timedelta | None:

@@ -37,6 +37,10 @@ SOON = 5.0
 """The longest ``retry_after`` in seconds: a lease is the worst case, not the usual one."""
 
 _NEW_KEY = "use a new key, or list what may differ in ignore="
+_NOT_STORED = (
+    "could not be stored (the log line once.result_unavailable has the reason): return what JSON can write, "
+    "or give returns= or codec="
+)
 _OTHER_CALLER = (
     "was acquired with other credentials: use a new key, or identify callers with an authorizer or caller="
 )
@@ -145,7 +149,7 @@ class Replayer:
                 )
             case Decision.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
-                because = because or "is unavailable"
+                because = because or _NOT_STORED
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Decision.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal)

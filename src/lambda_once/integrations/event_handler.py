@@ -16,7 +16,13 @@ from lambda_once.decorators.runtime import Runtime, apply_on_replay
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
-from lambda_once.integrations.event_handler_chain import Watch, is_synchronous, watched, watched_async
+from lambda_once.integrations.event_handler_chain import (
+    Watch,
+    is_synchronous,
+    load_async_frames,
+    watched,
+    watched_async,
+)
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import REPLAYED
@@ -238,6 +244,7 @@ class AsyncMiddleware:
     """
 
     def __init__(self, route: Route) -> None:
+        load_async_frames()
         function = type(route).async_middleware
         functools.update_wrapper(self, function)
         self.__self__ = route

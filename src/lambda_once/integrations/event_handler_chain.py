@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import Misconfigured
@@ -54,6 +56,12 @@ def is_synchronous(chain: object) -> bool:
     from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
 
     return type(chain) is MiddlewareFrame
+
+
+def load_async_frames() -> None:
+    """Import what chains of ``app.resolve_async`` are made of, where Powertools has it."""
+    with suppress(ImportError):
+        import_module("aws_lambda_powertools.event_handler.middlewares.async_utils")
 
 
 def watched(chain: Any, watch: Watch) -> Callable[[Any], Any]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
+from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -287,6 +288,16 @@ def _failure(part: str, error: Exception) -> Details:
 # ---------------------------------------------------------------- logs
 
 _configuring: Final = Lock()
+
+
+def load() -> None:
+    """
+    Import what lines and metrics need of Powertools.
+
+    Its modules import each other in circles: threads that begin at several of them at once would deadlock.
+    """
+    for module in ("logging.constants", "metrics.functions"):
+        import_module(f"aws_lambda_powertools.{module}")
 
 
 def standard_logger(logger: AnyLogger | None, service: str) -> logging.Logger:

@@ -118,4 +118,5 @@ DYNAMODB_STREAM: Final = RecordSource(
     "eventName, Keys, NewImage and OldImage in plain values",
     "the eventID, within the stream's ARN",
     piped_id="eventID",
+    needs=("dynamo_db_stream_event",),
 )

@@ -35,7 +35,7 @@ def kafka_source(schema: SchemaConfig | None = None) -> RecordSource:
     """
     if schema is None:
         read = partial(_read, _kafka_event_record, _plain_value)
-        return RecordSource(Source.KAFKA, read, "the value", _IDENTITY, _partitions)
+        return RecordSource(Source.KAFKA, read, "the value", _IDENTITY, _partitions, needs=("kafka_event",))
     read = partial(_read, _consumer_record(schema), _schema_value)
     return RecordSource(Source.KAFKA, read, "the value, by its schema", _IDENTITY, _partitions)
 

@@ -72,5 +72,10 @@ def _is_aggregated(data: bytes) -> bool:
 
 
 KINESIS: Final = RecordSource(
-    Source.KINESIS, _read, "the data", "the eventID, within the stream's ARN", piped_id="eventID"
+    Source.KINESIS,
+    _read,
+    "the data",
+    "the eventID, within the stream's ARN",
+    piped_id="eventID",
+    needs=("kinesis_stream_event",),
 )

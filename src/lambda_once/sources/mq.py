@@ -75,4 +75,5 @@ MQ: Final = RecordSource(
     "the data",
     "the messageID; of RabbitMQ messageId, within the queue and virtual host",
     _messages,
+    needs=("active_mq_event", "rabbit_mq_event"),
 )

@@ -8,6 +8,7 @@ module of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Final, NamedTuple
 
 from lambda_once.sources.envelopes import TooDeep, at, open_body
@@ -59,6 +60,18 @@ class RecordSource(NamedTuple):
 
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """
+
+    needs: tuple[str, ...] = ()
+    """
+    The modules of Powertools that `read` imports.
+
+    They import each other in circles, so threads that read their first records at once would deadlock.
+    """
+
+    def load(self) -> None:
+        """Import what `read` needs: when a function is decorated, before any record."""
+        for module in self.needs:
+            import_module(f"aws_lambda_powertools.utilities.data_classes.{module}")
 
     @property
     def decorator(self) -> str:
@@ -235,5 +248,6 @@ SQS: Final = RecordSource(
     "the body",
     "MessageGroupId and MessageDeduplicationId",
     piped_id="messageId",
+    needs=("sqs_event",),
 )
-SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message")
+SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message", needs=("sns_event",))

@@ -54,6 +54,8 @@ class Unit(NamedTuple):
     """The part of the scope that the source adds."""
     redelivered: bool = False
     """Whether the source reports that it delivered this before: a row is likely. It enters no key."""
+    unread: str | None = None
+    """What is wrong with a record among the arguments of a function: why an expression selects nothing."""
     presented: Presented | None = None
     """The credential of the request, which a duplicate must present, too; None: nothing is compared."""
 

@@ -87,7 +87,7 @@ class TokenTransport(Transport):
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(code_of(error))
-        advice = misconfigured(error, self.table, operation, token, self.shape, self.index)
+        advice = misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
         return Rejected(advice)
 
 
@@ -97,14 +97,15 @@ def unavailable(token: str | None, reason: str) -> StoreUnavailable:
 
 
 def misconfigured(
-    error: Exception, table: str, operation: str, token: str | None, shape: str, index: str
+    error: Exception, table: str, operation: str, token: str | None, shape: str, index: str, place: str
 ) -> Misconfigured:
     """Return the error that names what is wrong with the table, the permissions or the clock."""
     code, message = code_of(error), _message_of(error)
     operation = "".join(word[0].upper() + word[1:] for word in operation.split("_"))  # as a role names it
     if code == "ResourceNotFoundException" and "index" not in message:  # moto raises it for an index, too
         advice = (
-            f"table {table!r} does not exist in this region: deploy the template, or set LAMBDA_ONCE_TABLE"
+            f"table {table!r} does not exist in {place}: deploy the template, or set LAMBDA_ONCE_TABLE, or "
+            "the region"
         )
     elif message.startswith(_WRONG_CLOCK):
         advice = (
