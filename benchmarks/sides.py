@@ -98,7 +98,7 @@ class LambdaOnce:
     def function(self, client: Any, result: str) -> Callable[[dict[str, Any]], Any]:
         once = self._once(client)
 
-        @once.function(key="order.orderId")
+        @once.function(name="work", key="order.orderId")
         def work(order: dict[str, Any]) -> str:
             return result
 

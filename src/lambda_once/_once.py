@@ -331,7 +331,7 @@ class Once:
         It enters with an `Attempt`, or with a `Replayed` if the work was done. Without ``complete``, leaving
         it completes the token with None; for an exception ``on_error`` decides. *key* and *scope* are values.
         If *payload* is given, the same key with another payload is `KeyReused`. ``name`` defaults to the name
-        of the calling function.
+        of the calling function: two blocks of one function need two names, or the second is `Misconfigured`.
         """
         from lambda_once.decorators.function import begun
 

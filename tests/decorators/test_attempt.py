@@ -114,7 +114,7 @@ class Provider:
 def _ordered_twice(rig: Rig, provider: Provider, minutes: float) -> None:
     """Order the same by two requests without a key, *minutes* apart."""
 
-    @rig.once.api_gateway
+    @rig.once.api_gateway(name="pay")
     def pay(event: Any, context: Any) -> Any:
         provider.charge()
         return {"statusCode": 201}

@@ -105,7 +105,7 @@ def test_the_first_completion_stands(rig: Rig) -> None:
 def test_what_is_settled_needs_no_lease(rig: Rig, ends: str) -> None:
     """An extension comes too late to matter: nothing is written, and nobody is fenced by his own end."""
 
-    @rig.once.function(lease=timedelta(seconds=30))
+    @rig.once.function(name="n", lease=timedelta(seconds=30))
     def work(order: int) -> Any:
         attempt = rig.once.current()
         _ = attempt.complete(1) if ends == "complete" else attempt.transact([], 1)

@@ -213,7 +213,7 @@ def test_falsy_results_are_results(layers: Layers, result: object) -> None:
     protected(EVENT, ALIVE)
     assert protected(EVENT, ALIVE) is None
 
-    @layers.once().event
+    @layers.once().event(name="n")
     def handler(event: dict[str, int]) -> Any:
         return result
 
@@ -250,7 +250,7 @@ def test_an_unserialisable_result_does_not_run_again(layers: Layers) -> None:
     ran: list[object] = []
     result = object()
 
-    @layers.once().event
+    @layers.once().event(name="n")
     def handler(event: dict[str, int]) -> Any:
         ran.append(event)
         return result
@@ -277,7 +277,7 @@ def test_a_result_that_is_too_large_does_not_run_again(layers: Layers) -> None:
         protected(EVENT, OVER)
     assert ran == ["theirs", "theirs"]
 
-    @layers.once().event
+    @layers.once().event(name="n")
     def handler(event: dict[str, int]) -> str:
         ran.append("ours")
         return large

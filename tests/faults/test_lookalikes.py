@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def test_two_functions_of_one_name_in_two_lambdas(layers: Layers, monkeypatch: p
 
         @layers.once().event(**options)
         def handler(event: dict[str, int]) -> None:
-            ran.append(function)
+            ran.append(os.environ["AWS_LAMBDA_FUNCTION_NAME"])
 
         handler({"order": 5}, layers.context())
 

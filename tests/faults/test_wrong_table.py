@@ -178,7 +178,7 @@ def test_a_table_without_its_index(wrong: Wrong, create: Callable[[Any, str], No
         once = wrong.once(name)
         store, clock = DynamoDBStore(name, wrong.client), FakeClock()
 
-        @once.function
+        @once.function(name="n")
         def work(order: int) -> str:
             with pytest.raises(Misconfigured, match=words):
                 list(store.unfinished(State.IN_PROGRESS, Deadline(clock, clock.now())))

@@ -14,7 +14,7 @@ from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.identify import Identifier, codec_of
-from lambda_once.decorators.names import Receivers, name_of
+from lambda_once.decorators.names import Receivers, code_under, name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
 from lambda_once.decorators.validation import (
@@ -27,6 +27,7 @@ from lambda_once.decorators.validation import (
 )
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
+from lambda_once.engine.places import place_of_call, place_of_def
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
@@ -150,7 +151,8 @@ def protected_function(
         scope=selector_of_call(settings.scope, function, "scope"),
     )
     plan = settings.plan(codec_of(function, settings))
-    identifier = Identifier(runtime, settings, plan, name_of(function))
+    place = place_of_def(code_under(function)) if settings.name is None else None
+    identifier = Identifier(runtime, settings, plan, name_of(function), place)
     receivers = None
     if is_method(function) and settings.name is None and not callable(settings.scope):
         receivers = runtime.shared_names.receivers(function, identifier.name)
@@ -274,7 +276,9 @@ def begun(
     runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object, payload: object
 ) -> Begun:
     """Return the context manager of `Once.begin`, called in the frame *caller*, its default name."""
-    return Begun(runtime, block_identifier(runtime, settings, caller), unit_of_key(key, scope, payload))
+    place = place_of_call(caller) if settings.name is None else None
+    identifier = block_identifier(runtime, settings, caller)._replace(place=place)
+    return Begun(runtime, identifier, unit_of_key(key, scope, payload))
 
 
 def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) -> Identifier:

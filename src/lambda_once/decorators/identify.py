@@ -12,6 +12,7 @@ from lambda_once.core.identification import Identification, KeyFrom
 from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
+from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
+    from lambda_once.engine.places import Place
 
 
 class Identifier(NamedTuple):
@@ -35,6 +37,8 @@ class Identifier(NamedTuple):
     plan: Plan
     default_name: str
     """``module.qualname``, or nothing; the Lambda function's name comes before it."""
+    place: Place | None = None
+    """The place in the code that has the default name; None under ``name=``."""
 
     @property
     def name(self) -> str:
@@ -88,6 +92,7 @@ class Identifier(NamedTuple):
             redelivered=unit.redelivered,
             redelivery=redelivery,
             history=history,
+            place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
 
     def _history(

@@ -131,6 +131,13 @@ def _layers(function: object) -> Iterator[object]:
         function = function.func if isinstance(function, functools.partial) else wrapped
 
 
+def code_under(function: Callable[..., Any]) -> CodeType | None:
+    """Return the code of the innermost def of *function*; None: it is no Python function."""
+    *_, innermost = _layers(function)
+    code = getattr(innermost, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
 def _enclosed(layer: object) -> Iterator[object]:
     """Yield what is in the cells of *layer*, a partial's arguments, or a method's object."""
     if isinstance(layer, functools.partial):
@@ -203,9 +210,8 @@ class SharedNames:
 
     def decorated(self, function: Callable[..., Any]) -> None:
         """Note that *function* was decorated without ``name=``."""
-        layers = [*_layers(function)]
-        code = getattr(layers[-1], "__code__", None)
-        if not isinstance(code, CodeType):
+        layers, code = [*_layers(function)], code_under(function)
+        if code is None:
             return
         name, wrapped = name_of(function), {id(layer) for layer in layers}
         found = chain.from_iterable((*_enclosed(layer), *_defaults(layer)) for layer in layers)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
+from lambda_once.engine import places
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
 from lambda_once.engine.ownership import Ownership
@@ -289,6 +290,8 @@ class Acquirer:
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         lease = write.lease if won.lease is None else won.lease
         attempt = Ownership(call, write.attempt, won.fence, write.now, lease, generation=won.generation)
+        if call.place is not None:
+            places.note(call.invocation.places, call.place, write.attempt)
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)

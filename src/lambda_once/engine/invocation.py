@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.codec import Codec
     from lambda_once.engine.history import History
+    from lambda_once.engine.places import Place, Places
     from lambda_once.observability.traces import Segment
     from lambda_once.policies import OnError, Probe
 
@@ -50,6 +51,8 @@ class Invocation(NamedTuple):
     tally: Tally
     request_id: str | None
     """Lambda's own; None where there is none."""
+    places: Places
+    """Where in the code the tokens were used that are named after it."""
     known: bool = True
     """Whether the context has the remaining time."""
 
@@ -120,6 +123,7 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
         reporter=reporter,
         tally=Tally(),
         request_id=request_id,
+        places={},
         known=left is not None,
     )
 
@@ -206,6 +210,8 @@ class Call(NamedTuple):
     """
     history: History | None = None
     """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
+    place: Place | None = None
+    """The place in the code that its token is named after; None: it has a name of its own (``name=``)."""
     separate: bool = True
     """Whether a user's name or credential separates it from other HTTP callers who send the same key."""
 

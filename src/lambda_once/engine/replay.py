@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from lambda_once.core.clock import Clock, stamp
 from lambda_once.core.lifecycle import Decision, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
+from lambda_once.engine import places
 from lambda_once.errors import (
     Held,
     InProgress,
@@ -176,9 +177,13 @@ class Replayer:
         )
 
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
+        if call.place is not None:
+            places.check(call.invocation.places, call.place, record.attempt, call.token)
         result = self._result(call, record)
         if call.plan.cache and not remembered:
             self.memory.put(record, call.plan.cache, self._clock.now())
+        if call.place is not None:
+            places.note(call.invocation.places, call.place, record.attempt)
         call.report(Event.REPLAYED, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             reason = "two deliveries have the same content; they may be separate work"
