@@ -13,7 +13,8 @@ import threading
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from weakref import WeakSet
 
 from lambda_once.core.clock import FINAL
 from lambda_once.dynamodb.choice import declined, endpoint_url, of_modules, wants_lean
@@ -50,6 +51,31 @@ _MATTER: Final = (
 """Variables that a client is made from."""
 
 
+class Forgets(Protocol):
+    """Has connections or threads, which a forked process must not use: they are its parent's."""
+
+    def _forget(self) -> None:
+        """Begin anew in a forked process; close nothing, and wait for no lock."""
+        ...
+
+
+_OF_THIS_PROCESS: WeakSet[Forgets] = WeakSet()
+
+
+def forget_in_child(owner: Forgets) -> None:
+    """Have *owner* forget in each process that is forked while it lives."""
+    _OF_THIS_PROCESS.add(owner)
+
+
+def _forget_all() -> None:
+    for owner in list(_OF_THIS_PROCESS):
+        owner._forget()  # noqa: SLF001  (no method for users)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forget_all)
+
+
 class Transport:
     """
     Sends requests by one client. Safe from several threads; keeps no state of a request.
@@ -83,6 +109,20 @@ class Transport:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._longest = longest_try(client)
+        forget_in_child(self)
+
+    def _forget(self) -> None:
+        """
+        Leave connections and threads to the process that this one was forked from.
+
+        Two processes that read one connection get each other's responses, and threads are not forked. A
+        client that was given is its owner's.
+        """
+        self._lock = threading.Lock()  # a thread of the parent may have held it
+        self._pool = None
+        self._prepared = None
+        if self._is_own:
+            self._client = None
 
     def call(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.dynamodb.client import low_level
+from lambda_once.dynamodb.client import forget_in_child, low_level
 from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
@@ -116,6 +116,8 @@ class Publisher:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._client = low_level(client)
         self._lock = threading.Lock()
+        if client is None:
+            forget_in_child(self)
         self._observer = Observer(self, self._channel.name, metrics, logger, service=service)
 
     def token(self, message: object) -> str:
@@ -178,6 +180,11 @@ class Publisher:
             codes = ", ".join(sorted({each.code for each in unsent if not isinstance(each, Unsent)}))
             reason = f"{len(unsent)} of {len(results)} messages not sent"
             self._observer.report(Event.UNSENT, times=len(unsent), reason=reason, error=codes)
+
+    def _forget(self) -> None:
+        """Leave the connections to the process that this one was forked from."""
+        self._lock = threading.Lock()
+        self._client = None
 
     def _connected(self) -> Any:
         with self._lock:
