@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -192,3 +193,42 @@ def test_disabled_sends_nothing(layers: Layers, wire: Wire, monkeypatch: pytest.
     """LAMBDA_ONCE_DISABLED speaks to no table."""
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
     assert wire.of(function(layers.once(), layers, {})) == []
+
+
+class Abreast:
+    """Lets a completion arrive while the next record's token is acquired, as it does at any latency."""
+
+    def __init__(self) -> None:
+        self.acquired = self.completed = 0
+        self._changed = threading.Condition()
+
+    def __call__(self, request: Any, forward: Callable[[], Any]) -> Any:
+        acquires = b"lockedBy" in request.body
+        if acquires:
+            with self._changed:
+                assert self._changed.wait_for(lambda: self.completed == self.acquired, timeout=10)
+        answer = forward()
+        with self._changed:
+            self.acquired += acquires
+            self.completed += not acquires
+            self._changed.notify_all()
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({}, ["BatchExecuteStatement"] * 2),
+        ({"on_lapse": "hold"}, ["UpdateItem"] * 20),
+        ({"on_error": HOLD}, ["UpdateItem"] * 20),
+        ({"on_error": {TimeoutError: HOLD}}, ["UpdateItem"] * 20),
+    ],
+    ids=["take_over", "on_lapse hold", "HOLD", "one HOLD"],
+)
+def test_ten_records(layers: Layers, wire: Wire, options: dict[str, Any], sent: list[str]) -> None:
+    """Under take_over two batches; under hold, or any HOLD, two single writes for each record, one by one."""
+    abreast = Abreast()
+    wire.fates_of["UpdateItem"] = [abreast] * 20
+    event = batch(*(sqs_record(f"order {number}") for number in range(10)))
+    assert wire.of(handler_of("sqs", event)(layers.once(), layers, options)) == sent
+    assert (abreast.acquired, abreast.completed) == ((10, 10) if options else (0, 0))

@@ -19,11 +19,11 @@ PATH = ROOT / "docs" / "operations.md"
 PAGE = PATH.read_text(encoding="utf-8")
 SHELL = [
     line.strip()
-    for block in blocks(PATH)
-    if block.language == "sh"
-    for line in block.text.splitlines()
+    for text in re.findall(r"^ *```sh\n(.*?)^ *```$", PAGE, re.MULTILINE | re.DOTALL)
+    for line in text.splitlines()
     if line.strip()
 ]
+"""Those of the steps of a list, too, which are indented."""
 OURS = [line for line in SHELL if line.startswith("lambda-once ")]
 AWS = [line for line in SHELL if line.startswith("aws ")]
 GLOBAL = {"query", "output", "region", "profile"}
@@ -54,7 +54,7 @@ def _command(name: str) -> click.Command:
 
 def _parsed(line: str) -> click.Context:
     """Parse *line* as the command line would, and run nothing. Raises click.UsageError."""
-    name, *arguments = shlex.split(line, comments=True)[1:]
+    name, *arguments = shlex.split(line.partition(" > ")[0], comments=True)[1:]
     return _command(name).make_context(name, arguments)
 
 
@@ -158,3 +158,15 @@ def test_the_picture_leads_to_sections() -> None:
     ends = set(re.findall(r"\w+\[([^\]]+)\]", picture))
     symptoms = {title for title in _sections() if title.lower() not in BESIDE}
     assert symptoms == ends
+
+
+def test_the_variables_of_the_commands_are_outputs_of_the_stack() -> None:
+    """Each is in the table, with outputs that the template has; what a command sets before is none."""
+    template = yaml.compose((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    outputs = {name for name, _ in _items(_at(template, "Outputs"))}
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (`[A-Z]\w+`.*|none: .*) \|$", PAGE, re.MULTILINE))
+    text = "\n".join(SHELL)
+    used = set(re.findall(r"\$(\w+)", text)) - set(re.findall(r"^([A-Z]+)=", text, re.MULTILINE))
+    assert used <= set(rows)
+    assert {"WATCHDOG", "FUNCTION", "MAPPING", "DEAD_LETTER_QUEUE_ARN", "API_LOG_GROUP"} <= set(rows)
+    assert {name for row in rows.values() for name in re.findall(r"`([A-Z]\w+)`", row)} <= outputs

