@@ -393,7 +393,7 @@ FOUND_BY = {
     "a settled outcome is written over by a statement": 7808,
     "a lost response turns an attempt against itself": 101,
     "the id alone is recognised": 3542,
-    "the id alone is recognised beside a transaction": 261,
+    "the id alone is recognised beside a transaction": 5072,
     "id and state are recognised": 261,
     "a finish returns its own value": 10231,
     "a lost acquisition is nobody's": 27,
