@@ -189,7 +189,7 @@ def test_twin_with_the_row_flipped_first(monkeypatch: pytest.MonkeyPatch) -> Non
         put_parts(self, write, deadline)
         return answer
 
-    monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda *_: None)
+    monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda _store, write, _deadline: write)
     monkeypatch.setattr(DynamoDBStore, "_finish", flipped_first)
     breaks(_killed_while_completing)
 
