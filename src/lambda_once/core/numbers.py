@@ -19,6 +19,8 @@ EXPANDED_DIGITS = 4_300
 """Digits of the longest whole number that is ever written out: Python reads no longer one (sys.int_info)."""
 FLOAT_DIGITS = 17
 """Digits of the longest shortest text of a float (IEEE 754 binary64)."""
+LONGEST_SHORTEST = 24
+"""Characters of the longest `repr` of a float: -2.2250738585072014e-308."""
 ALWAYS_EXACT = 15
 """Digits that every normal float keeps (IEEE 754 binary64)."""
 LEAST_NORMAL = 2.2250738585072014e-308
@@ -39,9 +41,6 @@ class Digits(NamedTuple):
     @classmethod
     def of(cls, value: Decimal) -> Digits:
         """Read *value*, which is finite, independent of the decimal context."""
-        text = str(value)
-        if text[-1] != "0" and "." in text and "E" not in text:  # slicing costs less than format
-            return cls("-" if text[0] == "-" else "", digits_of(text), text.index(".") + 1 - len(text))
         mantissa, _, exponent = f"{value:e}".partition("e")
         sign = mantissa[:1] if mantissa[0] == "-" else ""
         digits = mantissa[len(sign) :].replace(".", "").rstrip("0")
@@ -96,11 +95,19 @@ def is_shortest(text: str, number: float) -> bool:
     A body may have millions of numbers, so this compares texts and makes no decimals: rounding multiplies
     nothing by ten, so where the digits are the same the values are.
     """
-    digits = digits_of(text)
-    if len(digits) > FLOAT_DIGITS:
+    if len(text) > LONGEST_SHORTEST and len(digits_of(text)) > FLOAT_DIGITS:
         return False
     shortest = repr(number)
-    return shortest == text or digits_of(shortest) == digits
+    if shortest == text:
+        return True
+    if is_plain_fraction(text) and "e" not in shortest:  # a fraction has one text of this form
+        return False
+    return digits_of(shortest) == digits_of(text)
+
+
+def is_plain_fraction(text: str) -> bool:
+    """Return whether *text*, a decimal, has a point, no exponent, and no zero at its end."""
+    return text[-1] != "0" and "." in text and "e" not in text and "E" not in text
 
 
 def json_number(value: Decimal) -> int | float | None:
@@ -114,6 +121,13 @@ def decimal_form(value: Decimal) -> object:
     """Return *value*, no signalling NaN, as a JSON number, or its digits tagged."""
     if not value.is_finite():
         return float(value)
-    digits = Digits.of(value)
-    exact = digits.json_number
-    return {DECIMAL: str(digits)} if exact is None else exact
+    text = str(value)
+    plain = is_plain_fraction(text)
+    if plain or ("E-" in text and value):  # a fraction: by far the most, so without the steps below
+        found, digits = float(text), digits_of(text)
+        exponent = text.index(".") + 1 - len(text) if plain else int(text.partition("E")[2]) + 1 - len(digits)
+        sign = "-" if text[0] == "-" else ""
+        return found if is_shortest(text, found) else {DECIMAL: f"{sign}{digits}e{exponent}"}
+    number = Digits.of(value)
+    exact = number.json_number
+    return {DECIMAL: str(number)} if exact is None else exact
