@@ -158,7 +158,12 @@ def _defaults(layer: object) -> Iterator[object]:
     if isinstance(given, tuple) and id(given) not in literals:  # CPython loads literals as one constant tuple
         yield from given
     named: dict[str, object] = getattr(layer, "__kwdefaults__", None) or {}
-    yield from (value for value in named.values() if id(value) not in literals)
+    yield from (each for each in named.values() if id(each) not in literals and not _is_small(each))
+
+
+def _is_small(value: object) -> bool:
+    """Whether *value* is one object wherever it is written, and since CPython 3.14 no constant of any code."""
+    return type(value) is int and -5 <= value <= 256  # noqa: PLR2004  (CPython, small integers)
 
 
 def _literals_around(code: object) -> frozenset[int]:
