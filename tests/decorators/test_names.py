@@ -390,7 +390,7 @@ class Channel(Enum):
     MAIL = "mail"
 
 
-VALUES = ["mail", "", 2, 1.5, True, Decimal(2), Channel.MAIL, ("mail", 2), ("a", ("b",))]
+VALUES = ["mail", "", 2000, 1.5, True, Decimal(2), Channel.MAIL, ("mail", 2), ("a", ("b",))]
 
 
 def in_cell(once: Once, value: object, **options: Any) -> Function:

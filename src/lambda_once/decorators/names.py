@@ -162,8 +162,8 @@ def _defaults(layer: object) -> Iterator[object]:
 
 
 def _is_small(value: object) -> bool:
-    """Whether *value* is one object wherever it is written, and since CPython 3.14 no constant of any code."""
-    return type(value) is int and -5 <= value <= 256  # noqa: PLR2004  (CPython, small integers)
+    """Whether *value* is one object wherever it is written, and a constant of no code (CPython 3.14)."""
+    return sys.version_info >= (3, 14) and type(value) is int and -5 <= value <= 256  # noqa: PLR2004  (see above)
 
 
 def _literals_around(code: object) -> frozenset[int]:
