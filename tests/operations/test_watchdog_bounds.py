@@ -60,9 +60,9 @@ class StuckTable:
         rows = [self._row(self._number(key), key["lockToken"]["S"].split("/")[2][0]) for key in keys]
         return {"Responses": {"tokens": rows}}
 
-    def get_item(self, **_: Any) -> dict[str, Any]:
+    def get_item(self, **request: Any) -> dict[str, Any]:
         self._answering("get_item")
-        return {} if self.place is None else {"Item": {"place": {"S": self.place}}}
+        return {} if self.place is None else {"Item": {**request["Key"], "place": {"S": self.place}}}
 
     def update_item(self, **request: Any) -> dict[str, Any]:
         self._answering("update_item")

@@ -194,7 +194,7 @@ class Replayer:
         try:
             return call.plan.codec.load(self._text(call, record))
         except Corrupt as unreadable:
-            because = str(unreadable) if isinstance(unreadable, Sealed) else None
+            because = str(unreadable) if isinstance(unreadable, Sealed) else f"is unavailable: {unreadable}"
             raise self.error(call, record, Decision.RESULT_UNAVAILABLE, because) from unreadable
 
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:

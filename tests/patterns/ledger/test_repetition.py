@@ -122,16 +122,16 @@ def test_protected_work_without_an_id_is_warned(strict: Ground, caplog: pytest.L
     assert (fields["pattern"], fields["resource"], fields["key"]) == ("Ledger", line.table, "c")
 
 
-def test_without_a_logger_it_is_warned_too(strict: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_logger_it_is_warned_too(strict: Ground, caplog: pytest.LogCaptureFixture) -> None:
     """It is a mistake, not an outcome: the line does not depend on `logger=`."""
     once = Rig().once
     line = Line(strict)
     delivered(once, line, lambda points: points.change("c", counted), reads=1)
-    assert capsys.readouterr().out.count(WARNING) == 1
+    assert caplog.messages.count(WARNING) == 1
 
 
 def test_update_in_protected_work_without_an_id_is_warned(
-    strict: Ground, capsys: pytest.CaptureFixture[str]
+    strict: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As of `change`: the redelivery conflicts with its own write."""
     once = Rig().once
@@ -142,11 +142,11 @@ def test_update_in_protected_work_without_an_id_is_warned(
 
     assert delivered(once, line, write, reads=0) == [1, 1]
     assert line.item == {"version": 1}
-    assert capsys.readouterr().out.count(WARNING) == 1
+    assert caplog.messages.count(WARNING) == 1
 
 
 def test_protected_work_with_a_downstream_key_writes_once(
-    strict: Ground, capsys: pytest.CaptureFixture[str]
+    strict: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The id that the warning names is the same at a redelivery."""
     once = Rig().once
@@ -157,11 +157,11 @@ def test_protected_work_with_a_downstream_key_writes_once(
 
     assert delivered(once, line, write, reads=1) == [1, 0]
     assert line.item == {"visits": 1}
-    assert WARNING not in capsys.readouterr().out
+    assert WARNING not in caplog.messages
 
 
 def test_outside_of_protected_work_nothing_is_warned(
-    strict: Ground, capsys: pytest.CaptureFixture[str]
+    strict: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Inside an invocation, too: without a token there is no redelivery that counts as the same work."""
     once = Rig().once
@@ -169,4 +169,4 @@ def test_outside_of_protected_work_nothing_is_warned(
     assert line.ledger.change("c", counted) == Applied({"visits": 1})
     with once.invocation(lambda_context()):
         assert line.ledger.change("c", counted) == Applied({"visits": 2})
-    assert WARNING not in capsys.readouterr().out
+    assert WARNING not in caplog.messages
