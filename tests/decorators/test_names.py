@@ -390,7 +390,7 @@ class Channel(Enum):
     MAIL = "mail"
 
 
-VALUES = ["mail", "", 2000, 1.5, True, Decimal(2), Channel.MAIL, ("mail", 2), ("a", ("b",))]
+VALUES = ["mail", "", 2, 2000, 1.5, True, Decimal(2), Channel.MAIL, ("mail", 2), ("a", ("b",))]
 
 
 def in_cell(once: Once, value: object, **options: Any) -> Function:
@@ -513,6 +513,10 @@ def test_what_is_no_factory(rig: Rig) -> None:
     def recursive(order: int, currency: str = "EUR", *, note: str = "x", times: int = 3) -> int:
         return order if order < 1 else recursive(order - 1)
 
+    @rig.once.function(key="order")
+    def numbered(order: int, *, a: int = -1, b: int = 0, c: int = 255, d: int = 256, e: bool = True) -> int:
+        return order
+
     class Base:
         @rig.once.function(key="order")
         def send(self, order: str, currency: str = "EUR") -> str:
@@ -530,7 +534,7 @@ def test_what_is_no_factory(rig: Rig) -> None:
         deliver.__qualname__ = f"deliver_{target}"
         return rig.once.function(deliver)
 
-    assert recursive(0) == 0
+    assert (recursive(0), numbered(0)) == (0, 0)
     assert Base().send("o-1") == "Base <"
     assert memoised(5) == 5
     assert [make(each)("o-1") for each in ("mail", "erp")] == ["mail", "erp"]

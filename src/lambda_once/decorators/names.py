@@ -9,6 +9,7 @@ registry of names: a reload, a notebook and a test define the same function agai
 from __future__ import annotations
 
 import functools
+import opcode
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -24,6 +25,8 @@ _PLACEHOLDERS: Final = ("<lambda>", "_")
 """The names of functions that were given none: several in one module have the same."""
 _NESTED: Final = "<locals>"
 _NOTHING: Final = object()
+_SMALL_INT: Final = opcode.opmap.get("LOAD_SMALL_INT")
+"""None before CPython 3.14. Its operand is the integer itself, one object wherever it is written."""
 
 
 def check_own_name(function: object) -> None:
@@ -158,23 +161,24 @@ def _defaults(layer: object) -> Iterator[object]:
     if isinstance(given, tuple) and id(given) not in literals:  # CPython loads literals as one constant tuple
         yield from given
     named: dict[str, object] = getattr(layer, "__kwdefaults__", None) or {}
-    yield from (each for each in named.values() if id(each) not in literals and not _is_small(each))
-
-
-def _is_small(value: object) -> bool:
-    """Whether *value* is one object wherever it is written, and a constant of no code (CPython 3.14)."""
-    return sys.version_info >= (3, 14) and type(value) is int and -5 <= value <= 256  # noqa: PLR2004  (see above)
+    yield from (value for value in named.values() if id(value) not in literals)
 
 
 def _literals_around(code: object) -> frozenset[int]:
-    """Return the ids of the constants of the function that is executing the def of *code*, if one is."""
+    """Return the ids of the literals of the function that is executing the def of *code*, if one is."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001  (a decorator runs inside of that function)
     while frame is not None:
         constants = frame.f_code.co_consts
         if any(each is code for each in constants):
-            return frozenset(map(id, constants))
+            return frozenset(map(id, (*constants, *_small_literals(frame.f_code))))
         frame = frame.f_back
     return frozenset()
+
+
+def _small_literals(code: CodeType) -> Iterator[int]:
+    """Yield the integers 0 to 255 in *code*: in CPython 3.14 they are instructions, and no constants."""
+    units = code.co_code
+    return (value for name, value in zip(units[::2], units[1::2], strict=True) if name == _SMALL_INT)
 
 
 def _captured(function: Callable[..., Any]) -> Iterator[object]:
