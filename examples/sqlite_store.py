@@ -46,6 +46,10 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._db.executescript(TABLES)
 
+    def close(self) -> None:
+        """Close the database; Python 3.13 and later warn of one that is left open."""
+        self._db.close()
+
     @contextmanager
     def _one_step(self) -> Iterator[None]:
         """Exclude all other writers: a row that is read inside is the row that is overwritten."""

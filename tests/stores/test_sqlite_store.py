@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -26,11 +27,29 @@ from lambda_once.testing.store_suite.world import PAID, World
 pytest_plugins = ["pytester"]
 
 
+@pytest.fixture(autouse=True)
+def _all_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test leaves a database open: Python 3.13 warns of it later, in whatever test runs then."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def noted(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    yield
+    for database in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            database.execute("SELECT 1")
+
+
 class TestSqliteStore(StoreSuite):
     @pytest.fixture
-    def store(self) -> SqliteStore:
+    def store(self) -> Iterator[SqliteStore]:
         """A new database in memory."""
-        return SqliteStore(":memory:")
+        with closing(SqliteStore(":memory:")) as store:
+            yield store
 
     def forget(self, store: SqliteStore, token: str) -> None:
         store.forget(token)
@@ -46,9 +65,10 @@ def test_a_once_runs_on_it(tmp_path: Path) -> None:
 
     path = str(tmp_path / "tokens.sqlite")
     for _ in range(2):
-        once = Once(store=SqliteStore(path), service="shop")
-        with once.invocation(lambda_context()):
-            assert once.run_as("work", 5, work, 5) == 1
+        with closing(SqliteStore(path)) as store:
+            once = Once(store=store, service="shop")
+            with once.invocation(lambda_context()):
+                assert once.run_as("work", 5, work, 5) == 1
 
 
 # ------------------------------------------------------------------ negative twins
@@ -147,9 +167,10 @@ def test_twins_without_a_guard_fail_the_suite(twin: type[SqliteStore]) -> None:
         return World(store, SuiteRows(SUITE, store))
 
     check = TWINS[twin]
-    check(world(SqliteStore(":memory:")))
-    with pytest.raises(AssertionError):
-        check(world(twin(":memory:")))
+    with closing(SqliteStore(":memory:")) as sound:
+        check(world(sound))
+    with closing(twin(":memory:")) as unguarded, pytest.raises(AssertionError):
+        check(world(unguarded))
 
 
 @pytest.mark.slow
