@@ -80,16 +80,23 @@ class NotAtomic(SqliteStore):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.rivals = threading.Barrier(RIVALS, timeout=10)
+        self.statement = threading.Lock()
+        """Held for each: the threads of one connection share what sqlite3 has prepared."""
 
     @contextmanager
     def _one_step(self) -> Iterator[None]:
         yield
 
     def _row(self, token: str) -> Record | None:
-        row = super()._row(token)
+        with self.statement:
+            row = super()._row(token)
         if row is None and token.endswith("-0"):
             self.rivals.wait()
         return row
+
+    def _put(self, row: Record | None) -> None:
+        with self.statement:
+            super()._put(row)
 
 
 class Unconditional(SqliteStore):
