@@ -51,6 +51,7 @@ ANSWERS: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     (TRANSACTS, {**CANCELED, "CancellationReasons": [{"Code": "None"}, {"Item": ROW}]}, True),
     (TRANSACTS, {**CANCELED, "CancellationReasons": [{"Code": "None"}, {"Item": OTHER}]}, False),
     (TRANSACTS, {**CANCELED, "CancellationReasons": [{"Item": OTHER}]}, False),
+    (TRANSACTS, {**CANCELED, "CancellationReasons": [{"Item": OTHER}, {"Code": "None"}]}, True),
 ]
 
 
