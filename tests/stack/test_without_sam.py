@@ -373,7 +373,8 @@ def test_the_table_protects_a_handler(beside: Template, dynamodb_local: str, par
         @once.sqs(key="orderId")
         def charge(record: Any) -> None:
             charged.append(record.json_body["orderId"])
-            assert len(list(store.unfinished(State.IN_PROGRESS, deadline))) == 2
+            if len(charged) == 1:  # later the first one may be complete
+                assert len(list(store.unfinished(State.IN_PROGRESS, deadline))) == 2
 
         calls = noted(client)
         event = sqs_event({"orderId": "o-1"}, {"orderId": "o-2"})

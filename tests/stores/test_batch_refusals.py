@@ -143,7 +143,7 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
     first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Won)
     assert isinstance(second, Rejected)
-    assert "does not exist in region eu-central-1 (https://" in str(second.error)
+    assert "does not exist in region eu-central-1 (http" in str(second.error)
     line.acquire(line.acquisition(2))
     line.wire.fates = [failing(None, code)]
     assert line.finish(line.write(0), line.write(2)) == [Written.WRITTEN, Written.WRITTEN]
