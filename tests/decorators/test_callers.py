@@ -517,6 +517,8 @@ def routed(rig: Rig, options: Any) -> Any:
         resolver: Any = APIGatewayHttpResolver
         if "raw_path" in event:
             resolver = VPCLatticeResolver
+            # Powertools 3.29 takes the query for a part of the path.
+            event = {**event, "raw_path": event["raw_path"].partition("?")[0]}
         elif "elb" in event["requestContext"]:
             resolver = ALBResolver
         elif "resource" in event:
