@@ -517,6 +517,10 @@ def test_what_is_no_factory(rig: Rig) -> None:
     def numbered(order: int, *, a: int = -1, b: int = 0, c: int = 255, d: int = 256, e: bool = True) -> int:
         return order
 
+    @rig.once.function(key="order", fingerprint=False)
+    def mixed(order: int, to: list[str] = [], times: int = 3) -> int:  # noqa: B006  (an object among literals)
+        return order
+
     class Base:
         @rig.once.function(key="order")
         def send(self, order: str, currency: str = "EUR") -> str:
@@ -534,7 +538,7 @@ def test_what_is_no_factory(rig: Rig) -> None:
         deliver.__qualname__ = f"deliver_{target}"
         return rig.once.function(deliver)
 
-    assert (recursive(0), numbered(0)) == (0, 0)
+    assert (recursive(0), numbered(0), mixed(0)) == (0, 0, 0)
     assert Base().send("o-1") == "Base <"
     assert memoised(5) == 5
     assert [make(each)("o-1") for each in ("mail", "erp")] == ["mail", "erp"]

@@ -157,11 +157,11 @@ def _enclosed(layer: object) -> Iterator[object]:
 def _defaults(layer: object) -> Iterator[object]:
     """Yield the defaults of *layer*, a def that is being executed, that are no literals in it."""
     literals = _literals_around(getattr(layer, "__code__", None))
-    given: object = getattr(layer, "__defaults__", None)
-    if isinstance(given, tuple) and id(given) not in literals:  # CPython loads literals as one constant tuple
-        yield from given
+    given: tuple[object, ...] = getattr(layer, "__defaults__", None) or ()
+    if id(given) in literals:  # CPython loads defaults that are all literals as one constant tuple
+        given = ()
     named: dict[str, object] = getattr(layer, "__kwdefaults__", None) or {}
-    yield from (value for value in named.values() if id(value) not in literals)
+    yield from (value for value in (*given, *named.values()) if id(value) not in literals)
 
 
 def _literals_around(code: object) -> frozenset[int]:
