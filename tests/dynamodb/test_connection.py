@@ -94,6 +94,7 @@ def test_a_part_of_a_response_is_none(cut: int) -> None:
 
 AMBIGUOUS = {
     "interim": b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + OK,
+    "interim with a length": b"HTTP/1.1 103 Early Hints\r\nContent-Length: 0\r\n\r\n",
     "continue": b"HTTP/1.1 100 Continue\r\n\r\n" + OK,
     "another response behind": OK + OK,
     "a byte behind": OK + b"\n",
