@@ -177,8 +177,11 @@ def _on_in_progress(of: Ordered) -> None:
 
 def _on_store_outage(of: Ordered) -> None:
     of.rig.store.out = True
+    # It ends when work starts: completions that stall stop the batch, which is another matter.
+    of.work = lambda _record: setattr(of.rig.store, "out", False)
     of.handler(on_store_outage="run")(A, B)
     assert len(of.seen) == 2
+    assert "once.store_unavailable" in of.rig.happenings()
 
 
 def _cache(of: Ordered) -> None:
