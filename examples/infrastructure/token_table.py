@@ -82,7 +82,7 @@ class TokenTable(Construct):
             "StoreUnavailable",
             "storeUnavailable",
             "The token table did not answer in time, in two of three periods of five minutes: throttled or "
-            'out of reach. Nothing ran, unless on_store_outage is "run".',
+            "out of reach. Nothing ran.",
             evaluation_periods=3,
             datapoints_to_alarm=2,
         )

@@ -91,7 +91,6 @@ class Once:
     * ``on_lapse``: "take_over", "hold" or a probe. Default: take over, or hold if on_error can be HOLD.
     * ``on_in_progress``: "conflict", or "wait" for the outcome of the other attempt.
     * ``wait_for``: timedelta, the longest wait under "wait". Default: 30 s.
-    * ``on_store_outage``: "fail", or "run" without protection.
     * ``cache``: how many outcomes an environment keeps in memory, for five minutes at most; a duplicate of
       one of them costs no round trip.
     * ``seal``: two functions, to encrypt and to decrypt results and error messages; both get bytes and the

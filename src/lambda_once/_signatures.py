@@ -201,7 +201,6 @@ class Policies(TypedDict, total=False):
     on_lapse: OnLapseOption
     on_in_progress: Literal["conflict", "wait"]
     wait_for: timedelta
-    on_store_outage: Literal["fail", "run"]
     cache: int
     history: HistorySource | None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None

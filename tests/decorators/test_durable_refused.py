@@ -143,8 +143,8 @@ def test_execution_needs_a_lease(rig: Rig) -> None:
         rig.once.execution(None, key=5)  # type: ignore[call-arg, arg-type]
 
 
-@pytest.mark.parametrize("option", ["on_in_progress", "on_store_outage", "cache", "model"])
+@pytest.mark.parametrize("option", ["on_in_progress", "cache", "model"])
 def test_options_that_execution_does_not_have(rig: Rig, option: str) -> None:
-    """It neither waits inside an invocation nor runs without a token, and no environment outlives it."""
+    """It does not wait inside an invocation, and no environment outlives it."""
     with pytest.raises(Misconfigured, match=option):
         rig.once.execution(None, key=5, lease=timedelta(hours=1), **{option: 1})  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_an_unknown_option_is_answered_with_all_there_are() -> None:
     wrong: dict[str, Any] = {"tabel": "tokens"}
     refused(
         "cache, client, history, hooks, keep, lease, logger, metrics, on_error, on_in_progress, on_lapse, "
-        "on_store_outage, require_key, seal, service, store, table, tracer",
+        "require_key, seal, service, store, table, tracer",
         lambda: Once(**wrong),
     )
 

@@ -25,7 +25,6 @@ EVERYWHERE: list[tuple[dict[str, Any], str]] = [
     ({"keep": timedelta(0)}, "positive timedelta"),
     ({"lease": timedelta(seconds=-1)}, "positive timedelta"),
     ({"on_in_progress": "poll"}, "conflict, wait"),
-    ({"on_store_outage": "ignore"}, "fail, run"),
     ({"on_lapse": "retry"}, "take_over"),
     ({"on_error": "hold"}, "RELEASE, STORE, HOLD"),
     ({"on_error": ValueError}, "RELEASE, STORE, HOLD"),

@@ -175,15 +175,6 @@ def _on_in_progress(of: Ordered) -> None:
     assert of.rig.slept <= 30
 
 
-def _on_store_outage(of: Ordered) -> None:
-    of.rig.store.out = True
-    # It ends when work starts: completions that stall stop the batch, which is another matter.
-    of.work = lambda _record: setattr(of.rig.store, "out", False)
-    of.handler(on_store_outage="run")(A, B)
-    assert len(of.seen) == 2
-    assert "once.store_unavailable" in of.rig.happenings()
-
-
 def _cache(of: Ordered) -> None:
     handler = of.handler("key", key="order", cache=10)
     handler(A, B)
@@ -269,7 +260,6 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "on_lapse": _on_lapse,
     "on_in_progress": _on_in_progress,
     "wait_for": _on_in_progress,
-    "on_store_outage": _on_store_outage,
     "cache": _cache,
     "seal": _seal,
     "model": _model,

@@ -29,7 +29,7 @@ EARLIER = START - timedelta(minutes=1)
 
 def _plan(on_lapse: OnLapse) -> Plan:
     minute = timedelta(minutes=1)
-    return Plan(minute, None, {}, on_lapse, None, False, minute, False, 0, codec_for(Any))
+    return Plan(minute, None, {}, on_lapse, None, False, minute, 0, codec_for(Any))
 
 
 def _is_retry(

@@ -13,15 +13,15 @@ from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import Ki
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import GiveUp
-from lambda_once.core.clock import Deadline, has_running_loop
+from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Acquire, Finish
+from lambda_once.core.writes import Finish
 from lambda_once.engine import batch as batching
 from lambda_once.engine.jobs import Job
 from lambda_once.engine.pipeline import Pipeline, Queued
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Unanswered
+from lambda_once.stores.contract import FinishAnswer, Unanswered
 from lambda_once.testing import kinesis_event
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
@@ -155,28 +155,6 @@ def test_a_cancelled_lane_reports_no_failure_of_its_record() -> None:
         charge(records("a", "b", "c"), rig.context())
     assert Event.RAISED.value not in rig.happenings()
     assert rig.states() == [State.RELEASED] * 3
-
-
-class OffLoop(FrailStore):
-    """Cannot be asked on an event loop, which it would block; out of reach at first."""
-
-    def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
-        assert not has_running_loop(), "it blocks the loop"
-        return super().acquire(acquisitions, deadline)
-
-
-def test_an_unprotected_record_is_acquired_off_the_loop() -> None:
-    """Its token is tried once more when its work returns, and the other records go on meanwhile."""
-    rig = Rig()
-    rig.stand_on(OffLoop)
-    rig.store.out = True
-
-    @rig.once.sqs(key=lambda record: record.body, on_store_outage="run")
-    async def charge(record: SQSRecord) -> None:
-        rig.store.out = False
-
-    assert charge(records("a", "b"), rig.context()) == ALL_WELL
-    assert rig.states() == [State.COMPLETE] * 2
 
 
 def test_a_park_that_exits_ends_the_batch_in_order() -> None:

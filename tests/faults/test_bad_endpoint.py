@@ -47,12 +47,9 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[Layers]:
         client.close()
 
 
-@pytest.mark.parametrize("outage", ["fail", "run"])
-def test_what_is_not_dynamodb_is_misconfigured(stranger: Layers, outage: str) -> None:
+def test_what_is_not_dynamodb_is_misconfigured(stranger: Layers) -> None:
     """Whatever it answers is no acquisition and no outage; its page is not quoted."""
-    runs_nothing(
-        stranger, Misconfigured, "not DynamoDB: check AWS_ENDPOINT_URL[^<]*$", on_store_outage=outage
-    )
+    runs_nothing(stranger, Misconfigured, "not DynamoDB: check AWS_ENDPOINT_URL[^<]*$")
 
 
 @pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
@@ -89,16 +86,11 @@ def test_an_older_botocore_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> No
         client.close()
 
 
-@pytest.mark.parametrize("outage", ["fail", "run"])
-def test_what_speaks_no_http_is_an_outage(outage: str) -> None:
-    """It cannot be told from a connection that broke: nothing runs, unless the user said so."""
+def test_what_speaks_no_http_is_an_outage() -> None:
+    """It looks like a connection that broke: nothing runs."""
     with strangers.echo() as address:
         client = tables.client(address)
-        layers = Layers(client)
-        if outage == "fail":
-            runs_nothing(layers, StoreUnavailable, "retry later")
-        else:
-            assert layers.once(on_store_outage="run").run("k", len, [1]) == 1
+        runs_nothing(Layers(client), StoreUnavailable, "retry later")
         client.close()
 
 

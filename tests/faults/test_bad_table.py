@@ -55,12 +55,9 @@ def no_table() -> Any:
         yield Layers(new_client())
 
 
-@pytest.mark.parametrize("outage", ["fail", "run"])
-def test_a_missing_table(no_table: Layers, outage: str) -> None:
-    """It is no outage, even where on_store_outage is "run": the error names table and template."""
-    runs_nothing(
-        no_table, Misconfigured, "table 'tokens' does not exist.*LAMBDA_ONCE_TABLE", on_store_outage=outage
-    )
+def test_a_missing_table(no_table: Layers) -> None:
+    """It is no outage: the error names table and template."""
+    runs_nothing(no_table, Misconfigured, "table 'tokens' does not exist.*LAMBDA_ONCE_TABLE")
 
 
 class Answers:
@@ -85,12 +82,11 @@ def answering(status: int, code: str, *said: str) -> tuple[Layers, Answers]:
     return Layers(client), answers
 
 
-@pytest.mark.parametrize("outage", ["fail", "run"])
 @pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
-def test_no_permission(outage: str, code: str) -> None:
+def test_no_permission(code: str) -> None:
     """It is no outage either, and it is not tried again: the error names the call and the role."""
     layers, answers = answering(400, code)
-    runs_nothing(layers, Misconfigured, "UpdateItem on table 'tokens'.*permission", on_store_outage=outage)
+    runs_nothing(layers, Misconfigured, "UpdateItem on table 'tokens'.*permission")
     assert answers.asked == 1
 
 
@@ -129,14 +125,8 @@ def unreachable() -> Layers:
 
 
 def test_no_network() -> None:
-    """Nobody at the other end is an outage: nothing runs, unless the user said so."""
+    """Nobody at the other end is an outage: nothing runs."""
     runs_nothing(unreachable(), StoreUnavailable, "retry later")
-
-    @unreachable().once(on_store_outage="run").function
-    def work(order: int) -> str:
-        return "ran"
-
-    assert work(5) == "ran"
 
 
 def test_a_batch_without_a_table(no_table: Layers) -> None:

@@ -9,36 +9,26 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from lambda_once import Fenced, Held, Misconfigured, StoreUnavailable
 from lambda_once.core.lifecycle import State
-from lambda_once.engine.acquire import Acquirer
+from lambda_once.stores.contract import AcquireAnswer, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore
-from tests.guarantees.machines import Cluster, breaks, holds, tried
+from tests.guarantees.machines import Cluster, Scenario, breaks, holds, tried
 
 
 def _unreachable(**_: Any) -> None:
     raise EndpointConnectionError(endpoint_url="the token table")
 
 
+def _out_of_reach(machines: Cluster) -> None:
+    machines.client.meta.events.register("before-send.dynamodb", _unreachable)
+    answer = tried(machines.machine("first"))
+    assert isinstance(answer, StoreUnavailable)
+    assert answer.token == machines.token
+    assert machines.ran == []
+
+
 def test_nothing_runs_while_the_table_is_out_of_reach() -> None:
-    """The caller is told to deliver it again."""
-
-    def scenario(machines: Cluster) -> None:
-        machines.client.meta.events.register("before-send.dynamodb", _unreachable)
-        answer = tried(machines.machine("first"))
-        assert isinstance(answer, StoreUnavailable)
-        assert answer.token == machines.token
-        assert machines.ran == []
-
-    holds(scenario)
-
-
-def test_it_runs_where_the_user_said_so() -> None:
-    """``on_store_outage="run"``: one execution without protection, and its caller gets the outcome."""
-
-    def scenario(machines: Cluster) -> None:
-        machines.client.meta.events.register("before-send.dynamodb", _unreachable)
-        assert tried(machines.machine("first", on_store_outage="run")) == "first"
-
-    holds(scenario)
+    """The caller may deliver it again."""
+    holds(_out_of_reach)
 
 
 class _Contested:
@@ -57,25 +47,27 @@ class _Contested:
 def _refused_and_not_read(machines: Cluster) -> None:
     """Somebody's write is at the row, and who has it cannot be read."""
     store = DynamoDBStore("tokens", _Contested(machines.client))
-    answer = tried(machines.machine("first", store=store, on_store_outage="run"))
+    answer = tried(machines.machine("first", store=store))
     assert isinstance(answer, StoreUnavailable)
     assert machines.ran == []
 
 
 def test_a_refusal_is_no_outage() -> None:
-    """Though the row that refused cannot be read: nothing runs, whatever ``on_store_outage`` says."""
+    """Though the row that refused cannot be read: nothing runs."""
     holds(_refused_and_not_read)
 
 
-def test_twin_that_takes_a_refusal_for_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs, beside whoever has the token."""
-    outage = Acquirer._outage
+@pytest.mark.parametrize("scenario", [_out_of_reach, _refused_and_not_read])
+def test_twin_that_runs_without_an_answer(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, beside whoever may have the token."""
+    right = DynamoDBStore.acquire
 
-    def forgetful(self: Acquirer, call: Any, acquisition: Any, reason: str, **_: bool) -> Any:
-        return outage(self, call, acquisition, reason, refused=False)
+    def hopeful(self: DynamoDBStore, *args: Any) -> list[AcquireAnswer]:
+        answers = right(self, *args)
+        return [Won(1, took_over=False) if isinstance(each, Unanswered) else each for each in answers]
 
-    monkeypatch.setattr(Acquirer, "_outage", forgetful)
-    breaks(_refused_and_not_read)
+    monkeypatch.setattr(DynamoDBStore, "acquire", hopeful)
+    breaks(scenario)
 
 
 def test_an_acquisition_given_up_is_released() -> None:
@@ -92,11 +84,11 @@ def test_an_acquisition_given_up_is_released() -> None:
 
 
 def test_a_missing_table_is_no_outage() -> None:
-    """Nothing runs, whatever ``on_store_outage`` says."""
+    """It is Misconfigured."""
 
     def scenario(machines: Cluster) -> None:
         store = DynamoDBStore("missing", machines.client)
-        answer = tried(machines.machine("first", store=store, on_store_outage="run"))
+        answer = tried(machines.machine("first", store=store))
         assert isinstance(answer, Misconfigured)
         assert "'missing'" in str(answer)
         assert machines.ran == []

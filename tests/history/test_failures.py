@@ -93,22 +93,12 @@ def test_an_outage_of_the_history_runs_nothing(shop: Shop, error: Exception, opt
     assert shop.new(work)(EVENT) == 1
 
 
-def test_an_outage_may_run_by_policy(shop: Shop) -> None:
-    """Under ``on_store_outage="run"`` the token still protects, and the result is recorded if that works."""
-    work = Work()
-    new = shop.new(work, history=broken(shop, "put_item", LOST), on_store_outage="run")
-    assert [new(EVENT), new(EVENT)] == [1, 1]
-    assert shop.events()[:2] == ["once.acquired", "once.store_unavailable"]
-    assert shop.old_result(EVENT) == 1
-
-
-@pytest.mark.parametrize("on_store_outage", ["fail", "run"])
-def test_a_missing_history_table_is_no_outage(shop: Shop, on_store_outage: Any) -> None:
-    """Nor is a missing permission: `Misconfigured`, whatever the policy."""
+def test_a_missing_history_table_is_no_outage(shop: Shop) -> None:
+    """Nor is a missing permission: both are `Misconfigured`."""
     work = Work()
     for history in (broken(shop, "put_item", DENIED), _of_no_table(shop)):
         with pytest.raises(Misconfigured, match="Powertools' table refused a request with"):
-            shop.new(work, history=history, on_store_outage=on_store_outage)(EVENT)
+            shop.new(work, history=history)(EVENT)
     assert work.runs == 0
     assert shop.events().count("once.misconfigured") == 2
 
@@ -123,7 +113,7 @@ def test_what_is_not_dynamodb_is_no_history(shop: Shop) -> None:
     with strangers.page(200, "text/html", b"<html>a portal</html>") as address:
         elsewhere = tables.client(address)
         with pytest.raises(Misconfigured, match="refused a request with NotDynamoDB"):
-            shop.new(work, history=shop.through(elsewhere).history(), on_store_outage="run")(EVENT)
+            shop.new(work, history=shop.through(elsewhere).history())(EVENT)
     assert work.runs == 0
 
 

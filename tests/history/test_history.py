@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
-from botocore.exceptions import ConnectTimeoutError
 
 from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
 from lambda_once.core.clock import SystemClock
@@ -347,40 +346,6 @@ def test_twin_whose_tokens_share_a_mark(shop: Shop, monkeypatch: pytest.MonkeyPa
     assert _second_message(shop).charged == ["o-1"] * 2
 
 
-def test_the_record_of_an_unprotected_attempt_is_judged(shop: Shop) -> None:
-    """It had no token that its death has left in progress: the record alone shows its work."""
-    till, machine = Till(), Machine()
-
-    def killed(event: Any) -> None:
-        till.charge(event)
-        machine.kill()
-
-    cut_off = shop.through(machine.client(_WithoutTokens(shop.client, shop.tokens)))
-    with pytest.raises(Killed):
-        cut_off.new(killed, on_lapse="hold", on_store_outage="run")(EVENT)
-    assert shop.items(shop.tokens) == []
-    shop.lapse_all()
-    with pytest.raises(Held):
-        shop.new(till.charge, on_lapse="hold")(EVENT)
-    assert till.charged == ["o-1"]
-
-
-class _WithoutTokens:
-    """A client that does not reach the table *tokens*."""
-
-    def __init__(self, client: Any, tokens: str) -> None:
-        self._client = client
-        self._tokens = tokens
-
-    def __getattr__(self, name: str) -> Any:
-        def send(**arguments: Any) -> Any:
-            if arguments.get("TableName") == self._tokens:
-                raise ConnectTimeoutError(endpoint_url="http://tokens")
-            return getattr(self._client, name)(**arguments)
-
-        return send
-
-
 def test_what_a_probe_finds_is_recorded(shop: Shop) -> None:
     """The old version replays it, and does not take over the record of the killed attempt."""
     till, machine = Till(), Machine(4)  # it acquires, asks the history, is recorded there, and charges
@@ -433,7 +398,10 @@ def test_a_released_attempt_leaves_no_record(shop: Shop) -> None:
 def _begun(shop: Shop, seconds: float) -> tuple[PowertoolsRecord, datetime]:
     """Begin an attempt whose lease lasts *seconds*; return its record and the time."""
     record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    assert record.begin(now + timedelta(seconds=seconds), now, takes_over=True, attempt="a-1") == Vacant()
+    assert (
+        record.begin(now + timedelta(seconds=seconds), now, takes_over=True, attempt="a-1", token="t")
+        == Vacant()
+    )
     return record, now
 
 
@@ -443,7 +411,9 @@ def test_only_our_own_record_is_deleted(shop: Shop) -> None:
     record.undo(now + timedelta(seconds=30) - SOONER)
     assert shop.record() is not None
     again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    assert isinstance(again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-2"), Busy)
+    assert isinstance(
+        again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-2", token="t"), Busy
+    )
     again.undo(now)
     assert shop.record() is not None  # it is not the other one's, either
 
@@ -460,18 +430,9 @@ def test_a_completed_record_of_our_own_is_an_outcome(shop: Shop) -> None:
     _begun(shop, 30)
     shop.change(status={"S": "COMPLETED"}, data={"S": "5"})
     again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    found = again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-1")
+    found = again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-1", token="t")
     assert isinstance(found, Earlier)
     assert found.text == "5"
-
-
-def test_an_attempt_without_a_token_owns_no_lapsed_record(shop: Shop) -> None:
-    """What the old version left is judged, though neither bears the mark of a token."""
-    shop.begun(EVENT)
-    shop.lapse()
-    record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    found = record.begin(now + timedelta(seconds=30), now, takes_over=False, attempt="a-1")
-    assert found == Vacant(datetime.fromtimestamp(1, UTC))
 
 
 def test_another_payload_is_refused(shop: Shop) -> None:

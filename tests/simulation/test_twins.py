@@ -19,6 +19,7 @@ from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.operations import resolution as resolutions
 from lambda_once.stores import requests
+from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict import engine
 from tests.simulation.guards import (
     Patch,
@@ -28,6 +29,7 @@ from tests.simulation.guards import (
     awaited_by_the_client,
     consulted_at_any_time,
     deleting_any,
+    hopeful,
     judging_nothing,
     keeping_the_old_ttl,
     looked_at_before_the_loop,
@@ -43,7 +45,6 @@ from tests.simulation.guards import (
     placing,
     recognising,
     returning_its_own,
-    runs_all_the_same,
     ttl_after_with,
     unrecognised,
     whenever,
@@ -334,7 +335,7 @@ TWINS = {
     ),
     # nothing runs unprotected
     "an outage is no reason not to run": Twin(
-        placing(Acquirer, "_outage", runs_all_the_same),
+        placing(DynamoDBStore, "acquire", hopeful),
         "without a token",
         lambda found: found.outage and found.remaining == 15_000,
     ),

@@ -48,7 +48,6 @@ def test_losers_that_cannot_be_read_are_unanswered(line: Line) -> None:
     line.wire.fates = [arrives] + [request_lost] * TRIES
     answers = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert [type(answer) for answer in answers] == [Unanswered, Unanswered, Won]
-    assert [answer.refused for answer in answers if isinstance(answer, Unanswered)] == [True, True]
 
 
 def test_a_row_that_is_gone_when_it_is_read_is_acquired_alone(line: Line) -> None:

@@ -26,7 +26,7 @@ FOR_HASHED_API = timedelta(minutes=5)
 
 POLICIES = frozenset(
     {
-        *("keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for", "on_store_outage"),
+        *("keep", "lease", "on_error", "on_lapse", "on_in_progress", "wait_for"),
         *("cache", "history", "seal"),
     }
 )
@@ -58,7 +58,6 @@ class Settings(NamedTuple):
     on_lapse: OnLapseOption = None
     on_in_progress: Literal["conflict", "wait"] = "conflict"
     wait_for: timedelta = timedelta(seconds=30)
-    on_store_outage: Literal["fail", "run"] = "fail"
     cache: int = 0
     history: HistorySource | None = None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = None
@@ -92,7 +91,6 @@ class Settings(NamedTuple):
             probe=probe,
             waits=self.on_in_progress == "wait",
             wait_for=self.wait_for,
-            runs_in_outage=self.on_store_outage == "run",
             cache=self.cache,
             codec=codec,
             seal=self.seal,
@@ -164,7 +162,6 @@ def _frozen(options: Mapping[str, Any]) -> dict[str, Any]:
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "on_in_progress": ("conflict", "wait"),
-    "on_store_outage": ("fail", "run"),
     "without_key": ("hash", "reject", "run"),
 }
 _PATHS = 'give a list of dotted paths, such as ("sentDate", "meta.retryCount")'

@@ -150,8 +150,7 @@ class Acquirer:
     def may_start(self, attempt: Ownership) -> bool:
         """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
-        covered = attempt.lease >= now + MARGIN or attempt.unprotected
-        return covered and not attempt.call.invocation.deadline.is_final_at(now)
+        return attempt.lease >= now + MARGIN and not attempt.call.invocation.deadline.is_final_at(now)
 
     # ---------------------------------------------------------------- asking the table
 
@@ -277,8 +276,8 @@ class Acquirer:
         match answer:
             case Won():
                 return self._won(call, write, answer)
-            case Unanswered(reason, refused=refused):
-                return self._outage(call, write, reason, refused=refused)
+            case Unanswered(reason):
+                raise self._unknown(call, reason)
             case Rejected(wrong):
                 raise wrong
 
@@ -297,13 +296,10 @@ class Acquirer:
             attempt.report(Event.TAKEN_OVER)
         return attempt
 
-    def _outage(self, call: Call, write: Acquire, reason: str, *, refused: bool) -> Ownership:
-        """Run unprotected where the policy says so, and where the token was not refused (guarantee 7)."""
-        if call.plan.runs_in_outage and not refused:
-            call.report(Event.STORE_UNAVAILABLE, reason="running unprotected, per on_store_outage")
-            return Ownership(call, write.attempt, None, write.now, write.lease, unanswered=write)
+    def _unknown(self, call: Call, reason: str) -> StoreUnavailable:
+        """Return the error of an acquisition without an answer: nothing runs (guarantee 7)."""
         message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
-        raise StoreUnavailable(message, token=call.token)
+        return StoreUnavailable(message, token=call.token)
 
     def _probed(self, call: Call, write: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
         """Ask the probe, and acquire exactly the attempt and lease that it was asked about."""
@@ -351,8 +347,7 @@ class Acquirer:
             likely=known or call.redelivered,
             fields=None if call.identity.fields is None else call.identity.fields.stored,
             caller=None if presented is None else presented.mark(attempt),
-            # Unprotected work cannot know its row's: its downstream keys are made of the token alone.
-            generation=None if call.plan.runs_in_outage else attempt,
+            generation=attempt,
         )
 
     def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen, now: datetime) -> Acquire:

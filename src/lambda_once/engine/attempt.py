@@ -52,17 +52,7 @@ class Attempt:
 
     @property
     def fence(self) -> int:
-        """
-        A number larger than that of every earlier attempt, for systems that refuse older ones.
-
-        Raises `Misconfigured` while the attempt runs unprotected.
-        """
-        if self._ownership.fence is None:
-            message = (
-                f'token {self.token} was not acquired and runs unprotected (on_store_outage="run"): '
-                "it has no fence"
-            )
-            raise Misconfigured(message, token=self.token)
+        """A number larger than that of every earlier attempt, for systems that refuse older ones."""
         return self._ownership.fence
 
     def downstream_key(self, label: str = "") -> str:
@@ -79,8 +69,7 @@ class Attempt:
         Extend the lease to *seconds* from now; it never becomes shorter.
 
         Raises `Fenced` if another attempt has the token (stop then), `StoreUnavailable` if the table does not
-        respond, and `Misconfigured` for seconds that are not positive. While the attempt runs unprotected,
-        nothing is written, and that is logged.
+        respond, and `Misconfigured` for seconds that are not positive.
         """
         if not seconds > 0:
             message = f"extend takes a positive number of seconds, not {seconds!r}"

@@ -216,7 +216,7 @@ class Batch:
     async def _finish_async(self, attempt: Ownership, finishing: Waits[None]) -> None:
         """Finish here where the pipeline writes, and off the loop where it may wait."""
         call = attempt.call
-        blocks = attempt.unprotected or call.history is not None or call.plan.seal is not None
+        blocks = call.history is not None or call.plan.seal is not None
         if self._pipeline is not None and attempt.close() is None and not blocks:
             through(finishing, self._clock)
         else:

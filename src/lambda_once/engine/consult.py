@@ -73,9 +73,8 @@ def _found(attempt: Ownership, history: History, finisher: Finisher) -> Copy | d
     """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
     call = attempt.call
     takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER
-    token = None if attempt.unprotected else attempt.token
     now = finisher.clock.now()
-    found = history.begin(attempt.lease, now, takes_over=takes_over, attempt=attempt.id, token=token)
+    found = history.begin(attempt.lease, now, takes_over=takes_over, attempt=attempt.id, token=attempt.token)
     match found:
         case Vacant(lapsed):
             return None if lapsed is None or takes_over or _is_decided(attempt, finisher, lapsed) else lapsed
@@ -84,12 +83,8 @@ def _found(attempt: Ownership, history: History, finisher: Finisher) -> Copy | d
         case Busy(until):
             raise _in_progress(attempt, finisher, until)
         case Unanswered(reason):
-            if not call.plan.runs_in_outage:
-                message = f"the history did not respond ({reason}); token {call.token} was not run"
-                raise StoreUnavailable(message, token=call.token)
-            because = f"running without the history ({reason}), per on_store_outage"
-            call.report(Event.STORE_UNAVAILABLE, reason=because)
-            return None
+            message = f"the history did not respond ({reason}); token {call.token} was not run"
+            raise StoreUnavailable(message, token=call.token)
         case _ as unreachable:
             assert_never(unreachable)
 

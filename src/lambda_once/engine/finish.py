@@ -7,11 +7,10 @@ lapsed token and does not fail the caller, whose work is done.
 
 from __future__ import annotations
 
-import math
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import Clock, Deadline, Waits, epoch_seconds, stamp
+from lambda_once.core.clock import Clock, Waits, stamp
 from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
@@ -23,13 +22,11 @@ from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import (
-    AcquireAnswer,
     FinishAnswer,
     Refused,
     Rejected,
     Store,
     Unanswered,
-    Won,
     Written,
 )
 
@@ -89,13 +86,11 @@ class Finisher:
 
         From here on no transaction of it is sent. One that is being sent is waited for, within PATIENCE and
         the remaining time: both ask for a token in progress, so one of the two lands, and ``write`` says
-        which. An attempt that runs unprotected tries once more to acquire its token.
+        which.
         """
         sending = attempt.close()
         if sending is not None:
             sending.wait(self._patience(attempt))
-        if attempt.completed is None:
-            self._secure(attempt)
 
     async def off_loop(self, attempt: Ownership, finishing: Waits[Any]) -> Any:
         """
@@ -191,13 +186,16 @@ class Finisher:
                 attempt.report(attempt.finished, reason="written earlier; only the response was lost")
                 if error is None:
                     return self._outcome_of(attempt, ours)
-            case Refused(Record() as successor) if not attempt.unprotected:
+            case Refused(Record() as successor):
                 attempt.call.report(Event.FENCED, successor, error=error)
                 if error is None:
                     return self._outcome_of(attempt, successor)
-            case Refused(record):
-                reason = f"this attempt does not own the token: {_owner(record)}"
-                attempt.report(Event.COMPLETION_FAILED, error=error, reason=reason)
+            case Refused():
+                attempt.report(
+                    Event.COMPLETION_FAILED,
+                    error=error,
+                    reason="this attempt does not own the token: the row is gone",
+                )
             case Unanswered(reason):
                 attempt.report(Event.COMPLETION_FAILED, error=error, reason=reason)
             case Rejected(wrong):
@@ -211,11 +209,6 @@ class Finisher:
     def extend(self, attempt: Ownership, lease: datetime) -> None:
         """Extend the lease of *attempt* to *lease* where that is later. Raises as `Attempt.extend`."""
         if lease <= attempt.lease or attempt.completed is not None:
-            return
-        if attempt.unprotected:
-            attempt.lease = lease
-            reason = "running unprotected, per on_store_outage: the table has no lease to extend"
-            attempt.report(Event.STORE_UNAVAILABLE, reason=reason)
             return
         write = attempt.write(Extend(lease), self.clock.now())
         (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
@@ -237,7 +230,6 @@ class Finisher:
 
     def transact(self, attempt: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
         """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
-        self._insist(attempt, self._secure(attempt))
         stored, value = self._serialised(attempt, result)
         write = attempt.write(Complete(stored), self.clock.now())
         match self.store.transact(write, items, attempt.call.invocation.deadline):
@@ -315,36 +307,6 @@ class Finisher:
 
     def _patience(self, attempt: Ownership) -> float:
         return min(PATIENCE, attempt.call.invocation.deadline.before_final())
-
-    def _secure(self, attempt: Ownership) -> AcquireAnswer | None:
-        """Try once more to acquire the token of an attempt that runs unprotected; None: it has its token."""
-        if attempt.unanswered is None:
-            return None
-        now = self.clock.now()
-        lease = max(attempt.lease, now + LAST_WORD)
-        ttl = None if attempt.unanswered.ttl is None else epoch_seconds(lease + attempt.call.plan.keep)
-        acquire = attempt.unanswered._replace(now=now, lease=lease, ttl=ttl)
-        until, end = now + LAST_WORD, attempt.call.invocation.deadline.at
-        # Work that has overrun the end has nothing to lose by it.
-        limit = Deadline(self.clock, until if now >= end else min(until, end), math.inf)
-        (answer,) = self.store.acquire([acquire], limit)
-        if isinstance(answer, Won):
-            attempt.acquired(answer.fence, answer.lease or lease)
-            attempt.report(Event.ACQUIRED)
-        return answer
-
-    def _insist(self, attempt: Ownership, answer: AcquireAnswer | None) -> None:
-        """Raise if an attempt that ran unprotected could not acquire its token: nothing was written."""
-        match answer:
-            case Refused(record):
-                raise self._lost(attempt, record)
-            case Unanswered(reason):
-                message = f"token {attempt.token} could not be acquired ({reason}): nothing was written"
-                raise StoreUnavailable(message, token=attempt.token)
-            case Rejected(wrong):
-                raise wrong
-            case _:
-                return
 
     def _serialised(self, attempt: Ownership, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it comes back from it."""

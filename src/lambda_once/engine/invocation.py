@@ -160,8 +160,6 @@ class Plan(NamedTuple):
     """Poll for the other attempt's result (``on_in_progress="wait"``)."""
     wait_for: timedelta
     """How long it waits at most."""
-    runs_in_outage: bool
-    """Run unprotected where the table does not answer (``on_store_outage="run"``)."""
     cache: int
     codec: Codec
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record, State
 from lambda_once.core.writes import (
-    Acquire,
     Change,
     Complete,
     Extend,
@@ -101,23 +100,19 @@ class Ownership:
         self,
         call: Call,
         attempt: str,
-        fence: int | None,
+        fence: int,
         created: datetime,
         lease: datetime,
         *,
-        unanswered: Acquire | None = None,
         generation: str | None = None,
     ) -> None:
         self.call = call
         self.id = attempt
         self.fence = fence
-        """None while it is not known whether the token was acquired."""
         self.generation = generation
         """The row's `Record.generation`."""
         self.lease = lease
         self.created = created
-        self.unanswered = unanswered
-        """The acquisition that was not answered, where it runs all the same; else None."""
         self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
         self.finished: Event | None = None
@@ -129,15 +124,6 @@ class Ownership:
     @property
     def token(self) -> str:
         return self.call.token
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether it runs although the table did not answer (``on_store_outage="run"``)."""
-        return self.unanswered is not None
-
-    def acquired(self, fence: int, lease: datetime) -> None:
-        """Take the token: the table has answered after all, and the attempt is protected from here on."""
-        self.unanswered, self.fence, self.lease = None, fence, lease
 
     def begin_transaction(self) -> Sending:
         """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, or if finished."""
@@ -167,7 +153,7 @@ class Ownership:
             token=self.token,
             state=State.IN_PROGRESS,
             attempt=self.id,
-            fence=self.fence or 0,
+            fence=self.fence,
             locked_by=self.call.invocation.locked_by,
             created=self.created,
             expected_completion=self.lease,

@@ -181,7 +181,7 @@ def execution(
     """
     Return the context manager of `Once.execution`, called in the frame *caller*, its default name.
 
-    What would wait inside a step, run unprotected or remember in one environment is off.
+    What would wait inside a step or remember in one environment is off.
     """
     if not isinstance(context, DurableContext):
         kind = type(context).__name__
@@ -189,7 +189,7 @@ def execution(
             f"once.execution takes the DurableContext of a durable handler or child context, not a {kind}; "
             "elsewhere use once.begin"
         )
-    settings = settings._replace(on_in_progress="conflict", on_store_outage="fail", cache=0)
+    settings = settings._replace(on_in_progress="conflict", cache=0)
     identifier = block_identifier(runtime, settings, caller)
     return Execution(runtime, identifier, unit_of_key(key, scope, payload), context)
 

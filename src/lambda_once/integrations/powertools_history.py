@@ -190,7 +190,7 @@ class PowertoolsRecord:
         """Until when the record is ours; None: it is not."""
 
     def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str | None = None
+        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str
     ) -> HistoryAnswer:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
@@ -277,10 +277,9 @@ class Marks(NamedTuple):
     """A record that refuses the write of this very attempt is that write, whose answer was lost."""
 
     @classmethod
-    def of(cls, token: str | None, attempt: str) -> Marks:
-        """Return the marks of the records of *attempt*, which holds *token*, or none."""
-        shown = HIDDEN if token is None else _digits(token, TOKEN_DIGITS)
-        return cls(shown, _digits(attempt, ATTEMPT_DIGITS))
+    def of(cls, token: str, attempt: str) -> Marks:
+        """Return the marks of the records of *attempt*, which holds *token*."""
+        return cls(_digits(token, TOKEN_DIGITS), _digits(attempt, ATTEMPT_DIGITS))
 
     @classmethod
     def on(cls, time: object) -> Marks:
@@ -346,7 +345,7 @@ def _answer_of(record: DataRecord | None, now: datetime, marks: Marks) -> Histor
     until = datetime.fromtimestamp(int(record.in_progress_expiry_timestamp) / 1000, UTC)
     if until >= now:
         return Busy(until)
-    is_ours = marks.token != HIDDEN and Marks.on(record.in_progress_expiry_timestamp).token == marks.token
+    is_ours = Marks.on(record.in_progress_expiry_timestamp).token == marks.token
     return Vacant() if is_ours else Vacant(until)
 
 

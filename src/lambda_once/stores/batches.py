@@ -171,7 +171,7 @@ class Batches:
             try:
                 rows = self._transport.items([{"lockToken": {"S": token}} for token in part], deadline, None)
             except StoreUnavailable as unavailable:
-                found |= dict.fromkeys(part, Unanswered(str(unavailable), refused=True))
+                found |= dict.fromkeys(part, Unanswered(str(unavailable)))
             except Misconfigured as wrong:
                 self._stop(str(wrong))
                 found |= dict.fromkeys(part, Rejected(wrong))

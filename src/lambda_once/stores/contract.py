@@ -64,12 +64,6 @@ class Unanswered(NamedTuple):
     reason: str
     parts: int = 0
     """How many parts of a large result, from the first, are written: the next try may skip them."""
-    refused: bool = False
-    """
-    It was refused, but the row that refused it could not be read.
-
-    The row may be any attempt's, our own included; this is no outage (guarantee 7).
-    """
 
 
 class Rejected(NamedTuple):

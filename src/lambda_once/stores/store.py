@@ -197,7 +197,7 @@ class DynamoDBStore:
             item = error.response.get("Item") if isinstance(error, ClientError) else None
             return self.read(token, deadline) if item is None else record_of(item)
         except StoreUnavailable as unavailable:
-            return Unanswered(str(unavailable), refused=True)
+            return Unanswered(str(unavailable))
         except Misconfigured as wrong:
             return Rejected(wrong)
 
