@@ -1,4 +1,4 @@
-"""What DynamoDB and CloudWatch charge for, at list prices: the arithmetic of docs/operations.md."""
+"""What DynamoDB and CloudWatch charge for, at list prices: the arithmetic of docs/costs.md."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ BESIDE = {
     "a person asks for erasure",
     "retention",
     "the watchdog",
-    "what it costs",
 }
 """Sections that are about no symptom."""
 _INLINE = re.compile(rf"`(?:lambda-once )?((?:{'|'.join(COMMANDS)})(?: [^`]*)?)`")
