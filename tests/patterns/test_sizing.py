@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -13,7 +12,17 @@ from hypothesis import strategies as st
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns import sizing
 from lambda_once.patterns.ledger.layout import layout_for
-from lambda_once.patterns.sizing import LONGEST, MOST_ITEM_BYTES, MOST_UNITS, LedgerPlan, Limit, plan
+from lambda_once.patterns.sizing import (
+    LONGEST,
+    MOST_ITEM_BYTES,
+    MOST_UNITS,
+    LedgerPlan,
+    Limit,
+    PlanTerms,
+    changed,
+    ledger_plan,
+    plan,
+)
 
 MINUTES = timedelta(minutes=1)
 MILLISECOND = timedelta(milliseconds=1)
@@ -65,8 +74,8 @@ def test_the_most_writes_keep_both_limits_and_more_break_one(
     found = plan(lifetime=lifetime, shards=items, **size)
     _check(found)
     assert found.solved == "rate"
-    assert not replace(found, rate=found.rate + 1).fits()
-    assert not replace(found, rate=math.nextafter(found.rate, math.inf)).fits()
+    assert not changed(found, rate=found.rate + 1).fits()
+    assert not changed(found, rate=math.nextafter(found.rate, math.inf)).fits()
 
 
 @given(rates, lifetimes, sizes)
@@ -77,7 +86,7 @@ def test_the_fewest_shards_keep_both_limits_and_one_less_breaks_one(
     found = _possible(rate=rate, lifetime=lifetime, **size)
     _check(found)
     assert found.solved == "shards"
-    assert found.shards == 1 or not replace(found, shards=found.shards - 1).fits()
+    assert found.shards == 1 or not changed(found, shards=found.shards - 1).fits()
 
 
 @given(rates, shards, sizes)
@@ -88,7 +97,7 @@ def test_the_longest_lifetime_keeps_both_limits_and_a_millisecond_more_breaks_on
     found = _possible(rate=rate, shards=items, **size)
     _check(found)
     assert found.solved == "lifetime"
-    assert found.lifetime == LONGEST or not replace(found, lifetime=found.lifetime + MILLISECOND).fits()
+    assert found.lifetime == LONGEST or not changed(found, lifetime=found.lifetime + MILLISECOND).fits()
 
 
 @given(rates, lifetimes, shards, st.sampled_from(["id_bytes", "other_bytes"]), st.integers(1, 5_000))
@@ -101,7 +110,7 @@ def test_the_most_bytes_keep_both_limits_and_a_byte_more_breaks_one(
     _check(found)
     assert found.solved == size
     larger: dict[str, Any] = {size: getattr(found, size) + 1}
-    assert not replace(found, **larger).fits()
+    assert not changed(found, **larger).fits()
 
 
 @given(lifetimes, shards, sizes)
@@ -117,7 +126,7 @@ def test_a_plan_is_refused_exactly_where_a_limit_is_broken(
     rate: float, lifetime: timedelta, items: int, size: Sizes
 ) -> None:
     """By both limits computed anew."""
-    draft = LedgerPlan(rate=rate, lifetime=lifetime, shards=items, solved=None, **size)
+    draft = ledger_plan(PlanTerms(rate=rate, lifetime=lifetime, shards=items, **size))
     try:
         _check(draft)
     except AssertionError:
@@ -237,14 +246,14 @@ def test_the_cheapest_is_charged_least_with_the_fewest_shards(
     most = plan(rate=rate, lifetime=lifetime, shards=1_000, **size)
     assert (found.write_units, found.total_units) == (most.write_units, most.total_units)
     if found.shards > 1:
-        fewer = replace(found, shards=found.shards - 1)
+        fewer = changed(found, shards=found.shards - 1)
         assert fewer.write_units > found.write_units or not fewer.fits()
 
 
 def test_the_cheapest_may_have_fewer_shards_than_given() -> None:
     """Beyond a number of shards, nothing is saved."""
     given = plan(rate=100, lifetime=300, shards=1_000)
-    assert given.cheapest == replace(given, shards=359)
+    assert given.cheapest == changed(given, shards=359)
     assert given.cheapest.total_units == 100
 
 

@@ -14,19 +14,25 @@ refused writes too), "Designing partition keys", "Warm throughput"; the size of 
 from __future__ import annotations
 
 import math
-import struct
-from bisect import bisect_left
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Context
 from enum import Enum
 from fractions import Fraction
-from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger.arguments import MOST_SHARDS
-from lambda_once.patterns.ledger.layout import ID_BYTES, bucket_count, item_overhead, layout_for
+from lambda_once.patterns.ledger.layout import (
+    ID_BYTES,
+    bucket_count,
+    item_overhead,
+    layout_for,
+    longest_window_ms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OTHER_BYTES: Final = 200
 """Bytes of an item beside its ids where nothing is given: its key, some counters, their names."""
@@ -45,15 +51,26 @@ RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 """Seconds of the units in which the command line takes a rate."""
 
 _MS: Final = timedelta(milliseconds=1)
-_BOUNDS: Final[dict[str, tuple[Any, Any, Any, str]]] = {
-    "rate": ((int, float), 1e-10, 1e6, "writes a second, 1e-10 to 1,000,000"),
-    "lifetime": (timedelta, _MS, LONGEST, "a time of 1 ms to 100 years; a number is in seconds"),
-    "shards": (int, 1, MOST_SHARDS, f"a whole number, 1 to {MOST_SHARDS:,}"),
-    "id_bytes": (int, 1, MOST_ITEM_BYTES, f"a whole number, 1 to {MOST_ITEM_BYTES:,}"),
-    "other_bytes": (int, 0, MOST_ITEM_BYTES, f"a whole number, 0 to {MOST_ITEM_BYTES:,}"),
-    "headroom": ((int, float), 0, 0.9, "the part of both limits to leave free, 0 to 0.9"),
-}
 _ROW: Final = "{0:<20}{1.shards:>8,}{1.item_bytes:>12,}{1.write_units:>13,}{2:>10,}{1.read_units:>12,}"
+
+
+class PlanBounds(NamedTuple):
+    """The values that an argument of `plan` may have."""
+
+    kinds: Any
+    least: Any
+    most: Any
+    wanted: str
+
+
+BOUNDS: Final = {
+    "rate": PlanBounds((int, float), 1e-10, 1e6, "writes a second, 1e-10 to 1,000,000"),
+    "lifetime": PlanBounds(timedelta, _MS, LONGEST, "a time of 1 ms to 100 years; a number is in seconds"),
+    "shards": PlanBounds(int, 1, MOST_SHARDS, f"a whole number, 1 to {MOST_SHARDS:,}"),
+    "id_bytes": PlanBounds(int, 1, MOST_ITEM_BYTES, f"a whole number, 1 to {MOST_ITEM_BYTES:,}"),
+    "other_bytes": PlanBounds(int, 0, MOST_ITEM_BYTES, f"a whole number, 0 to {MOST_ITEM_BYTES:,}"),
+    "headroom": PlanBounds((int, float), 0, 0.9, "the part of both limits to leave free, 0 to 0.9"),
+}
 
 
 class Limit(Enum):
@@ -63,7 +80,21 @@ class Limit(Enum):
     WRITES = "1,000 write units a second: each write is charged for the whole item"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms(NamedTuple):
+    """What a plan follows from."""
+
+    rate: float
+    lifetime: timedelta
+    shards: int
+    id_bytes: int
+    other_bytes: int
+    headroom: float
+    buckets: int
+    solved: str | None = None
+    period: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerPlan:
     """
     A ledger within both limits, as `plan` computes it. Bytes, ids and units are the most there will be.
@@ -83,58 +114,40 @@ class LedgerPlan:
     headroom: float
     buckets: int
     solved: str | None
-    period: str | None = None
-    remembered: timedelta = field(init=False)
-    ids: int = field(init=False)
-    item_bytes: int = field(init=False)
-    write_units: int = field(init=False)
-    item_units: float = field(init=False)
-    total_units: float = field(init=False)
-    read_units: int = field(init=False)
-    warm_units: int | None = field(init=False)
-    limit: Limit = field(init=False)
+    period: str | None
+    remembered: timedelta
+    ids: int
+    item_bytes: int
+    write_units: int
+    item_units: float
+    total_units: float
+    read_units: int
+    warm_units: int | None
+    limit: Limit
 
-    def __post_init__(self) -> None:
-        put = partial(object.__setattr__, self)  # a frozen value computes its fields once
-        layout = layout_for(self.lifetime, self.buckets)
-        put("remembered", layout.width * layout.buckets * _MS)
-        kept = min(self.remembered, PERIODS.get(self.period or "", self.remembered)) // _MS
-        writes, seconds = self.rate.as_integer_ratio()
-        put("ids", -(-writes * kept // (seconds * 1_000 * self.shards)))
-        fixed = self.other_bytes + item_overhead(self.buckets)
-        put("item_bytes", self.ids * self.id_bytes + fixed)
-        put("write_units", write_units(self.item_bytes))
-        put("total_units", self.rate * self.write_units)
-        put("item_units", self.total_units / self.shards)
-        put("read_units", read_units(self.item_bytes) * self.shards)
-        put("warm_units", math.ceil(self.total_units) if self.total_units > NEW_TABLE_UNITS else None)
-        most_ids = math.floor(MOST_ITEM_BYTES * (1 - self.headroom) - fixed) // self.id_bytes
-        full_first = most_ids * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept
-        put("limit", Limit.ITEM if full_first else Limit.WRITES)
-
-    def fits(self, most_units: int = MOST_UNITS) -> bool:
+    def fits(self) -> bool:
         """Return whether both limits are kept. Then they are with less of anything, and with more shards."""
-        writes, seconds = self.rate.as_integer_ratio()
-        usable, whole = (1 - Fraction(self.headroom)).as_integer_ratio()
-        within = writes * self.write_units * whole <= MOST_UNITS * usable * self.shards * seconds
-        small = self.item_bytes * whole <= MOST_ITEM_BYTES * usable
-        return within and small and self.write_units <= most_units
+        most_bytes, most_units = _usable(self.headroom)
+        within = Fraction(self.rate) * self.write_units <= most_units * self.shards
+        return within and self.item_bytes <= most_bytes
 
     @property
     def cheapest(self) -> LedgerPlan:
         """The fewest shards with the fewest write units: with more, no write is charged less."""
-        return _most(self, "shards", replace(self, shards=MOST_SHARDS).write_units) or self
+        shards = _fewest_shards(self, changed(self, shards=MOST_SHARDS).write_units)
+        return self if shards is None or shards > MOST_SHARDS else changed(self, shards=shards)
 
     @property
     def by_period(self) -> LedgerPlan | None:
         """One item for the longest of `PERIODS` that at least halves what a write is charged."""
-        plans = (replace(self, shards=1, period=name) for name in PERIODS)
-        return next((each for each in plans if each.fits(self.write_units // 2)), None)
+        plans = (changed(self, shards=1, period=name) for name in PERIODS)
+        halved = (each for each in plans if each.fits() and 2 * each.write_units <= self.write_units)
+        return next(halved, None)
 
     def explain(self) -> list[str]:
         """Return the plan in lines of text."""
         name, best = ("the fewest",) * 2 if self.solved == "shards" else ("this plan", "the most")
-        text = {each: _text(each, getattr(self, each)) for each in _BOUNDS}
+        text = {each: _text(each, getattr(self, each)) for each in BOUNDS}
         text["other_bytes"] = f"{self.item_bytes - self.ids * self.id_bytes:,}"
         text |= {self.solved: f"{text[self.solved]} ({best})"} if self.solved else {}
         rows, notes = {name: self, "the cheapest": self.cheapest}, []
@@ -175,7 +188,7 @@ def plan(
     default. ``id_bytes=None`` or ``other_bytes=None`` computes the most. If everything is given, the plan is
     checked. *buckets* is the ledger's. Raises `Misconfigured`, with what is possible.
     """
-    given = dict(zip(_BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, headroom), strict=True))
+    given = dict(zip(BOUNDS, (rate, lifetime, shards, id_bytes, other_bytes, headroom), strict=True))
     known: dict[str, Any] = {name: _checked(name, each) for name, each in given.items() if each is not None}
     unknown = [name for name in given if name not in known]
     if len(unknown) > 1 and shards is None:
@@ -183,15 +196,51 @@ def plan(
         known["shards"] = 1
     if len(unknown) > 1:
         raise Misconfigured(f"{' and '.join(unknown)} depend on one another: give one of them")
-    easiest: dict[str, Any] = {name: _BOUNDS[name][2 if name == "shards" else 1] for name in unknown}
+    solved = unknown[0] if unknown else None
+    # In the ways out of an error, what is unknown has the value that fits most easily.
+    easiest: dict[str, Any] = {
+        name: MOST_SHARDS if name == "shards" else BOUNDS[name].least for name in unknown
+    }
     count = bucket_count() if buckets is None else buckets
-    draft = LedgerPlan(**easiest | known, buckets=count, solved=unknown[0] if unknown else None)
-    if found := _most(draft, unknown[0]) if unknown else draft if draft.fits() else None:
+    draft = ledger_plan(PlanTerms(**easiest | known, buckets=count, solved=solved))
+    found = _solved(draft, solved) if solved else draft if draft.fits() else None
+    if found is not None:
         return found
-    most = {name: _most(draft, name) for name in ("shards", "rate", "lifetime")}
+    most = {name: _solved(draft, name) for name in ("shards", "rate", "lifetime")}
     ways = [f"{name}={_text(name, getattr(each, name))}" for name, each in most.items() if each]
     values = ", ".join(f"{name}={_text(name, each)}" for name, each in known.items())
     raise Misconfigured(f"no plan fits {values}: give {' or '.join(ways) or 'less of one of these'}")
+
+
+def ledger_plan(terms: PlanTerms) -> LedgerPlan:
+    """Return the plan of *terms*, whether it fits or not."""
+    layout = layout_for(terms.lifetime, terms.buckets)
+    remembered = layout.width * layout.buckets * _MS
+    kept_ms = min(remembered, PERIODS.get(terms.period or "", remembered)) // _MS
+    ids = math.ceil(Fraction(terms.rate) * kept_ms / (1_000 * terms.shards))
+    fixed = terms.other_bytes + item_overhead(terms.buckets)
+    item_bytes = ids * terms.id_bytes + fixed
+    total_units = terms.rate * write_units(item_bytes)
+    most_ids = (_usable(terms.headroom)[0] - fixed) // terms.id_bytes
+    full_first = most_ids * write_units(MOST_ITEM_BYTES) * 1_000 <= MOST_UNITS * kept_ms
+    return LedgerPlan(
+        *terms,
+        remembered=remembered,
+        ids=ids,
+        item_bytes=item_bytes,
+        write_units=write_units(item_bytes),
+        item_units=total_units / terms.shards,
+        total_units=total_units,
+        read_units=read_units(item_bytes) * terms.shards,
+        warm_units=math.ceil(total_units) if total_units > NEW_TABLE_UNITS else None,
+        limit=Limit.ITEM if full_first else Limit.WRITES,
+    )
+
+
+def changed(found: LedgerPlan, **terms: Any) -> LedgerPlan:
+    """Return *found* with other *terms*, and what follows from them."""
+    before = PlanTerms(*(getattr(found, name) for name in PlanTerms._fields))
+    return ledger_plan(before._replace(**terms))
 
 
 def write_units(size: int) -> int:
@@ -206,7 +255,7 @@ def read_units(size: int) -> int:
 
 def _checked(name: str, value: Any) -> Any:
     """Return *value*, a lifetime as a `timedelta`. Raises `Misconfigured` where it is out of bounds."""
-    kinds, least, most, wanted = _BOUNDS[name]
+    kinds, least, most, wanted = BOUNDS[name]
     seconds = name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST.total_seconds()
     found = timedelta(seconds=value) if seconds else value
     if isinstance(found, bool) or not isinstance(found, kinds) or not least <= found <= most:
@@ -215,21 +264,67 @@ def _checked(name: str, value: Any) -> Any:
     return found
 
 
-def _most(draft: LedgerPlan, name: str, most_units: int = MOST_UNITS) -> LedgerPlan | None:
+# -- each quantity from the others, by the two limits
+
+
+def _solved(draft: LedgerPlan, name: str) -> LedgerPlan | None:
     """Return *draft* with the most of *name* that fits, or the fewest shards; None where nothing does."""
-    _, low, high, _ = _BOUNDS[name]
-    if name == "rate":  # positive floats have the order of their bits
-        low, high = struct.unpack("2q", struct.pack("2d", low, high))
-    numbers = range(1, high // low + 1) if name == "lifetime" else range(low, high + 1)
-    if name == "shards":
-        numbers = numbers[::-1]
+    most_bytes, most_units = _usable(draft.headroom)
+    a_second = Fraction(draft.rate) / draft.shards
+    room = min(math.floor(most_units / a_second) * UNIT_BYTES, most_bytes)
+    fixed = draft.item_bytes - draft.ids * draft.id_bytes
+    least, most = BOUNDS[name].least, BOUNDS[name].most
+    found: Any
+    match name:
+        case "rate":
+            found = min(_most_rate(draft), most)
+        case "shards":
+            found = _fewest_shards(draft, write_units(MOST_ITEM_BYTES))
+        case "lifetime":
+            kept_ms = math.floor((room - fixed) // draft.id_bytes * 1_000 / a_second)
+            longest_ms = longest_window_ms(kept_ms, draft.buckets)
+            found = max(0, min(longest_ms, LONGEST // _MS)) * _MS
+        case "id_bytes":
+            found = min((room - fixed) // draft.ids, most)
+        case _:
+            found = min(room - draft.ids * draft.id_bytes - item_overhead(draft.buckets), most)
+    return changed(draft, **{name: found}) if found is not None and least <= found <= most else None
 
-    def tried(number: int) -> LedgerPlan:
-        value: Any = struct.unpack("d", struct.pack("q", number))[0] if name == "rate" else number
-        return replace(draft, **{name: value * _MS if name == "lifetime" else value})
 
-    fitting = bisect_left(numbers, 1, key=lambda number: not tried(number).fits(most_units))
-    return tried(numbers[fitting - 1]) if fitting else None
+def _most_rate(draft: LedgerPlan) -> float:
+    """Return the greatest rate: at the units a write where the lower of both limits is highest."""
+    most_units, one_id = _usable(draft.headroom)[1], Fraction(1_000, draft.remembered // _MS)
+    exact = draft.shards * max(
+        min(ids * one_id, most_units / units) for units, ids in _most_ids(draft, write_units(MOST_ITEM_BYTES))
+    )
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, 0)
+
+
+def _fewest_shards(draft: LedgerPlan, units_of_a_write: int) -> int | None:
+    """Return the fewest shards with which no write is charged more; None: none has room for an id."""
+    rate = Fraction(draft.rate)
+    all_ids, one_unit = rate * (draft.remembered // _MS) / 1_000, rate / _usable(draft.headroom)[1]
+    enough = (
+        max(math.ceil(all_ids / ids), math.ceil(one_unit * units))
+        for units, ids in _most_ids(draft, units_of_a_write)
+        if ids > 0
+    )
+    return min(enough, default=None)
+
+
+def _most_ids(draft: LedgerPlan, most_units: int) -> Iterator[tuple[int, int]]:
+    """Yield each number of units that a write may be charged, with the most ids of such an item."""
+    most_bytes = _usable(draft.headroom)[0]
+    fixed = draft.item_bytes - draft.ids * draft.id_bytes
+    for units in range(1, most_units + 1):
+        yield units, (min(units * UNIT_BYTES, most_bytes) - fixed) // draft.id_bytes
+
+
+def _usable(headroom: float) -> tuple[int, Fraction]:
+    """Return the bytes and the units a second of an item within both limits less *headroom*."""
+    part = 1 - Fraction(headroom)
+    return math.floor(MOST_ITEM_BYTES * part), MOST_UNITS * part
 
 
 # -- text: every quantity is rounded so that the plan still holds

@@ -108,6 +108,11 @@ def layout_for(window: timedelta, buckets: int | None = None) -> Layout:
     return Layout(width=-(-kept // (count - 1)), buckets=count)
 
 
+def longest_window_ms(kept_ms: int, buckets: int) -> int:
+    """Return the longest window whose ids are kept for *kept_ms* at most; below 1: there is none."""
+    return kept_ms // buckets * (buckets - 1) - SKEW // timedelta(milliseconds=1)
+
+
 def bucket_name(number: int) -> str:
     return f"{BUCKETS}{number % NAMES}"
 
