@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -29,11 +30,11 @@ from lambda_once.cli.render import story_json
 from lambda_once.cli.watch_command import counts_json
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline
-from lambda_once.decorators.options import Settings
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
 from lambda_once.explain.explanation import Explanation
 from lambda_once.observability.events import Event
 from lambda_once.operations.listing import Counts
+from lambda_once.settings import Settings
 from tests.observability import emissions
 
 ROOT: Final = Path(__file__).parents[1]
@@ -151,8 +152,8 @@ def _options() -> Iterator[str]:
 
 
 def _defaults() -> Iterator[str]:
-    for name, default in Settings._field_defaults.items():
-        yield f"default {name}={default!r}"
+    for row in fields(Settings):
+        yield f"default {row.name}={row.default!r}"
 
 
 # -- what operators select: events, metrics, variables, the command line

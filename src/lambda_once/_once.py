@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Never, Unpack, overload
 
 from lambda_once.core.signatures import title
-from lambda_once.decorators import options as options_of
 from lambda_once.decorators.names import check_own_name
-from lambda_once.decorators.options import Settings, settings_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import (
     check_decorated,
@@ -24,6 +22,7 @@ from lambda_once.decorators.validation import (
 from lambda_once.engine.attempt import Attempt, current_attempt
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.reporter import Reporter, load
+from lambda_once.settings import Settings, Where, settings_of
 
 if TYPE_CHECKING:
     from aws_durable_execution_sdk_python.types import DurableContext
@@ -65,6 +64,13 @@ if TYPE_CHECKING:
     from lambda_once.observability.traces import AnyTracer
     from lambda_once.sources.records import RecordSource
     from lambda_once.stores.contract import Store
+
+
+_OF_ONCE: Final = (
+    *("table", "client", "store", "service", "metrics", "logger", "tracer", "hooks"),
+    "require_key",
+)
+"""The arguments of `Once` that are no options of decorators."""
 
 
 class Once:
@@ -116,7 +122,7 @@ class Once:
     ) -> None:
         if misplaced:
             raise Misconfigured(f"Once takes its arguments by name, such as Once(table={misplaced[0]!r})")
-        self._defaults = settings_of(Settings(), policies, options_of.POLICIES, besides=options_of.PARTS)
+        self._defaults = settings_of(Settings(), policies, Where.ONCE, besides=_OF_ONCE)
         check_parts(
             table=table,
             client=client,
@@ -168,7 +174,7 @@ class Once:
         """
         from lambda_once.decorators.batches import sqs_handler
 
-        return self._decorator("once.sqs", sqs_handler, options_of.QUEUE, f, options)
+        return self._decorator("once.sqs", sqs_handler, Where.QUEUE, f, options)
 
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
@@ -240,7 +246,7 @@ class Once:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
         from lambda_once.decorators.batches import event_handler
 
-        return self._decorator("once.event", event_handler, options_of.EVENT, f, options)
+        return self._decorator("once.event", event_handler, Where.CALL, f, options)
 
     @overload
     def api_gateway(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -274,7 +280,7 @@ class Once:
         """
         from lambda_once.decorators.http import api_handler
 
-        return self._decorator("once.api_gateway", api_handler, options_of.API, f, options)
+        return self._decorator("once.api_gateway", api_handler, Where.API, f, options)
 
     def route(
         self,
@@ -297,9 +303,9 @@ class Once:
                 'write @app.post("/pay", middlewares=[once.route()])'
             )
         given = dict(options) if key is None else {**options, "key": key}
-        settings = settings_of(self._defaults, given, options_of.API)
+        settings = settings_of(self._defaults, given, Where.API)
         if self._require_key:
-            check_key("once.route", "a route", settings, options_of.API)
+            check_key("once.route", "a route", settings, Where.API)
         load()
         route = Route(self._runtime, settings, sys._getframe(1))  # noqa: SLF001  (where `explain` finds it)
         return AsyncMiddleware(route) if async_resolver else route.middleware
@@ -319,7 +325,7 @@ class Once:
         """Make a function or method, plain or async, take effect once per key of its arguments."""
         from lambda_once.decorators.function import protected_function
 
-        return self._decorator("once.function", protected_function, options_of.EVENT, f, options)
+        return self._decorator("once.function", protected_function, Where.CALL, f, options)
 
     def begin(
         self, key: object, *, scope: object = None, payload: object = None, **options: Unpack[BlockOptions]
@@ -335,7 +341,7 @@ class Once:
         from lambda_once.decorators.function import begun
 
         given = dict(options) | ({"fingerprint": False} if payload is None else {})
-        settings = settings_of(self._defaults, given, options_of.EVENT)
+        settings = settings_of(self._defaults, given, Where.BLOCK)
         caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return begun(self._runtime, settings, caller, key, scope, payload)
 
@@ -358,7 +364,7 @@ class Once:
         from lambda_once.integrations.durable import execution
 
         given = {**options, "lease": lease} | ({"fingerprint": False} if payload is None else {})
-        settings = settings_of(self._defaults, given, options_of.EXECUTION)
+        settings = settings_of(self._defaults, given, Where.EXECUTION)
         caller = sys._getframe(1)  # noqa: SLF001  (its name is the default name)
         return execution(self._runtime, settings, caller, context, key, scope, payload)
 
@@ -405,34 +411,33 @@ class Once:
     ) -> R:
         from lambda_once.decorators.function import protected_function
 
-        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, **named}, options_of.EVENT)
+        settings = settings_of(self._defaults, {"key": lambda *_, **__: key, **named}, Where.CALL)
         once: Callable[..., R] = protected_function(self._runtime, function, settings)
         return once(*args, **kwargs)
 
     def _of_messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
-        return lambda f=None, /, **options: self._decorator(name, make, options_of.RECORDS, f, options)
+        return lambda f=None, /, **options: self._decorator(name, make, Where.MESSAGES, f, options)
 
     def _stream(self, source: RecordSource) -> StreamDecorator[Any]:
         from lambda_once.decorators.streams import stream_handler
 
         make = partial(stream_handler, source)
-        allowed = options_of.STREAM
-        return lambda f=None, /, **options: self._decorator(source.decorator, make, allowed, f, options)
+        return lambda f=None, /, **options: self._decorator(source.decorator, make, Where.STREAM, f, options)
 
     def _decorator(
         self,
         name: str,
         make: Callable[..., Any],
-        allowed: frozenset[str],
+        where: Where,
         function: Any,
         options: Mapping[str, Any],
     ) -> Any:
-        settings = settings_of(self._defaults, options, allowed)
+        settings = settings_of(self._defaults, options, where)
 
         def decorate(f: Any) -> Any:
             check_decorated(name, f, settings.name)
             if self._require_key:
-                check_key(name, title(f), settings, allowed)
+                check_key(name, title(f), settings, where)
             if settings.name is None:
                 self._runtime.shared_names.decorated(f)
             load()

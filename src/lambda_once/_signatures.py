@@ -1,4 +1,4 @@
-"""The types of decorators and options, for type checkers; `decorators.options` checks options at run time."""
+"""The types of decorators and options, for type checkers; `settings` has the options themselves."""
 
 from __future__ import annotations
 

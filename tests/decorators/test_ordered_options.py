@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from lambda_once import STORE, GiveUp, OnceError
 from lambda_once.core.lifecycle import State
-from lambda_once.decorators import options as options_of
+from lambda_once.settings import Where, options_of
 from lambda_once.testing import dynamodb_stream_event, kafka_event, kinesis_event, sqs_event
 from tests.decorators.rig import Rig, elsewhere
 
@@ -272,7 +272,7 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
 
 def _allowed(source: str) -> frozenset[str]:
     """Return the options of *source*; ``history=`` has a folder of tests."""
-    return (options_of.QUEUE if source == "fifo" else options_of.STREAM) - {"history"}
+    return options_of(Where.QUEUE if source == "fifo" else Where.STREAM) - {"history"}
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])

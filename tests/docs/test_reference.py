@@ -3,17 +3,19 @@ from __future__ import annotations
 import re
 from textwrap import dedent
 
+import pytest
+
 import lambda_once
 from lambda_once import errors, testing
-from lambda_once.decorators import options as settings
 from lambda_once.errors import OnceError, RetryLater
+from lambda_once.settings import Where, options_of
 from lambda_once.sources.problems import problem_for
 from tests.docs.pages import ROOT
 
 REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 _NAME = re.compile(r"`(?:once\.|\.|await \.)?(\w+)")
-_OPTION = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+_OPTION = re.compile(r"^\| `([a-z_]+)` \|", re.MULTILINE)
 _PROBLEM = re.compile(r"^\| (\d+) \| `(urn:[\w:-]+)` \| `(\w+)` \| (yes|–) \|", re.MULTILINE)
 
 
@@ -24,9 +26,23 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 def test_the_reference_has_every_option() -> None:
-    """Each that a decorator takes stands in one of the tables."""
-    taken = settings.QUEUE | settings.STREAM | settings.EVENT | settings.API
-    assert taken - set(_OPTION.findall(REFERENCE)) == set()
+    """Each row of `Settings` is in one of the tables; beside them are only arguments of one decorator."""
+    assert set(_OPTION.findall(REFERENCE)) == options_of(Where.EVERY) | {"schema", "async_resolver"}
+
+
+@pytest.mark.parametrize(
+    ("decorator", "where"),
+    [
+        *(("sqs", Where.QUEUE), ("sns", Where.MESSAGES), ("kinesis", Where.STREAM), ("mq", Where.MESSAGES)),
+        *(("event", Where.CALL), ("api_gateway", Where.API), ("function", Where.CALL)),
+    ],
+)
+def test_the_reference_has_the_own_options_of_each_decorator(decorator: str, where: Where) -> None:
+    """Those that not every decorator takes are in its row."""
+    row = re.search(rf"^\| `once\.{decorator}` \|.*\| ([^|]*) \|$", REFERENCE, re.MULTILINE)
+    assert row is not None
+    every = {"name", "key", "scope", "fingerprint", "ignore"} | options_of(Where.ONCE)
+    assert set(_NAME.findall(row[1])) == options_of(where) - every
 
 
 def test_the_table_of_problems_is_the_codes() -> None:

@@ -138,7 +138,7 @@ def test_clocks_may_differ_by_a_moment() -> None:
 
 def test_twin_without_the_margin_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no fault anywhere but clocks a second apart."""
-    monkeypatch.setattr(acquiring, "MARGIN", timedelta(0))
+    monkeypatch.setattr(acquiring, "LEASE_MARGIN", timedelta(0))
     breaks(_clocks_a_moment_apart)
 
 

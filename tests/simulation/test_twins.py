@@ -282,7 +282,7 @@ TWINS = {
     ),
     # time
     "a lease has no margin": Twin(
-        placing(acquiring, "MARGIN", timedelta(0)),
+        placing(acquiring, "LEASE_MARGIN", timedelta(0)),
         TWO_HOLD,
         lambda found: take_over(found) and found.lease is None,
     ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Once
+from lambda_once import Once, settings
 from tests import surface
 
 COMMITTED = surface.COMMITTED.read_text(encoding="utf-8").splitlines()
@@ -82,9 +82,12 @@ def test_the_complaint_names_the_version_and_each_line() -> None:
 
 def test_a_new_option_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options are those that a decorator itself names."""
-    from lambda_once.decorators import options
-
-    monkeypatch.setattr(options, "QUEUE", options.QUEUE | {"retries"})
+    real = settings.options_of
+    monkeypatch.setattr(
+        settings,
+        "options_of",
+        lambda where: real(where) | ({"retries"} if where is settings.Where.QUEUE else frozenset()),
+    )
     assert (
         _complaint(COMMITTED, surface.surface())
         == "A minor version, under Added:\n  option once.sqs(retries=)\n"

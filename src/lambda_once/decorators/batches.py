@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import BUILDING, codec_for
-from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.identify import Identifier, codec_of, plan_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, execute, handler_like, with_context
 from lambda_once.decorators.validation import check_of_one, check_takes_record
@@ -25,7 +25,7 @@ from lambda_once.sources.unit import Malformed, Unit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lambda_once.decorators.options import Settings
+    from lambda_once.settings import Settings
 
 
 class BadRecord(KeyMissing):
@@ -48,7 +48,7 @@ class Records:
         source.load()
         self.source = source
         self.runtime = runtime
-        self.identifier = Identifier(runtime, settings, settings.plan(codec_for(Any)), name_of(function))
+        self.identifier = Identifier(runtime, settings, plan_of(settings, codec_for(Any)), name_of(function))
         self._function = with_context(function)
         self._settings = settings
         self._redelivery = redelivery
@@ -242,7 +242,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    plan = settings.plan(codec_of(function, settings))
+    plan = plan_of(settings, codec_of(function, settings))
     identifier = Identifier(runtime, settings, plan, name_of(function))
 
     def handle(event: Any, context: Any) -> Any:

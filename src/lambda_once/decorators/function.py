@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
@@ -13,7 +14,7 @@ from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
-from lambda_once.decorators.identify import Identifier, codec_of
+from lambda_once.decorators.identify import Identifier, codec_of, plan_of
 from lambda_once.decorators.names import Receivers, code_under, name_of
 from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-    from lambda_once.decorators.options import Settings
     from lambda_once.engine.invocation import Call
+    from lambda_once.settings import Settings
 
 
 class FunctionIdentifier(NamedTuple):
@@ -146,11 +147,12 @@ def protected_function(
 ) -> Callable[..., Any]:
     """Return *function*, plain or async, as one that takes effect once per key of its arguments."""
     _check(function, settings)
-    settings = settings._replace(
+    settings = replace(
+        settings,
         key=selector_of_call(settings.key, function, "key"),
         scope=selector_of_call(settings.scope, function, "scope"),
     )
-    plan = settings.plan(codec_of(function, settings))
+    plan = plan_of(settings, codec_of(function, settings))
     place = place_of_def(code_under(function)) if settings.name is None else None
     identifier = Identifier(runtime, settings, plan, name_of(function), place)
     receivers = None
@@ -288,7 +290,7 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    plan = settings.plan(codec_for(returns) if settings.codec is None else codec_by(*settings.codec))
+    plan = plan_of(settings, codec_for(returns) if settings.codec is None else codec_by(*settings.codec))
     return Identifier(runtime, settings, plan, name)
 
 

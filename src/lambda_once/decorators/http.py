@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
 from lambda_once.core.keys import Selector, select, select_from
-from lambda_once.decorators.identify import Identifier
+from lambda_once.decorators.identify import Identifier, plan_of
 from lambda_once.decorators.names import name_of
-from lambda_once.decorators.options import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.decorators.runtime import (
     Runtime,
     apply_on_replay,
@@ -23,6 +22,7 @@ from lambda_once.engine.replay import Replayed
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.events import Event
 from lambda_once.policies import ErrorResponse
+from lambda_once.settings import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
 from lambda_once.sources.caller import NOBODY, Caller, caller_of, given
@@ -128,7 +128,7 @@ class HttpIdentifier:
         identifier = self._identifiers.get((kind, keep))
         if identifier is None:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
-            plan = self._settings.plan(self._codec, keep, error_in)
+            plan = plan_of(self._settings, self._codec, keep, error_in)
             identifier = Identifier(self._runtime, self._settings, plan, self._default_name)
             self._identifiers[kind, keep] = identifier
         return identifier

@@ -13,20 +13,22 @@ from lambda_once.core.keys import is_nothing, labels_of, select, select_from, to
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery
+from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
+from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
     from inspect import BoundArguments
 
-    from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.history import History
     from lambda_once.engine.places import Place
+    from lambda_once.settings import Settings
 
 
 class Identifier(NamedTuple):
@@ -208,6 +210,28 @@ def seen(unit: Unit, value: object) -> object:
         return plain(value)
     except NotCanonical as error:
         raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
+
+
+def plan_of(
+    settings: Settings,
+    codec: Codec,
+    keep: timedelta = FOR_QUEUES,
+    error_in: Callable[[Any], BaseException | None] = never_an_error,
+) -> Plan:
+    """Resolve the policies; *keep* is the default of ``keep=``."""
+    return Plan(
+        keep=settings.keep or keep,
+        lease=settings.lease,
+        on_error=settings.on_error,
+        on_lapse=settings.rule,
+        probe=settings.probe,
+        waits=settings.waits,
+        wait_for=settings.wait_for,
+        cache=settings.cache,
+        codec=codec,
+        seal=settings.seal,
+        error_in=error_in,
+    )
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

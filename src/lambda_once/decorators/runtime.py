@@ -30,7 +30,7 @@ from lambda_once.stores.memory import ForgetfulStore
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 
-    from lambda_once.decorators.options import Settings
+    from lambda_once.settings import Settings
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
 

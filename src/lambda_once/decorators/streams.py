@@ -20,9 +20,9 @@ from lambda_once.sources.unit import Malformed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.decorators.options import Settings
     from lambda_once.engine.jobs import Job
     from lambda_once.errors import GiveUp
+    from lambda_once.settings import Settings
 
 MOST_AHEAD: Final = 25
 """Records that are acquired ahead: what one BatchExecuteStatement takes."""

@@ -14,11 +14,12 @@ from lambda_once.core.durable import check_function
 from lambda_once.core.signatures import accepts, is_async, model_of, signature_of, title
 from lambda_once.decorators.names import check_not_by_value, described
 from lambda_once.errors import Misconfigured
+from lambda_once.settings import Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.decorators.options import Settings
+    from lambda_once.settings import Settings
 
 CONTEXT_NAMES: Final = ("context", "lambda_context")
 """Names of a parameter that gets the context even if it has a default; the second is Powertools'."""
@@ -141,14 +142,14 @@ def check_named(function: Callable[..., Any], name: str | None) -> None:
         raise Misconfigured(f"{described(function)} has no name of its own: pass name=, or write a def")
 
 
-def check_key(decorator: str, function: str, settings: Settings, allowed: frozenset[str]) -> None:
+def check_key(decorator: str, function: str, settings: Settings, where: Where) -> None:
     """
-    Check that *decorator*, with the options *allowed*, takes no payload's hash for its key.
+    Check that *decorator*, of kind *where*, takes no payload's hash for its key.
 
     Raises `Misconfigured` without ``key=``; over HTTP the header ``Idempotency-Key`` will do, if a request
     without it is not hashed.
     """
-    over_http = "without_key" in allowed
+    over_http = where is Where.API
     if settings.key is not None or (over_http and settings.without_key != "hash"):
         return
     way = ', or without_key="reject"' if over_http else ""

@@ -7,7 +7,7 @@ decides, and `Acquirer._resolve` does what the decision says.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, assert_never
 
 from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
@@ -29,6 +29,7 @@ from lambda_once.errors import (
     StoreUnavailable,
 )
 from lambda_once.observability.events import Event
+from lambda_once.settings import LEASE_MARGIN
 from lambda_once.stores.contract import AcquireAnswer, Refused, Rejected, Unanswered, Won
 
 if TYPE_CHECKING:
@@ -37,11 +38,6 @@ if TYPE_CHECKING:
     from lambda_once.engine.finish import Finisher
     from lambda_once.engine.history import History
 
-MARGIN = timedelta(seconds=2)
-"""
-A lease lasts longer than the invocation by this: clocks of two machines differ, and standard sandboxes
-were seen killed up to 0.7 s late. Without it two attempts can own one token with no fault at all.
-"""
 FIRST_POLL = 0.05
 LONGEST_POLL = 1.0
 ROUNDS = 5
@@ -150,7 +146,7 @@ class Acquirer:
     def may_start(self, attempt: Ownership) -> bool:
         """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
-        return attempt.lease >= now + MARGIN and not attempt.call.invocation.deadline.is_final_at(now)
+        return attempt.lease >= now + LEASE_MARGIN and not attempt.call.invocation.deadline.is_final_at(now)
 
     # ---------------------------------------------------------------- asking the table
 
@@ -355,7 +351,7 @@ class Acquirer:
         return self._write(call, write.attempt, take, now)._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
-        lease = call.invocation.ends + MARGIN if call.plan.lease is None else now + call.plan.lease
+        lease = call.invocation.ends + LEASE_MARGIN if call.plan.lease is None else now + call.plan.lease
         return to_milliseconds(lease)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -57,10 +58,10 @@ if TYPE_CHECKING:
     from aws_durable_execution_sdk_python import types
 
     from lambda_once.decorators.identify import Identifier
-    from lambda_once.decorators.options import Settings
     from lambda_once.decorators.runtime import Runtime
     from lambda_once.engine.engine import Engine
     from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.settings import Settings
     from lambda_once.sources.unit import Unit
 
 LONGEST_PAUSE: Final = 60
@@ -189,7 +190,7 @@ def execution(
             f"once.execution takes the DurableContext of a durable handler or child context, not a {kind}; "
             "elsewhere use once.begin"
         )
-    settings = settings._replace(on_in_progress="conflict", cache=0)
+    settings = replace(settings, on_in_progress="conflict", cache=0)
     identifier = block_identifier(runtime, settings, caller)
     return Execution(runtime, identifier, unit_of_key(key, scope, payload), context)
 

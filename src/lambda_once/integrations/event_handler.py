@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.event_handler import Response
 
-    from lambda_once.decorators.options import Settings
     from lambda_once.engine.invocation import Call, Invocation
+    from lambda_once.settings import Settings
 
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
 

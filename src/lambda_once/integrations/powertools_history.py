@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SOONER = timedelta(seconds=1)
 """
 A record's time in progress ends this much before our lease: who takes the lapsed token over must not find the
-record still in progress. The invocation has ended another second before that (`engine.acquire.MARGIN`).
+record still in progress. The invocation has ended another second before that (`settings.LEASE_MARGIN`).
 """
 TRIES = 3
 """How often a record that is there for the write and gone for the read is asked for, as in Powertools."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lambda_once import Misconfigured, Once
+from lambda_once import Misconfigured, Once, _signatures
+from lambda_once.settings import Where, options_of
 from tests.decorators.rig import Rig
 from tests.sources.samples import rest
 
@@ -107,6 +108,24 @@ def test_options_of_streams_are_checked(options: dict[str, Any], words: str) -> 
     once = Once(table="tokens")
     for face in (once.kinesis, once.dynamodb_stream):
         refused(face, options, words)
+
+
+@pytest.mark.parametrize(
+    ("where", "typed", "apart"),
+    [
+        (Where.ONCE, _signatures.Policies, set()),
+        (Where.MESSAGES, _signatures.RecordOptions, {"key", "model"}),
+        (Where.QUEUE, _signatures.QueueOptions, {"key", "model"}),
+        (Where.STREAM, _signatures.StreamOptions, {"key", "model", "on_give_up"}),
+        (Where.API, _signatures.ApiOptions, {"key"}),
+        (Where.CALL, _signatures.ResultOptions, {"key"}),
+        (Where.BLOCK, _signatures.BlockOptions, set()),
+        (Where.EXECUTION, _signatures.ExecutionOptions, {"lease"}),
+    ],
+)
+def test_type_checkers_see_the_options_that_exist(where: Where, typed: Any, apart: set[str]) -> None:
+    """The TypedDicts have the rows of the table; those *apart* are typed parameters of the overloads."""
+    assert typed.__annotations__.keys() | apart == options_of(where)
 
 
 @pytest.mark.parametrize("concurrency", [0, -1, 1.5])

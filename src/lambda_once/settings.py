@@ -1,0 +1,317 @@
+"""
+The options of `Once` and of its decorators, one row each.
+
+A row of `Settings` has the default of an option, who takes it, and the check of its values. What a decorator
+accepts and the messages derive from the rows; tests compare docs/reference.md and the types of
+`_signatures.py` with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from enum import Flag, auto
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from lambda_once.core.keys import Selector, compile_expression
+from lambda_once.core.signatures import accepts, is_async
+from lambda_once.errors import Misconfigured
+from lambda_once.policies import RELEASE, OnError, OnLapseOption, Policy, Probe, lapse_rule
+
+if TYPE_CHECKING:
+    from lambda_once.core.lifecycle import OnLapse
+    from lambda_once.engine.history import HistorySource
+
+FOR_QUEUES: Final = timedelta(days=14)
+"""How long an outcome is kept by default: the longest retention of SQS (SQS developer guide, quotas)."""
+FOR_API: Final = timedelta(days=1)
+"""How long an API response is kept by default: clients give up before that."""
+FOR_HASHED_API: Final = timedelta(minutes=5)
+"""How long the response to a request without a key is kept: the same request later may be intended."""
+LEASE_MARGIN: Final = timedelta(seconds=2)
+"""
+What a lease has beyond the end of its attempt.
+
+Clocks of hosts differ by less than a second, and Lambda kills up to 0.7 s late: no attempt may be alive when
+another one takes its token over.
+"""
+
+T = TypeVar("T")
+Check = Callable[[Any], str | None]
+"""Returns what to give instead of an invalid value; None for a valid one."""
+
+
+class Where(Flag):
+    """What takes an option: `Once` itself, and the kinds of its decorators."""
+
+    ONCE = auto()
+    MESSAGES = auto()
+    """`Once.sns` and `Once.mq`."""
+    QUEUE = auto()
+    """`Once.sqs`."""
+    STREAM = auto()
+    """`Once.kinesis`, `Once.dynamodb_stream` and `Once.kafka`."""
+    API = auto()
+    """`Once.api_gateway` and `Once.route`."""
+    CALL = auto()
+    """`Once.event`, `Once.function` and `Once.run`."""
+    BLOCK = auto()
+    """`Once.begin`, whose key and scope are values."""
+    EXECUTION = auto()
+    """`Once.execution`, likewise."""
+
+    RECORDS = MESSAGES | QUEUE | STREAM
+    KEYED = RECORDS | API | CALL
+    NAMED = KEYED | BLOCK | EXECUTION
+    RESULT = CALL | BLOCK | EXECUTION
+    POLICY = ONCE | KEYED | BLOCK
+    EVERY = ONCE | NAMED
+
+
+def option(default: T, check: Check, where: Where, copy: Callable[[Any], Any] | None = None) -> T:
+    """Return a row: *check* is asked about any value but the *default*, *copy* makes it immutable first."""
+    return field(default=default, metadata={"check": check, "where": where, "copy": copy})
+
+
+# -- checks
+
+
+def anything(_value: object) -> None:
+    """Return None: the value is checked where it is used."""
+
+
+def text(value: object) -> str | None:
+    return None if isinstance(value, str) and value else "give a non-empty string"
+
+
+def positive(value: object) -> str | None:
+    good = isinstance(value, timedelta) and value > timedelta(0)
+    return None if good else "give a positive timedelta, such as timedelta(hours=1)"
+
+
+def beyond_margin(value: Any) -> str | None:
+    if (problem := positive(value)) is not None or value > LEASE_MARGIN:
+        return problem
+    return f"give more than {LEASE_MARGIN.seconds} s: clocks differ, and functions are killed late"
+
+
+def one_of(*choices: str) -> Check:
+    return lambda value: None if value in choices else f"give one of {', '.join(choices)}"
+
+
+def least(number: int) -> Check:
+    def check(value: object) -> str | None:
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= number
+        return None if good else f"give a whole number, {number} or more"
+
+    return check
+
+
+def flag(value: object) -> str | None:
+    return None if isinstance(value, bool) else "give True or False"
+
+
+def several(value: object) -> str | None:
+    return None if isinstance(value, frozenset) else "give a set or a list"
+
+
+def paths(value: object) -> str | None:
+    good = isinstance(value, tuple) and all(isinstance(path, str) for path in value)
+    return None if good else 'give a list of dotted paths, such as ("sentDate", "meta.retryCount")'
+
+
+def expression(what: str, instead: str, *, callables: bool = True, or_false: bool = False) -> Check:
+    """Return a check that raises `Misconfigured` itself for an expression that cannot be parsed."""
+
+    def check(value: object) -> str | None:
+        if isinstance(value, str):
+            compile_expression(value, what)
+            return None
+        good = (or_false and value is False) or (callables and callable(value))
+        return None if good else f"give a JMESPath expression{instead}"
+
+    return check
+
+
+def plain_def(arguments: int, what: str) -> Check:
+    def check(value: Any) -> str | None:
+        if not callable(value):
+            return "give a callable"
+        if is_async(value):
+            return "give a plain def: an async one would not be awaited"
+        return None if accepts(value, *[object()] * arguments) else f"it must accept {what}"
+
+    return check
+
+
+def pair_of(arguments: int, what: str) -> Check:
+    def check(value: Any) -> str | None:
+        if not (isinstance(value, tuple) and len(value) == 2 and all(map(callable, value))):  # noqa: PLR2004  (a pair)
+            return f"give a pair of functions, {what}"
+        if any(map(is_async, value)):
+            return "give two plain defs: async ones would not be awaited"
+        if all(accepts(each, *[object()] * arguments) for each in value):
+            return None
+        return f"both functions must accept {'one argument' if arguments == 1 else 'two arguments'}"
+
+    return check
+
+
+def error_policy(value: Any) -> str | None:
+    if isinstance(value, Policy):
+        return None
+    if isinstance(value, Mapping):
+        good = all(_is_exception(kind) and isinstance(policy, Policy) for kind, policy in value.items())
+    else:
+        good = callable(value) and not isinstance(value, type) and not is_async(value)
+    if not good:
+        return "give RELEASE, STORE, HOLD, {ExceptionType: one of them}, or a plain callable"
+    takes_error = isinstance(value, Mapping) or accepts(value, object())
+    return None if takes_error else "it must accept one argument, the exception"
+
+
+def history_source(value: object) -> str | None:
+    is_instance = not isinstance(value, type)
+    good = is_instance and all(callable(getattr(value, name, None)) for name in ("of", "check"))
+    return None if good else "give an instance, PowertoolsHistory(persistence)"
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
+
+
+# -- copies: what the caller changes later must not change a decorator
+
+
+def each_in(kind: Callable[[Iterable[Any]], Any]) -> Callable[[Any], Any]:
+    """Return what copies several values into *kind*; it leaves any other value for the check."""
+
+    def copied(value: Any) -> Any:
+        is_several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+        return kind(value) if is_several else value
+
+    return copied
+
+
+def upper_case(values: Iterable[object]) -> frozenset[str]:
+    return frozenset(str(value).upper() for value in values)
+
+
+def copied_mapping(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+# -- the table
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """All options, each with its default, its check, and what takes it. `settings_of` makes it."""
+
+    name: str | None = option(None, text, Where.NAMED)
+    key: Selector = option(None, expression("key", " or a callable"), Where.KEYED)
+    scope: Selector = option(None, expression("scope", " or a callable"), Where.KEYED)
+    fingerprint: str | Literal[False] | None = option(
+        None, expression("fingerprint", ", or False for none", callables=False, or_false=True), Where.NAMED
+    )
+    ignore: Sequence[str] = option((), paths, Where.NAMED, each_in(tuple))
+    keep: timedelta | None = option(None, positive, Where.EVERY)
+    lease: timedelta | None = option(None, beyond_margin, Where.EVERY)
+    on_error: OnError = option(RELEASE, error_policy, Where.EVERY, copied_mapping)
+    on_lapse: OnLapseOption = option(None, anything, Where.EVERY)
+    on_in_progress: Literal["conflict", "wait"] = option("conflict", one_of("conflict", "wait"), Where.POLICY)
+    wait_for: timedelta = option(timedelta(seconds=30), positive, Where.POLICY)
+    cache: int = option(0, least(0), Where.POLICY)
+    history: HistorySource | None = option(None, history_source, Where.POLICY)
+    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
+        None, pair_of(2, "(encrypt, decrypt), of bytes and the token"), Where.POLICY, each_in(tuple)
+    )
+    returns: Any = option(None, anything, Where.RESULT)
+    codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = option(
+        None, pair_of(1, "(to_json, from_json)"), Where.RESULT, each_in(tuple)
+    )
+    on_replay: Callable[[Any, Any], Any] | None = option(
+        None, plain_def(2, "two arguments, the result and a Replayed"), Where.CALL | Where.API
+    )
+    model: Any = option(None, anything, Where.RECORDS)
+    concurrency: int = option(10, least(1), Where.QUEUE | Where.STREAM)
+    raise_on_entire_batch_failure: bool = option(True, flag, Where.QUEUE)
+    report_failures: bool = option(False, flag, Where.STREAM)
+    on_give_up: Callable[[Any, Any], object] | None = option(
+        None, plain_def(2, "two arguments, the record and the error"), Where.STREAM
+    )
+    methods: frozenset[str] | None = option(None, several, Where.API, each_in(upper_case))
+    without_key: Literal["hash", "reject", "run"] = option("hash", one_of("hash", "reject", "run"), Where.API)
+    store_status: frozenset[int] = option(frozenset(), several, Where.API, each_in(frozenset))
+    problem: Callable[[Any], Any] | None = option(None, plain_def(1, "one argument, the Problem"), Where.API)
+    caller: Selector | Literal[False] = option(
+        None, expression("caller", " or a callable, or False for none", or_false=True), Where.API
+    )
+
+    @cached_property
+    def rule(self) -> OnLapse:
+        """What happens to a lapsed token. Raises `Misconfigured` where ``on_error`` contradicts."""
+        return lapse_rule(self.on_lapse, self.on_error)[0]
+
+    @property
+    def probe(self) -> Probe | None:
+        return self.on_lapse if callable(self.on_lapse) else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a duplicate polls for the outcome of the attempt in progress."""
+        return self.on_in_progress == "wait"
+
+
+_ROWS: Final = {row.name: row for row in fields(Settings)}
+
+
+def options_of(where: Where) -> frozenset[str]:
+    """Return the names of the options that something in *where* takes."""
+    return frozenset(name for name, row in _ROWS.items() if where & row.metadata["where"])
+
+
+def settings_of(
+    defaults: Settings, given: Mapping[str, Any], where: Where, *, besides: Iterable[str] = ()
+) -> Settings:
+    """
+    Return *defaults* overridden by the options *given* to *where*.
+
+    Raises `Misconfigured` for an option that it does not take, and for an invalid value. *besides*: other
+    known options, for the message.
+    """
+    unknown = [name for name in given if name not in _ROWS or where not in _ROWS[name].metadata["where"]]
+    if unknown:
+        raise Misconfigured(_unknown(sorted(unknown), sorted({*options_of(where), *besides})))
+    settings = replace(defaults, **{name: _checked(name, value) for name, value in given.items()})
+    if settings.codec is not None and settings.returns is not None:
+        raise Misconfigured(f"codec={settings.codec!r}: it replaces returns=: give one of them")
+    _ = settings.rule
+    return settings
+
+
+def _checked(name: str, value: Any) -> Any:
+    row = _ROWS[name]
+    copy = row.metadata["copy"]
+    value = value if copy is None else copy(value)
+    if value is row.default:
+        return value
+    problem = row.metadata["check"](value)
+    if problem is not None:
+        raise Misconfigured(f"{name}={value!r}: {problem}")
+    return value
+
+
+def _unknown(names: list[str], options: list[str]) -> str:
+    import difflib
+
+    likely = difflib.get_close_matches(names[0], options, n=1)
+    hint = f" (did you mean {likely[0]}?)" if likely else ""
+    if "model" in names:
+        hint = (
+            " (it is for decorators of records, such as once.sqs: above this decorator put Powertools' "
+            "@event_parser(model=…))"
+        )
+    return f"unknown option {', '.join(names)}{hint}; the options are {', '.join(options)}"
