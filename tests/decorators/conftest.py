@@ -1,4 +1,4 @@
-"""A fresh rig for every test, on every store there is."""
+"""A fresh rig for every test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lambda_once.engine import pipeline
 from lambda_once.testing import create_table
 from tests.decorators.counted import Counted
 from tests.decorators.grounds import Memory, Table
-from tests.decorators.rig import ENGINE, LEAN, MEMORY, STRICT, Rig
+from tests.decorators.rig import STRICT, Rig
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire
@@ -65,12 +65,10 @@ def on_lean(engines_table: Table, dynamodb_local: str, partiql: None) -> Iterato
     client.close()
 
 
-@pytest.fixture(
-    params=[MEMORY, STRICT, *(pytest.param(name, marks=pytest.mark.engine) for name in (ENGINE, LEAN))]
-)
+@pytest.fixture
 def rig(request: pytest.FixtureRequest) -> Rig:
-    """An empty table and a clock that stands, on each store in turn."""
-    found: Rig = request.getfixturevalue(request.param)
+    """An empty table of the strict engine, or of the store that a mark names, and a clock set by hand."""
+    found: Rig = request.getfixturevalue(getattr(request, "param", STRICT))
     return found
 
 
@@ -88,7 +86,7 @@ def counted(endpoint: str | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 
 @pytest.fixture
 def shop(rig: Rig) -> Iterator[Shop]:
-    """An empty shop, on each store in turn. It needs the durable SDK, which is not everywhere."""
+    """An empty shop. It needs the durable SDK, which is not everywhere."""
     from tests.decorators.durable_shop import Shop
     from tests.kit.executions import executions
 

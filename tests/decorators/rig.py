@@ -22,10 +22,17 @@ from tests.kit.frail import FrailStore
 T = TypeVar("T")
 
 MEMORY, STRICT, ENGINE, LEAN = "on_memory", "on_strict", "on_engine", "on_lean"
-"""The fixtures that `rig` goes through."""
+"""Fixtures: a rig on each store. `rig` is the strict one unless a mark below says otherwise."""
 
 in_memory = pytest.mark.parametrize("rig", [MEMORY], indirect=True)
 """For tests that no store can change: they need no table, or read none of it."""
+
+on_every_store = pytest.mark.parametrize(
+    "rig",
+    [MEMORY, STRICT, *(pytest.param(name, marks=pytest.mark.engine) for name in (ENGINE, LEAN))],
+    indirect=True,
+)
+"""For one test of each kind of request. That the stores agree on every request, tests/stores shows."""
 
 
 def elsewhere(function: Callable[..., T], *args: Any) -> T:

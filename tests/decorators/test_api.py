@@ -9,7 +9,7 @@ import pytest
 
 from lambda_once import Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.sources.samples import alb, base64_of, batch, http, rest, sqs_record
 
 Json = dict[str, Any]
@@ -55,6 +55,7 @@ class Shop:
     ],
     ids=["v1", "v2", "function url", "alb", "alb multi-value"],
 )
+@on_every_store
 def test_a_repeated_request_gets_the_stored_response(
     rig: Rig, event: Json, place: str, value: object
 ) -> None:

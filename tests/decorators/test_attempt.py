@@ -19,7 +19,7 @@ from lambda_once.core.keys import downstream
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import attempt as attempts
 from lambda_once.testing import api_event, sqs_event
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
@@ -38,6 +38,7 @@ def test_outside_of_work_there_is_none(rig: Rig) -> None:
         work(5)
 
 
+@on_every_store
 def test_it_is_the_row(rig: Rig) -> None:
     """Token, id and fence are the row's, and the fence grows with every acquisition."""
     seen: list[tuple[str, str, int]] = []
@@ -148,6 +149,7 @@ def test_twin_of_a_key_without_a_generation(rig: Rig, monkeypatch: pytest.Monkey
     assert len(provider.charged) == 1
 
 
+@on_every_store
 def test_records_of_a_batch_show_the_key_of_their_row(rig: Rig) -> None:
     """Acquired together, new and released before; tried again after their lease."""
     keys: dict[str, set[str]] = {}
@@ -199,6 +201,7 @@ def test_threads_have_their_own_attempts(rig: Rig) -> None:
     assert len({id_ for _, id_ in first}) == 40
 
 
+@on_every_store
 def test_extend_lengthens_and_never_shortens(rig: Rig) -> None:
     """The lease moves to seconds from now where that is later, and stays where it is not."""
     leases: list[float] = []
@@ -264,6 +267,7 @@ def test_extend_without_the_table_says_so(rig: Rig) -> None:
     ],
     ids=["extend", "transact"],
 )
+@on_every_store
 def test_what_lost_its_token_is_fenced(rig: Rig, act: Any) -> None:
     """Extend and transact of an overtaken attempt raise Fenced, and change nothing."""
     rows: list[Any] = []
@@ -321,6 +325,7 @@ def test_an_overtaken_attempt_returns_its_successors_outcome(rig: Rig) -> None:
     assert "once.fenced" in rig.happenings()
 
 
+@on_every_store
 def test_transact_writes_items_and_completion_together(rig: Rig) -> None:
     """The user's items are written with the token, the result replays, and later failures change nothing."""
     runs: list[int] = []

@@ -10,9 +10,10 @@ import pytest
 
 from lambda_once import HOLD, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 
 
+@on_every_store
 def test_the_block_runs_once(rig: Rig) -> None:
     """The second block is given the first one's result instead of an attempt."""
 

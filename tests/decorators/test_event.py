@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from lambda_once import STORE, InProgress, KeyMissing, Misconfigured, StoredError
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.sources.samples import FOREIGN, batch, eventbridge, rest, s3_record, sns_event, sqs_record, tick
 
 Json = dict[str, Any]
@@ -123,6 +123,7 @@ def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> No
     assert seen == []
 
 
+@on_every_store
 def test_a_typed_result_comes_back_typed(rig: Rig) -> None:
     """First caller and duplicate get equal values of the return annotation."""
 

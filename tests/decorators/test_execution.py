@@ -20,10 +20,11 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Finish
 from lambda_once.integrations.durable import retry_strategy
 from tests.decorators.durable_shop import HOUR, ORDER, Shop, complete
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.kit.executions import PATIENCE, executions
 
 
+@on_every_store
 def test_the_token_is_kept_while_the_execution_is_suspended(shop: Shop) -> None:
     """A second execution of the key is refused meanwhile, and at once; a third gets the result."""
     first = shop.of.start("first", ORDER)

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import KeyReused
 from lambda_once.core.fields import MOST
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_api import KEY, Shop
 from tests.sources.samples import batch, eventbridge, rest, sns_event, sqs_record
 
@@ -25,6 +25,7 @@ def _refused(rig: Rig, once: Any, event: object) -> KeyReused:
     return caught.value
 
 
+@on_every_store
 def test_the_fields_that_differ_are_named(rig: Rig) -> None:
     """Changed and new fields by name, missing ones by number: as attribute and in the message."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once import HOLD, NOT_DONE, RELEASE, UNKNOWN, Done, Held, InProgress, Lapsed, Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 
 
 class Crashed:
@@ -33,6 +33,7 @@ class Crashed:
         rig.clock.advance(wait)
 
 
+@on_every_store
 def test_taken_over_by_default(rig: Rig) -> None:
     """Without a policy that can hold, the next delivery runs the work again, under a larger fence."""
     crashed = Crashed(rig)
@@ -53,6 +54,7 @@ def test_not_before_the_lease_is_over(rig: Rig) -> None:
     [{"on_lapse": "hold"}, {"on_error": HOLD}, {"on_error": {KeyError: HOLD}}, {"on_error": lambda _: HOLD}],
     ids=["asked for", "HOLD", "mapping", "callable"],
 )
+@on_every_store
 def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> None:
     """A lapsed token waits for a person, has no ttl, and stays as it is."""
     crashed = Crashed(rig, **options)
@@ -81,6 +83,7 @@ def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
         rig.once.function(on_error={KeyError: HOLD}, on_lapse="take_over")
 
 
+@on_every_store
 def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
     """Done(result) completes the token, and everybody gets that result; nothing runs."""
     crashed = Crashed(rig, on_lapse=lambda *_: Done("from the books"))

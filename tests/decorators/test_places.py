@@ -14,7 +14,7 @@ import pytest
 from lambda_once import Misconfigured, Once
 from lambda_once.core.lifecycle import State
 from lambda_once.engine import places
-from tests.decorators.rig import MEMORY, STRICT, Rig, in_memory
+from tests.decorators.rig import Rig, in_memory
 from tests.sources.samples import batch, sqs_record
 
 DECLINED = RuntimeError("declined")
@@ -45,7 +45,6 @@ def failures(answer: Any) -> int:
     return len(answer["batchItemFailures"])
 
 
-@pytest.mark.parametrize("rig", [MEMORY, STRICT], indirect=True)
 def test_two_blocks_of_one_helper(rig: Rig) -> None:
     """The second is refused, at the first delivery and at each redelivery; with names both run, once."""
     done: list[str] = []

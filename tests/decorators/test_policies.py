@@ -25,7 +25,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire
 from lambda_once.policies import OnError
 from lambda_once.stores.contract import AcquireAnswer
-from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
 from tests.kit.frail import FrailStore
 
 
@@ -65,6 +65,7 @@ def failing(rig: Rig, error: BaseException, **options: Any) -> Callable[[int], N
         (HOLD, InProgress("soon"), State.RELEASED),
     ],
 )
+@on_every_store
 def test_an_exception_by_policy(rig: Rig, on_error: OnError, error: Exception, state: State) -> None:
     """The exception reaches the caller as it is, and its token goes by the policy."""
     with pytest.raises(type(error)) as raised:
@@ -180,6 +181,7 @@ def test_an_acquisition_without_an_answer_is_released(rig: Rig) -> None:
     assert rig.row().state is State.RELEASED
 
 
+@on_every_store
 def test_waiting_gets_the_others_outcome(rig: Rig) -> None:
     """Under on_in_progress="wait" a second caller gets the first one's result, and runs nothing."""
     once = rig.new(on_in_progress="wait")

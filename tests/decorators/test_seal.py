@@ -17,7 +17,7 @@ from lambda_once.engine.invocation import Call
 from lambda_once.errors import ResultUnavailable, RetryLater, StoredError
 from lambda_once.policies import Policy
 from lambda_once.testing import sqs_event
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 
 Pair = tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]]
 
@@ -96,6 +96,7 @@ def _deadline(rig: Rig) -> Any:
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@on_every_store
 def test_a_result_is_stored_sealed(rig: Rig, size: int) -> None:
     """Whatever its size; every duplicate gets it, and the work runs once."""
     result = result_of(size)

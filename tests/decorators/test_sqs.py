@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import STORE, RetryLater
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
 from tests.sources.samples import batch, fifo_record, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -26,6 +26,7 @@ def failed(*ids: str) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
 
 
+@on_every_store
 def test_each_record_is_worked_once(rig: Rig) -> None:
     """Two records are worked; their redelivery succeeds and does nothing."""
     seen: list[str] = []
@@ -54,6 +55,7 @@ def test_the_context_may_be_left_out(rig: Rig) -> None:
     assert seen == ["x"]
 
 
+@on_every_store
 def test_twins_share_the_outcome(rig: Rig) -> None:
     """Two records of one body are one piece of work, and both succeed."""
     seen: list[str] = []
@@ -272,6 +274,7 @@ def test_equal_content_in_two_deliveries_is_told(rig: Rig) -> None:
     assert (told.delivery, told.other_delivery) == ("b", "a")
 
 
+@on_every_store
 def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
     """SystemExit leaves the handler, and no token stays in progress behind it."""
 

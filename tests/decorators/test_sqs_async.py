@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import Misconfigured
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.sources.samples import batch, sqs_record
 
@@ -65,6 +65,7 @@ def test_one_failure_leaves_the_others(rig: Rig) -> None:
     assert handler(records("a", "b", "c"), rig.context()) == failed("b")
 
 
+@on_every_store
 def test_each_record_has_its_own_attempt(rig: Rig) -> None:
     """Concurrent records do not see each other's attempt."""
     tokens: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import HOLD, STORE
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig
+from tests.decorators.rig import Rig, on_every_store
 from tests.decorators.test_sqs import ALL_WELL, failed
 from tests.sources.samples import QUEUE, batch, fifo_record, sqs_record
 
@@ -21,6 +21,7 @@ def message(id_: str, group: str) -> dict[str, Any]:
     return fifo_record(id_, group=group, deduplication=f"d-{id_}", id_=id_)
 
 
+@on_every_store
 def test_the_first_failure_ends_its_group(rig: Rig) -> None:
     """The failed record and what follows in its group go back; other groups are worked."""
     seen: list[str] = []
@@ -36,6 +37,7 @@ def test_the_first_failure_ends_its_group(rig: Rig) -> None:
     assert seen == ["a1", "a2", "b1", "b2"]
 
 
+@on_every_store
 def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
     """The tokens of the group's rest are released: the next delivery works them in their order."""
     seen: list[str] = []

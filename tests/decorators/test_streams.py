@@ -27,7 +27,7 @@ from lambda_once.observability.events import Event
 from lambda_once.stores.contract import FinishAnswer
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 from tests.decorators.counted import Counted
-from tests.decorators.rig import Rig, elsewhere, in_memory
+from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
 from tests.kit.frail import FrailStore
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -209,6 +209,7 @@ def test_twin_without_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rig.store.acquisitions == 100
 
 
+@on_every_store
 def test_a_batch_of_several_windows(rig: Rig) -> None:
     """A failure in the third one leaves what was before it done, and nothing behind it begun."""
     seen: list[str] = []
