@@ -1,7 +1,7 @@
 """
 A store in one SQLite database, for the processes of one machine: an example of the store contract.
 
-Everything that decides is `answer_acquire` and `answer_finish`. What is left to a store is to read a row, ask
+Everything that decides is `answer_acquire` and `answer_write`. What is left to a store is to read a row, ask
 them, and write their row, as one step that no other writer can come between.
 """
 
@@ -20,15 +20,15 @@ from lambda_once import Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.writes import Acquire, Complete, Finish
+from lambda_once.core.writes import Acquire, Complete, Write
 from lambda_once.stores.contract import (
     AcquireAnswer,
-    FinishAnswer,
     Unanswered,
     Unfinished,
+    WriteAnswer,
     Written,
     answer_acquire,
-    answer_finish,
+    answer_write,
 )
 
 TABLES = """
@@ -69,13 +69,13 @@ class SqliteStore:
             return Unanswered(str(error))
         return answer
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         return [self._finish(write) for write in writes]
 
-    def _finish(self, write: Finish) -> FinishAnswer:
+    def _finish(self, write: Write) -> WriteAnswer:
         try:
             with self._one_step():
-                answer, row = answer_finish(self._row(write.token), write)
+                answer, row = answer_write(self._row(write.token), write)
                 self._put(row)
                 if row is not None and isinstance(write.change, Complete):
                     self._put_parts(write, write.change)
@@ -97,12 +97,12 @@ class SqliteStore:
             return ()
         query = "SELECT data FROM parts WHERE token = ? AND write = ? ORDER BY n"
         with self._lock:
-            found = tuple(data for (data,) in self._db.execute(query, (record.token, record.write)))
+            found = tuple(data for (data,) in self._db.execute(query, (record.token, record.write_id)))
         return found if len(found) == record.stored.count else None
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         if items:
             raise Misconfigured(
                 "transact writes items of DynamoDB, and this store has none: use another table"
@@ -119,7 +119,7 @@ class SqliteStore:
             ).fetchall()
         for row in (_record(data) for (data,) in found):
             yield Unfinished(
-                row.token, state, row.attempt, row.locked_by, row.created, row.expected_completion
+                row.token, state, row.attempt_id, row.locked_by, row.created, row.expected_completion
             )
 
     def forget(self, token: str) -> None:
@@ -136,9 +136,9 @@ class SqliteStore:
             columns = (row.token, row.state.value, stamp(row.expected_completion), row.ttl, pickle.dumps(row))
             self._db.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?)", columns)
 
-    def _put_parts(self, write: Finish, change: Complete) -> None:
+    def _put_parts(self, write: Write, change: Complete) -> None:
         if isinstance(change.result, Chunks):
-            parts = [(write.token, write.write, n, part) for n, part in enumerate(change.result.parts)]
+            parts = [(write.token, write.id, n, part) for n, part in enumerate(change.result.parts)]
             self._db.executemany("INSERT INTO parts VALUES (?, ?, ?, ?)", parts)
 
 

@@ -188,7 +188,7 @@ def _outputs() -> Iterator[str]:
     record = Record(
         token="orders/charge/5",
         state=State.HELD,
-        attempt="0" * 32,
+        attempt_id="0" * 32,
         fence=1,
         locked_by="orders/request",
         created=NOW,

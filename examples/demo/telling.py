@@ -112,7 +112,7 @@ def tokens(records: Sequence[Record], now: datetime) -> Table:
             name.rpartition(".")[2],
             _key(key),
             _state(record, now),
-            f"{record.attempt[:6]}…",
+            f"{record.attempt_id[:6]}…",
             f"…{record.fence % 10**6:06d}",
             f"{(now - record.created).total_seconds():.0f} s",
             _outcome(record, now),

@@ -58,7 +58,7 @@ class Lapsed(NamedTuple):
     """
 
     token: str
-    attempt: str
+    attempt_id: str
     fence: int
     locked_by: str
     created: datetime
@@ -71,7 +71,7 @@ class Lapsed(NamedTuple):
         """Return the attempt of *record*, which has lapsed."""
         return cls(
             record.token,
-            record.attempt,
+            record.attempt_id,
             record.fence,
             record.locked_by,
             record.created,

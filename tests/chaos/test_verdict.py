@@ -40,7 +40,7 @@ def event(name: Event, attempt: str, seconds: float = 1, pid: int = 1) -> dict[s
 
 def row(attempt: str, state: State = State.COMPLETE) -> Record:
     """The token's row at the end."""
-    return rows.row(state, token=f"chaos/take_over/{KEY}", attempt=attempt)
+    return rows.row(state, token=f"chaos/take_over/{KEY}", attempt_id=attempt)
 
 
 def evidence(*journal: dict[str, Any], lane: Lane = Lane.TAKE_OVER, **changes: Any) -> Evidence:

@@ -134,8 +134,8 @@ def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:
         row = evidence.rows.get(key)
         if row is None:
             yield f"held: {key} has no row"
-        elif not evidence.befallen(row.attempt):
-            yield f"held: {key} needs review, and nothing befell attempt {row.attempt}"
+        elif not evidence.befallen(row.attempt_id):
+            yield f"held: {key} needs review, and nothing befell attempt {row.attempt_id}"
 
 
 def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:
@@ -143,8 +143,8 @@ def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:
     for event in evidence.events(Event.COMPLETED):
         key = event["token"].rpartition("/")[2]
         row = evidence.rows.get(key)
-        if row is None or row.state is not State.COMPLETE or row.attempt != event["attempt"]:
-            found = "no row" if row is None else f"{row.state.value} by {row.attempt}"
+        if row is None or row.state is not State.COMPLETE or row.attempt_id != event["attempt"]:
+            found = "no row" if row is None else f"{row.state.value} by {row.attempt_id}"
             yield f"overwritten: {key} was complete by {event['attempt']}, and there is {found}"
 
 
@@ -158,7 +158,7 @@ def _diverging(evidence: Evidence, _effects: Effects) -> Iterator[str]:
             yield f"diverging: {answer['key']} was answered with a part of a result"
         if answer["attempt"] not in unwritten:
             row = evidence.rows.get(answer["key"])
-            if row is None or row.attempt != answer["attempt"]:
+            if row is None or row.attempt_id != answer["attempt"]:
                 yield f"diverging: {answer['key']} was answered with the result of {answer['attempt']}"
 
 

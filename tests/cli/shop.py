@@ -20,12 +20,12 @@ from lambda_once.core.writes import (
     Acquire,
     Change,
     Complete,
-    Finish,
     Hold,
     Holder,
     Release,
     Resolver,
     Unclaimed,
+    Write,
     new_write_id,
 )
 from lambda_once.stores.contract import Won, Written
@@ -72,7 +72,7 @@ class Shop:
         ends = now + timedelta(seconds=lease)
         acquisition = Acquire(
             token=token,
-            attempt=attempt,
+            attempt_id=attempt,
             locked_by=locked_by,
             now=now,
             lease=ends,
@@ -88,7 +88,7 @@ class Shop:
         """Let *attempt* end in *change*."""
         now = self.clock.now()
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + keep)
-        return self._write(Finish(token, Holder(attempt), change, now, ttl, new_write_id(change)))
+        return self._write(Write(token, Holder(attempt), change, now, ttl, new_write_id(change)))
 
     def decide(self, token: str, change: Change, by: str = "ann", because: str = "seen at the bank") -> str:
         """Let a person decide, under the attempt id ``decided``."""
@@ -96,9 +96,9 @@ class Shop:
         assert row is not None
         now = self.clock.now()
         writer = Resolver.of(row, "decided")
-        note = Resolution(by, because, now, writer.attempt)
+        note = Resolution(by, because, now, writer.attempt_id)
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
-        return self._write(Finish(token, writer, change, now, ttl, new_write_id(change), note))
+        return self._write(Write(token, writer, change, now, ttl, new_write_id(change), note))
 
     def complete(self, token: str, result: str = "null", keep: timedelta = KEEP, **options: Any) -> str:
         """Acquire and complete it, 1.2 seconds later, with the JSON *result*."""
@@ -121,8 +121,8 @@ class Shop:
         """Write a row that nobody of ours would write."""
         self.client.put_item(TableName=self.name, Item=item)
 
-    def _write(self, write: Finish) -> str:
-        (answer,) = self.store.finish([write], self._deadline())
+    def _write(self, write: Write) -> str:
+        (answer,) = self.store.write([write], self._deadline())
         assert isinstance(answer, Written), answer
         return write.token
 

@@ -11,7 +11,7 @@ import pytest
 from lambda_once.cli import forget_command, options
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
-from lambda_once.core.writes import Finish, Resolver
+from lambda_once.core.writes import Resolver, Write
 from lambda_once.dynamodb.paging import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
 from lambda_once.operations import table as table_module
@@ -59,8 +59,8 @@ def _is_erased(at: Desk, before: Record) -> Record:
     assert (row.actual_completion, row.locked_by) == (before.actual_completion, before.locked_by)
     assert (row.fingerprint, row.delivery) == (before.fingerprint, before.delivery)
     assert row.fence == before.fence + 1
-    assert row.attempt != before.attempt
-    assert row.write not in (None, before.write)
+    assert row.attempt_id != before.attempt_id
+    assert row.write_id not in (None, before.write_id)
     assert row.resolution is not None
     assert (row.resolution.by, row.resolution.because) == ("ann", "request 77")
     return row
@@ -224,7 +224,7 @@ def test_twin_without_the_condition(at: Desk, monkeypatch: pytest.MonkeyPatch) -
     always = "attribute_exists(lockToken)"
     owner = requests._owner
 
-    def unconditional(write: Finish) -> Any:
+    def unconditional(write: Write) -> Any:
         forgets = isinstance(write.by, Resolver) and write.note is not None and "77" in write.note.because
         return (always, {}) if forgets and write.ttl == first.ttl else owner(write)
 

@@ -314,7 +314,7 @@ def test_the_list_shows_the_last_decision(at: Desk) -> None:
         "by": "anna",
         "because": "it WAS charged, the receipt comes on Monday",
         "at": "2026-11-20T14:12:00.000Z",
-        "attempt": at.row("p-1").attempt,
+        "attempt": at.row("p-1").attempt_id,
         "times": 1,
         "stands": True,
     }

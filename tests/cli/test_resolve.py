@@ -46,7 +46,7 @@ def test_done_gives_duplicates_the_result(at: Desk, tmp_path: Any) -> None:
     row = at.row("p-1")
     assert (row.state, row.stored) == (State.COMPLETE, Inline('{"chargeId":"ch_5","amount":0}'))
     assert (row.error, row.fence) == (None, before.fence + 1)
-    assert row.attempt != before.attempt
+    assert row.attempt_id != before.attempt_id
     assert row.resolution is not None
     assert (row.resolution.by, row.resolution.because) == ("ann", "seen at the provider")
     assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
@@ -224,9 +224,9 @@ def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None
     before = at.row("p-1")
     refused = at.run("resolve", token, "--done", "--attempt", "0" * 32, *SURE)
     assert refused.exit_code == 1
-    assert before.attempt in said(refused)
+    assert before.attempt_id in said(refused)
     assert at.row("p-1") == before
-    assert at.run("resolve", token, "--done", "--attempt", before.attempt, *SURE).exit_code == 0
+    assert at.run("resolve", token, "--done", "--attempt", before.attempt_id, *SURE).exit_code == 0
 
 
 def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
@@ -258,7 +258,7 @@ def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch:
     assert "now" in text
     assert "told by phone" in text
     row = at.row("p-1")
-    assert {held[0].attempt, row.attempt} <= set(text.split())
+    assert {held[0].attempt_id, row.attempt_id} <= set(text.split())
     assert row.state is State.RELEASED
 
 
@@ -613,7 +613,7 @@ def test_a_result_is_dropped_only_on_request(at: Desk, result: Any, options: Seq
     ran = at.run("resolve", at.token("p-1"), *options, "--force", "--drop-result", *SURE, stdin="6")
     assert ran.exit_code == 0
     assert "lambda-once show shop/charge/p-1 --result > backup.json" in said(ran)
-    assert at.row("p-1").attempt != before.attempt
+    assert at.row("p-1").attempt_id != before.attempt_id
     assert at.row("p-1").stored == (Inline("6") if "--result" in options else None)
 
 

@@ -17,15 +17,15 @@ from lambda_once.core.writes import (
     Complete,
     End,
     Extend,
-    Finish,
     Hold,
     Holder,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    Write,
     after_acquire,
-    after_finish,
+    after_write,
     made_by,
     new_write_id,
     stored_form,
@@ -50,8 +50,8 @@ def _acquisition(take: Unclaimed | AsSeen, attempt: str = "a2", fingerprint: str
     )
 
 
-def _write(change: Change, by: Holder | Resolver | None = None) -> Finish:
-    return Finish("t", by or Holder("a1"), change, NOW, SECONDS + 100, new_write_id(change))
+def _write(change: Change, by: Holder | Resolver | None = None) -> Write:
+    return Write("t", by or Holder("a1"), change, NOW, SECONDS + 100, new_write_id(change))
 
 
 def _seen(attempt: str, state: State) -> Resolver:
@@ -77,7 +77,7 @@ def test_the_condition_says_what_the_decision_says(attempt: str, fingerprint: st
     request = Request(attempt, fingerprint, OnLapse.TAKE_OVER)
     acquisition = _acquisition(Unclaimed(take_over=True), attempt, fingerprint)
     for record in ROWS:
-        own = record is not None and record.state is State.IN_PROGRESS and record.attempt == attempt
+        own = record is not None and record.state is State.IN_PROGRESS and record.attempt_id == attempt
         runs = decide(record, request, NOW) is Decision.RUN and not own
         assert (after_acquire(record, acquisition) is not None) is runs, record
 
@@ -96,7 +96,7 @@ def test_an_acquisition_makes_a_row() -> None:
     assert after_acquire(None, _acquisition(Unclaimed(take_over=True), fingerprint="f")) == Record(
         token="t",
         state=State.IN_PROGRESS,
-        attempt="a2",
+        attempt_id="a2",
         fence=SECONDS * 1000 + 1,
         locked_by="orders/r2",
         created=NOW,
@@ -138,26 +138,26 @@ def test_what_was_seen_is_what_is_taken(record: Record | None, seen: AsSeen, tak
 @pytest.mark.parametrize("state", [State.COMPLETE, State.HELD, State.RELEASED])
 def test_what_is_not_in_progress_is_not_written(change: Change, state: State) -> None:
     """Not by the holder, and not by anybody else."""
-    assert after_finish(row(state), _write(change)) is None
-    assert after_finish(row(state), _write(change, Resolver("a1", ALIVE, "probe"))) is None
-    assert after_finish(None, _write(change)) is None
+    assert after_write(row(state), _write(change)) is None
+    assert after_write(row(state), _write(change, Resolver("a1", ALIVE, "probe"))) is None
+    assert after_write(None, _write(change)) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_attempt_writes_nothing(change: Change) -> None:
     """The row names one attempt."""
-    assert after_finish(row(State.IN_PROGRESS), _write(change, Holder("a2"))) is None
+    assert after_write(row(State.IN_PROGRESS), _write(change, Holder("a2"))) is None
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
     """With its own id, and the fence above."""
     before = row(State.IN_PROGRESS)
-    after = after_finish(before, _write(change, Resolver("a1", ALIVE, "probe")))
+    after = after_write(before, _write(change, Resolver("a1", ALIVE, "probe")))
     assert after is not None
-    assert (after.attempt, after.fence) == ("probe", before.fence + 1)
-    assert after_finish(before, _write(change, Resolver("a0", ALIVE, "probe"))) is None
-    assert after_finish(before, _write(change, Resolver("a1", LAPSED, "probe"))) is None
+    assert (after.attempt_id, after.fence) == ("probe", before.fence + 1)
+    assert after_write(before, _write(change, Resolver("a0", ALIVE, "probe"))) is None
+    assert after_write(before, _write(change, Resolver("a1", LAPSED, "probe"))) is None
 
 
 VERDICTS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
@@ -170,11 +170,11 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
     """What an earlier outcome left is gone; in another state than was seen it writes nothing."""
     before = row(state, stored=Inline("0"), error=BROKEN, actual_completion=LAPSED)
     for seen in State:
-        after = after_finish(before, _write(change, _seen("ann", seen)))
+        after = after_write(before, _write(change, _seen("ann", seen)))
         assert (after is not None) is (seen is state)
-    after = after_finish(before, _write(change, _seen("ann", state)))
+    after = after_write(before, _write(change, _seen("ann", state)))
     assert after is not None
-    assert (after.attempt, after.fence) == ("ann", before.fence + 1)
+    assert (after.attempt_id, after.fence) == ("ann", before.fence + 1)
     if state is not State.IN_PROGRESS:
         assert after.stored == (Inline("1") if isinstance(change, Complete) else None)
         assert after.error == getattr(change, "error", None)
@@ -186,25 +186,25 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
 def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
     """After a lost answer; the attempt that was seen does not take it for a write of its own."""
     verdict = _write(change, _seen("ann", state))
-    made = after_finish(row(state), verdict)
+    made = after_write(row(state), verdict)
     assert made_by(made, verdict)
     assert not made_by(made, _write(change))
 
 
 def test_a_note_stays_until_there_is_another() -> None:
     """Over writes of attempts, and over their acquisitions."""
-    noted = after_finish(row(State.HELD), replace(_write(Release(), _seen("ann", State.HELD)), note=NOTE))
+    noted = after_write(row(State.HELD), replace(_write(Release(), _seen("ann", State.HELD)), note=NOTE))
     assert noted is not None
     assert noted.resolution == NOTE
     again = after_acquire(noted, _acquisition(Unclaimed(take_over=True)))
     assert again is not None
     assert again.resolution == NOTE
-    done = after_finish(again, _write(Complete(None), Holder("a2")))
+    done = after_write(again, _write(Complete(None), Holder("a2")))
     assert done is not None
     assert done.resolution == NOTE
     later = NOTE._replace(by="bob", times=1)
     by_another = replace(_write(Hold(BROKEN), Resolver.of(done, "bob")), note=later)
-    settled = after_finish(done, by_another)
+    settled = after_write(done, by_another)
     assert settled is not None
     assert settled.resolution == later
 
@@ -213,7 +213,7 @@ def test_a_note_stays_until_there_is_another() -> None:
 def test_a_lease_is_not_shortened(lease: object) -> None:
     """Nor written again as it is."""
     shorter = Extend(lease)  # type: ignore[arg-type]  # parametrised
-    assert after_finish(row(State.IN_PROGRESS), _write(shorter)) is None
+    assert after_write(row(State.IN_PROGRESS), _write(shorter)) is None
 
 
 AFTER: list[tuple[Change, Record]] = [
@@ -231,19 +231,19 @@ AFTER: list[tuple[Change, Record]] = [
 def test_the_holder_writes(change: Change, after: Record) -> None:
     """The row is as the change says, with the ttl that the write brings."""
     write = _write(change)
-    expected = after._replace(ttl=SECONDS + 100, write=write.write)
-    assert after_finish(row(State.IN_PROGRESS), write) == expected
+    expected = after._replace(ttl=SECONDS + 100, write_id=write.id)
+    assert after_write(row(State.IN_PROGRESS), write) == expected
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_a_write_made_is_its_own(change: Change) -> None:
     """Found again after a lost response; by another attempt it is not, nor where there is no row."""
     write = replace(_write(change), ttl=None)
-    made = after_finish(row(State.IN_PROGRESS), write)
+    made = after_write(row(State.IN_PROGRESS), write)
     assert made is not None
     assert made_by(made, write)
     if not isinstance(change, End):
-        assert not made_by(made._replace(attempt="a2"), write)
+        assert not made_by(made._replace(attempt_id="a2"), write)
     assert not made_by(None, write)
 
 
@@ -253,7 +253,7 @@ ENDS = [change for change in CHANGES if isinstance(change, End)]
 @pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, ENDS)))
 def test_another_write_of_the_same_attempt_is_not_our_write(mine: Change, other: Change) -> None:
     """Not even an equal one of the same millisecond: it stands."""
-    found = after_finish(row(State.IN_PROGRESS, ttl=1), _write(other))
+    found = after_write(row(State.IN_PROGRESS, ttl=1), _write(other))
     assert found is not None
     assert not made_by(found, _write(mine))
 
@@ -269,7 +269,7 @@ def test_an_end_bears_an_id_and_nothing_else_does() -> None:
     """A value without it could not be recognised."""
     for change in CHANGES:
         with pytest.raises(ValueError, match="with the write id"):
-            Finish("t", Holder("a1"), change, NOW, 1, None if isinstance(change, End) else "w1")
+            Write("t", Holder("a1"), change, NOW, 1, None if isinstance(change, End) else "w1")
 
 
 def test_write_ids_differ() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from aws_durable_execution_sdk_python import DurableContext
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.writes import Acquire, Finish
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
+from lambda_once.core.writes import Acquire, Write
+from lambda_once.stores.contract import AcquireAnswer, WriteAnswer
 from tests.decorators.rig import Rig
 from tests.kit.executions import Executions
 from tests.kit.frail import FrailStore
@@ -26,7 +26,7 @@ class Killed(BaseException):
 class MortalStore(FrailStore):
     """The environment is killed after some writes, before anybody hears of them."""
 
-    deaths: tuple[type[Acquire | Finish], ...] = ()
+    deaths: tuple[type[Acquire | Write], ...] = ()
     """After which writes it is still killed."""
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
@@ -34,12 +34,12 @@ class MortalStore(FrailStore):
         self._die(Acquire)
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
-        answers = super().finish(writes, deadline)
-        self._die(Finish)
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
+        answers = super().write(writes, deadline)
+        self._die(Write)
         return answers
 
-    def _die(self, at: type[Acquire | Finish]) -> None:
+    def _die(self, at: type[Acquire | Write]) -> None:
         if at in self.deaths:
             self.deaths = self.deaths[1:]
             raise Killed
@@ -65,7 +65,7 @@ class Shop:
         self.invocations = 0
         self.of: Executions
 
-    def die_after(self, write: type[Acquire | Finish], times: int = 1) -> None:
+    def die_after(self, write: type[Acquire | Write], times: int = 1) -> None:
         """Kill the environment so many times after a write of that kind."""
         assert isinstance(self.rig.store, MortalStore)
         self.rig.store.deaths = (write,) * times

@@ -47,7 +47,7 @@ def test_it_is_the_row(rig: Rig) -> None:
     def work(order: int) -> None:
         attempt = rig.once.current()
         row = rig.row()
-        assert (attempt.token, attempt.id, attempt.fence) == (row.token, row.attempt, row.fence)
+        assert (attempt.token, attempt.id, attempt.fence) == (row.token, row.attempt_id, row.fence)
         assert row.state is State.IN_PROGRESS
         seen.append((attempt.token, attempt.id, attempt.fence))
         if len(seen) < 3:

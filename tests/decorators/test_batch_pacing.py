@@ -11,9 +11,9 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Complete, Finish
+from lambda_once.core.writes import Complete, Write
 from lambda_once.engine.pipeline import OLDEST, Pipeline
-from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
+from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import ALL_WELL, failed
@@ -36,16 +36,16 @@ class Slow(FrailStore):
         self.retries_to_the_end = False
         self.tried = False
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if self.retries_to_the_end:
             return self._in_vain(writes)
         self.on_its_way.set()
         assert self.awaited.wait(PATIENCE), "nobody came"
-        answers = super().finish(writes, deadline)
+        answers = super().write(writes, deadline)
         self.order.append("written")
         return answers
 
-    def _in_vain(self, writes: Sequence[Finish]) -> list[FinishAnswer]:
+    def _in_vain(self, writes: Sequence[Write]) -> list[WriteAnswer]:
         if not isinstance(writes[0].change, Complete):
             return [Unanswered("ConnectTimeoutError") for _ in writes]
         assert self.second.wait(PATIENCE), "nobody came"

@@ -123,13 +123,13 @@ def test_an_async_block(rig: Rig) -> None:
 def test_an_async_block_completes_off_the_loop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """`acomplete` stores as `complete` does, in another thread; a replayed block cannot."""
     threads: list[int] = []
-    finish = rig.store.finish
+    write = rig.store.write
 
     def noted(*args: Any) -> Any:
         threads.append(threading.get_ident())
-        return finish(*args)
+        return write(*args)
 
-    monkeypatch.setattr(rig.store, "finish", noted)
+    monkeypatch.setattr(rig.store, "write", noted)
 
     async def create() -> Any:
         async with rig.once.begin("k", name="orders") as attempt:

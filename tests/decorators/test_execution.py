@@ -17,7 +17,7 @@ from aws_durable_execution_sdk_python import (
 
 from lambda_once import InProgress
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Acquire, Finish
+from lambda_once.core.writes import Acquire, Write
 from lambda_once.integrations.durable import retry_strategy
 from tests.decorators.durable_shop import HOUR, ORDER, Shop, complete
 from tests.decorators.rig import Rig, in_memory, on_every_store
@@ -63,7 +63,7 @@ def test_a_crash_before_the_checkpoint_of_the_acquisition(shop: Shop) -> None:
 def test_a_crash_before_the_checkpoint_of_the_completion(shop: Shop, times: int) -> None:
     """The step runs again, however often, finds what it has written, and the execution gets it."""
     shop.suspends = False
-    shop.die_after(Finish, times)
+    shop.die_after(Write, times)
     assert shop.of.run("first", ORDER).value == {"charged": 1}
     assert shop.of.run("second", ORDER).value == {"replayed": {"charged": 1}}
     assert shop.charges == [5]

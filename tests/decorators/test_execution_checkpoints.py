@@ -84,7 +84,7 @@ def acquisition(name: str) -> Record:
     return Record(
         token=of["token"],
         state=State.IN_PROGRESS,
-        attempt=value(name, "once.attempt"),
+        attempt_id=value(name, "once.attempt"),
         fence=of["fence"],
         locked_by="orders/arn",
         created=of["created"],
@@ -106,7 +106,7 @@ def test_an_acquired_execution_completes(rig: Rig) -> None:
     put(rig, acquisition("acquired"))
     context = Resumed(rig, FIRST["acquired"])
     with enter(rig, context) as attempt:
-        assert (attempt.id, attempt.fence) == (rig.row().attempt, rig.row().fence)
+        assert (attempt.id, attempt.fence) == (rig.row().attempt_id, rig.row().fence)
         assert attempt.complete({"charged": 1}) == {"charged": 1}
     assert (rig.row().state, list(context.made)) == (State.COMPLETE, ["once.complete"])
 
@@ -154,7 +154,7 @@ def test_a_large_replay_is_read_from_the_row_that_it_was_of(rig: Rig) -> None:
     put(rig, record._replace(stored=Inline('"large"')))
     with enter(rig, Resumed(rig, FIRST[name])) as attempt:
         assert (attempt.replayed, attempt.result) == (True, "large")
-    put(rig, record._replace(stored=Inline('"another"'), write="f" * 32))
+    put(rig, record._replace(stored=Inline('"another"'), write_id="f" * 32))
     with pytest.raises(ResultUnavailable), enter(rig, Resumed(rig, FIRST[name])):
         pass
 

@@ -18,7 +18,7 @@ from aws_durable_execution_sdk_python.retries import RetryPresets
 
 from lambda_once import HOLD, RELEASE, STORE, GiveUp, InProgress, Misconfigured, OnceError, RetryLater
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Write
 from tests.decorators.counted import Counted
 from tests.decorators.durable_shop import HOUR, ORDER, Killed, Shop
 from tests.decorators.rig import in_memory
@@ -216,7 +216,7 @@ def test_a_result_that_cannot_be_stored(shop: Shop) -> None:
     """The execution gets it, even if its completion runs again; duplicates get `ResultUnavailable`."""
     shop.end = lambda _context, attempt, _charged: str(attempt.complete(object))
     shop.suspends = False
-    shop.die_after(Finish)
+    shop.die_after(Write)
     assert shop.of.run("first", ORDER).value == str(object)
     assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
 
@@ -289,7 +289,7 @@ def test_a_completion_found_while_the_key_service_is_down(shop: Shop) -> None:
 
     shop.rig.once = shop.rig.new(seal=(backwards, unseal))
     shop.suspends = False
-    shop.die_after(Finish)
+    shop.die_after(Write)
     assert shop.of.run("first", ORDER).value == {"charged": 1}
     assert next(down, None) is None
 

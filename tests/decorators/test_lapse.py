@@ -91,7 +91,7 @@ def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
     assert crashed.runs == [5]
     row = rig.row()
     assert (row.state, row.fence) == (State.COMPLETE, crashed.row.fence + 1)
-    assert row.attempt != crashed.row.attempt
+    assert row.attempt_id != crashed.row.attempt_id
 
 
 def test_a_probe_that_knows_it_was_not_done(rig: Rig) -> None:
@@ -122,7 +122,7 @@ def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:
     seen: list[Any] = []
 
     def probe(lapsed: Lapsed, order: int) -> object:
-        seen.append((lapsed.attempt, lapsed.fence, lapsed.locked_by, order))
+        seen.append((lapsed.attempt_id, lapsed.fence, lapsed.locked_by, order))
         return UNKNOWN
 
     crashed = Crashed(rig, on_lapse=probe)
@@ -131,7 +131,7 @@ def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:
     with pytest.raises(Held):
         crashed.work(order=5)
     row = crashed.row
-    assert seen == [(row.attempt, row.fence, row.locked_by, 5)] * 2
+    assert seen == [(row.attempt_id, row.fence, row.locked_by, 5)] * 2
 
 
 def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:

@@ -99,7 +99,7 @@ def test_two_spans_and_a_linked_replay(rig: Rig, form: str) -> None:
         second.context,
     ]
     assert links(acquired) == links(completed) == []
-    assert links(refused) == [link_to(acquired, rig.row().attempt)]
+    assert links(refused) == [link_to(acquired, rig.row().attempt_id)]
 
 
 @forms
@@ -115,7 +115,7 @@ def test_an_attempt_that_failed_is_linked(rig: Rig, form: str) -> None:
     handler = handler_of(rig.new(tracer=traced.tracer, on_lapse="hold"), form, work)
     with pytest.raises(ValueError, match="private"):
         traced.invoke(handler, {"order": "5"}, rig.context("r1"))
-    attempt = rig.row().attempt
+    attempt = rig.row().attempt_id
     assert traced.invoke(handler, {"order": "5"}, rig.context("r2")) == "paid"
     failed, retried = traced.spans("once.acquire")
     assert links(retried) == [link_to(failed, attempt)]
@@ -136,7 +136,7 @@ def test_a_batch_has_one_span_with_a_link_for_each_duplicate(rig: Rig) -> None:
         assert traced.invoke(handler, event, rig.context(request)) == {"batchItemFailures": []}
     acquired, refused = traced.spans("once.acquire")
     assert facts(refused) == ("once.acquire", {"outcome": "Refused"})
-    assert links(refused) == [link_to(acquired, row.attempt) for row in rig.rows()]
+    assert links(refused) == [link_to(acquired, row.attempt_id) for row in rig.rows()]
 
 
 def test_a_duplicate_of_work_in_progress_is_linked(rig: Rig) -> None:
@@ -154,7 +154,7 @@ def test_a_duplicate_of_work_in_progress_is_linked(rig: Rig) -> None:
     traced.invoke(handler, {"order": "5"}, rig.context("r1"))
     acquired, refused = traced.spans("once.acquire")
     assert refusals == [InProgress]
-    assert links(refused) == [link_to(acquired, rig.row().attempt)]
+    assert links(refused) == [link_to(acquired, rig.row().attempt_id)]
 
 
 @pytest.mark.parametrize("options", [{"sampler": ALWAYS_OFF}, None], ids=["not sampled", "no tracer"])

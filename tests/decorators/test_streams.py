@@ -17,14 +17,14 @@ from pydantic import BaseModel
 from lambda_once import HOLD, STORE, GiveUp, Held, InProgress, KeyMissing, KeyReused, Misconfigured
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish, Release
+from lambda_once.core.writes import Release, Write
 from lambda_once.decorators import streams
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import batch as batching
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import FinishAnswer
+from lambda_once.stores.contract import WriteAnswer
 from lambda_once.testing import dynamodb_stream_event, kinesis_event
 from tests.decorators.counted import Counted
 from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
@@ -327,10 +327,10 @@ class SlowToRelease(FrailStore):
 
     loop: asyncio.AbstractEventLoop | None = None
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if self.loop is not None and any(isinstance(write.change, Release) for write in writes):
             asyncio.run_coroutine_threadsafe(self._others(), self.loop).result()
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
     async def _others(self) -> None:
         for _ in range(20):

@@ -14,10 +14,10 @@ import pytest
 from lambda_once import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Write
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership, Sending
-from lambda_once.stores.contract import FinishAnswer, Unanswered
+from lambda_once.stores.contract import Unanswered, WriteAnswer
 from lambda_once.testing import sqs_event
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
@@ -32,7 +32,7 @@ class Gate:
 
     sent: threading.Event = field(default_factory=threading.Event)
     may_land: threading.Event = field(default_factory=threading.Event)
-    answer: FinishAnswer | Exception | None = None
+    answer: WriteAnswer | Exception | None = None
     """What is answered without anything having been written; None: it is written."""
     lost: bool = False
     """It is written, and its answer is lost."""
@@ -44,8 +44,8 @@ class GatedStore(FrailStore):
     gate: Gate
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         self.gate.sent.set()
         assert self.gate.may_land.wait(SECONDS)
         if isinstance(self.gate.answer, Exception):
@@ -280,8 +280,8 @@ class AnsweredLate(GatedStore):
     """A store in which a transaction is written, and its answer takes its time."""
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         answer = FrailStore.transact(self, finish, items, deadline)
         self.gate.sent.set()
         assert self.gate.may_land.wait(SECONDS)

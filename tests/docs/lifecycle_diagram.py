@@ -18,14 +18,14 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Release,
     Resolver,
     Unclaimed,
+    Write,
     after_acquire,
-    after_finish,
+    after_write,
     new_write_id,
 )
 from lambda_once.operations.resolution import Resolve, objection, resolution
@@ -45,7 +45,7 @@ FAILURE = Failure("Declined", "no money")
 _AT_WORK = Record(
     token="t",
     state=State.IN_PROGRESS,
-    attempt=THEIRS,
+    attempt_id=THEIRS,
     fence=1,
     locked_by="orders/1",
     created=NOW - MINUTE,
@@ -61,7 +61,7 @@ ROWS: dict[str, Record | None] = {
     "nothing": None,
     "complete or released, past its ttl": _COMPLETE._replace(ttl=epoch_seconds(NOW - MINUTE)),
     "released by another attempt": _RELEASED,
-    "in progress, by our own attempt": _AT_WORK._replace(attempt=OURS),
+    "in progress, by our own attempt": _AT_WORK._replace(attempt_id=OURS),
     "anything else, of a caller with other credentials": _COMPLETE._replace(caller=Presented("b").mark("x")),
     "complete, and nothing proves the request's caller": _COMPLETE._replace(caller=UNPROVEN.mark("x")),
     "anything else, with another fingerprint": _COMPLETE._replace(fingerprint="g"),
@@ -71,7 +71,7 @@ ROWS: dict[str, Record | None] = {
     "held": _AT_WORK._replace(state=State.HELD, error=FAILURE),
     "in progress, lease alive": _AT_WORK,
     "in progress, lapsed": _LAPSED,
-    "released by our own attempt": _RELEASED._replace(attempt=OURS),
+    "released by our own attempt": _RELEASED._replace(attempt_id=OURS),
 }
 
 NODES: dict[str, Record | None] = {
@@ -157,7 +157,7 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
     ]
     by_holder = Holder(THEIRS)
     steps += [
-        (label, after_finish(row, Finish("t", by_holder, change, NOW, _ttl(change), new_write_id(change))))
+        (label, after_write(row, Write("t", by_holder, change, NOW, _ttl(change), new_write_id(change))))
         for label, change in ENDINGS.items()
     ]
     resolver = Resolver(THEIRS, _LAPSED.expected_completion, OURS)
@@ -165,7 +165,7 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
     steps.append(
         (
             "probe says Done",
-            after_finish(row, Finish("t", resolver, answer, NOW, _KEPT, new_write_id(answer))),
+            after_write(row, Write("t", resolver, answer, NOW, _KEPT, new_write_id(answer))),
         )
     )
     steps += _verdicts(row)
@@ -177,7 +177,7 @@ def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
     if row is None or objection(row, NOW) is not None:
         return []
     made = [
-        (f"resolved as {v.value}", after_finish(row, resolution(row, v, by="ann", because="seen", now=NOW)))
+        (f"resolved as {v.value}", after_write(row, resolution(row, v, by="ann", because="seen", now=NOW)))
         for v in Resolve
         if v is not Resolve.KEEP
     ]

@@ -334,7 +334,7 @@ def test_a_keep_that_is_wrong(night: Night, result: Any) -> None:
     night.types(shown)
     night.types(keep)
     row = night.row()
-    assert (row.attempt, row.write, row.stored) == (before.attempt, before.write, before.stored)
+    assert (row.attempt_id, row.write_id, row.stored) == (before.attempt_id, before.write_id, before.stored)
     assert row.ttl == int((night.clock.now() + timedelta(days=28)).timestamp())
     night.clock.advance(20 * 86_400)
     assert (night.deliver(), night.charged) == (result, ["12345"])

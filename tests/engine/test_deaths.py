@@ -255,7 +255,7 @@ def test_twin_that_takes_over(engine: Engine) -> None:
 
 def test_twin_that_completes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done lapses then, and is done again by whoever takes it over."""
-    monkeypatch.setattr(DynamoDBStore, "finish", lambda _, writes, __: [Written.WRITTEN for _ in writes])
+    monkeypatch.setattr(DynamoDBStore, "write", lambda _, writes, __: [Written.WRITTEN for _ in writes])
     assert went_wrong(engine, on_lapse=lambda _: "take_over")
 
 

@@ -11,11 +11,11 @@ import pytest
 from lambda_once import RetryLater, StoreUnavailable
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Acquire, Extend, Finish, Holder, Release, Unclaimed, new_write_id
+from lambda_once.core.writes import Acquire, Extend, Holder, Release, Unclaimed, Write, new_write_id
 from lambda_once.engine import finish as finishing
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Unanswered, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, Unanswered, Won, WriteAnswer, Written
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
@@ -26,8 +26,8 @@ class Silent(FrailStore):
     """Its transactions are written, and nobody hears of it."""
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         super().transact(finish, items, deadline)
         return Unanswered("ReadTimeoutError")
 
@@ -72,12 +72,12 @@ class Slow(FrailStore):
         self.clock.advance(29)
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if not isinstance(writes[0].change, Extend):
-            return super().finish(writes, deadline)
+            return super().write(writes, deadline)
         if self.extension_is_lost:
             return [Unanswered("ReadTimeoutError")]
-        answers = super().finish(writes, deadline)
+        answers = super().write(writes, deadline)
         self.clock.advance(self.extension_takes)
         return answers
 
@@ -130,17 +130,17 @@ def test_an_extension_without_an_answer_gives_the_token_back() -> None:
 class Overtaken(Slow):
     """While the first extension is under way, its lease ends, and another attempt comes and gives up."""
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if isinstance(writes[0].change, Extend) and self.acquisitions == 1:
             self.clock.advance(2)
             self._another(writes[0], deadline)
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
-    def _another(self, write: Finish, deadline: Deadline) -> None:
+    def _another(self, write: Write, deadline: Deadline) -> None:
         now = self.clock.now()
         acquisition = Acquire(
             token=write.token,
-            attempt="another",
+            attempt_id="another",
             locked_by="elsewhere",
             now=now,
             lease=now + timedelta(seconds=30),
@@ -150,8 +150,8 @@ class Overtaken(Slow):
         (won,) = self.sound.acquire([acquisition], deadline)
         assert isinstance(won, Won)
         ttl, change = epoch_seconds(now) + 1_000, Release()
-        release = Finish(write.token, Holder("another"), change, now, ttl, new_write_id(change))
-        (written,) = self.sound.finish([release], deadline)
+        release = Write(write.token, Holder("another"), change, now, ttl, new_write_id(change))
+        (written,) = self.sound.write([release], deadline)
         assert isinstance(written, Written)
 
 

@@ -13,11 +13,11 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import HOLD, STORE, Misconfigured, Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Acquire, Finish
+from lambda_once.core.writes import Acquire, Write
 from lambda_once.engine import batch as engine_batch
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer
+from lambda_once.stores.contract import AcquireAnswer, WriteAnswer
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import failed
@@ -155,11 +155,11 @@ class Interrupted(FrailStore):
             raise KeyboardInterrupt
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if self.before:
             self.before -= 1
             raise KeyboardInterrupt
-        answers = super().finish(writes, deadline)
+        answers = super().write(writes, deadline)
         if self.after:
             self.after -= 1
             raise KeyboardInterrupt
@@ -227,9 +227,9 @@ class Late(FrailStore):
 
     gate = threading.Event()
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         assert self.gate.wait(10)
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
 
 def test_a_batch_that_is_interrupted_at_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import GiveUp
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Write
 from lambda_once.engine import batch as batching
 from lambda_once.engine.jobs import Job
 from lambda_once.engine.pipeline import Pipeline, Queued
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import FinishAnswer, Unanswered
+from lambda_once.stores.contract import Unanswered, WriteAnswer
 from lambda_once.testing import kinesis_event
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
@@ -206,7 +206,7 @@ def test_a_group_has_the_limit_of_its_youngest() -> None:
     rig, limits = Rig(), list[Deadline]()
 
     class Seen(FrailStore):
-        def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+        def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
             limits.append(deadline)
             return [Unanswered("ThrottlingException")] * len(writes)
 

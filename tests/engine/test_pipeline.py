@@ -13,12 +13,12 @@ import pytest
 from lambda_once import STORE, Fenced
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Write
 from lambda_once.engine import pipeline as module
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
-from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
+from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
 
@@ -41,7 +41,7 @@ class Gated(FrailStore):
         self.breaks = False
         self.sent_from: list[str] = []
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         self.sent_from.append(where.get())
         self.on_their_way.put([write.token.rpartition("/")[2] for write in writes])
         assert self.gate.acquire(timeout=PATIENCE), "nobody let it through"
@@ -50,7 +50,7 @@ class Gated(FrailStore):
         if self.throttles:
             self.throttles -= 1
             return [Unanswered("ThrottlingException")] * len(writes)
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
 
 class Line:

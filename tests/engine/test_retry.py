@@ -17,12 +17,12 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from lambda_once import HOLD, RELEASE, RetryLater
 from lambda_once.core.clock import FINAL, LAST_ANSWER, Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Finish, Release
+from lambda_once.core.writes import Release, Write
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
 from lambda_once.engine import ownership, pipeline, waiting
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
-from lambda_once.stores.contract import FinishAnswer, Store, Unanswered
+from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from lambda_once.testing import FakeClock
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
@@ -44,17 +44,17 @@ class Throttled(FrailStore):
         self.until: Any = None
         self.only: str | None = None
         """The end of the tokens that are throttled; None: all."""
-        self.sent: list[tuple[Finish, Deadline]] = []
+        self.sent: list[tuple[Write, Deadline]] = []
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         self.sent += [(write, deadline) for write in writes]
         return [self._answer(write, deadline) for write in writes]
 
-    def _answer(self, write: Finish, deadline: Deadline) -> FinishAnswer:
+    def _answer(self, write: Write, deadline: Deadline) -> WriteAnswer:
         hot = self.only is None or write.token.endswith(self.only)
         if hot and self.until is not None and deadline.clock.now() < self.until:
             return Unanswered("ProvisionedThroughputExceededException")
-        (answer,) = self.sound.finish([write], deadline)
+        (answer,) = self.sound.write([write], deadline)
         return answer
 
 
@@ -134,7 +134,7 @@ def test_its_ttl_counts_from_the_try_that_is_sent(rig: Rig) -> None:
     written = rig.row()
     assert written.ttl == epoch_seconds(rig.clock.now() + timedelta(minutes=1))
     assert written.actual_completion == store.sent[0][0].now
-    assert {write.write for write, _ in store.sent} == {written.write}
+    assert {write.id for write, _ in store.sent} == {written.write_id}
 
 
 @pytest.mark.parametrize(
@@ -318,15 +318,15 @@ class Stalling(FrailStore):
             self.second.set()
             assert self.again.wait(PATIENCE)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if any(isinstance(write.change, Release) for write in writes):
             self.released_at = deadline.clock.now()
             self.released.set()
         return [self._answer(write, deadline) for write in writes]
 
-    def _answer(self, write: Finish, deadline: Deadline) -> FinishAnswer:
+    def _answer(self, write: Write, deadline: Deadline) -> WriteAnswer:
         if not write.token.endswith("a") or self.released.is_set():
-            (answer,) = self.sound.finish([write], deadline)
+            (answer,) = self.sound.write([write], deadline)
             return answer
         self.tries += 1
         if self.tries == 1:

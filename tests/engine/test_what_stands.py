@@ -16,12 +16,12 @@ from lambda_once import RetryLater
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks, Unavailable
-from lambda_once.core.writes import Acquire, Extend, Finish, Release
+from lambda_once.core.writes import Acquire, Extend, Release, Write
 from lambda_once.dynamodb import paging
 from lambda_once.engine import finish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store
+from lambda_once.stores.contract import AcquireAnswer, Store, WriteAnswer
 from tests.decorators.counted import Counted, records
 from tests.decorators.rig import Rig, elsewhere
 from tests.decorators.test_sqs import failed
@@ -43,15 +43,15 @@ class Counting(FrailStore):
         super().__init__(sound)
         self.acquired: list[int] = []
         """How many acquisitions each call had."""
-        self.finished: list[Finish] = []
+        self.finished: list[Write] = []
 
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         self.acquired.append(len(acquisitions))
         return super().acquire(acquisitions, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         self.finished += writes
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
 
 class Invoice(BaseModel):
@@ -192,11 +192,11 @@ class Following(FrailStore):
             self.somebody.set()
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if isinstance(writes[0].change, Release) and not self.releases:
             self.releases += 1
             assert self.somebody.wait(PATIENCE)
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
@@ -235,10 +235,10 @@ class Overtaken(FrailStore):
 
     at_work = threading.Event()
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if not self.loses_ends and any(write.token.endswith("a1") for write in writes):
             assert self.at_work.wait(PATIENCE)
-        return super().finish(writes, deadline)
+        return super().write(writes, deadline)
 
 
 def test_a_group_ends_with_a_completion_that_was_refused(rig: Rig) -> None:

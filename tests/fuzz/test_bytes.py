@@ -136,7 +136,7 @@ def _checked(ground: Ground, token: str, attempt: str, held: dict[str, str]) -> 
     match answer:
         case Won():
             assert row is not None
-            assert row.attempt == attempt
+            assert row.attempt_id == attempt
             assert token not in held, "granted twice"
             held[token] = attempt
         case Refused(record):
@@ -165,9 +165,9 @@ def test_hostile_bytes(client: Callable[[str], Any]) -> None:
                 pair, ground.world.store.acquire(pair, ground.world.deadline), strict=True
             ):
                 row = ground.sound.store.read(acquisition.token, ground.sound.deadline)
-                assert not isinstance(answer, Won) or (row is not None and row.attempt == "b")
+                assert not isinstance(answer, Won) or (row is not None and row.attempt_id == "b")
             for token, attempt in held.items():
-                ground.world.store.finish([ground.world.write(PAID, attempt, token)], ground.world.deadline)
+                ground.world.store.write([ground.world.write(PAID, attempt, token)], ground.world.deadline)
             assert not began.passed()
 
     play()

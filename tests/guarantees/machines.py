@@ -19,11 +19,11 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     End,
-    Finish,
     Hold,
     Holder,
     Release,
-    after_finish,
+    Write,
+    after_write,
     made_by,
     new_write_id,
 )
@@ -115,10 +115,10 @@ class Cluster:
 
     def late(self, attempt: str, change: Change, ttl: int | None = 2_000_000_000) -> None:
         """Let a write of *attempt* arrive that was under way for long."""
-        self.store.finish([self.write(attempt, change, ttl)], self.deadline)
+        self.store.write([self.write(attempt, change, ttl)], self.deadline)
 
-    def write(self, attempt: str, change: Change, ttl: int | None) -> Finish:
-        return Finish(self.token, Holder(attempt), change, self.clock.now(), ttl, new_write_id(change))
+    def write(self, attempt: str, change: Change, ttl: int | None) -> Write:
+        return Write(self.token, Holder(attempt), change, self.clock.now(), ttl, new_write_id(change))
 
     def again(self, update: dict[str, Any]) -> None:
         """Let a copy of *update* arrive that was under way for long."""
@@ -178,20 +178,20 @@ def cluster() -> Iterator[Cluster]:
 STATES = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
 
 
-def by_id_and_state(record: Record | None, write: Finish) -> bool:
+def by_id_and_state(record: Record | None, write: Write) -> bool:
     """Recognise a write by the attempt and the state that it makes: whichever write had made it."""
-    if record is None or record.attempt != write.attempt:
+    if record is None or record.attempt_id != write.attempt_id:
         return False
     if isinstance(write.change, End):
         return record.state is STATES[type(write.change)]
     return made_by(record, write)
 
 
-def by_content(record: Record | None, write: Finish) -> bool:
+def by_content(record: Record | None, write: Write) -> bool:
     """Recognise a write by what it says and when: an equal one of the same millisecond looks the same."""
     if record is None or not isinstance(write.change, End):
         return made_by(record, write)
-    made = after_finish(_in_progress_again(record), replace(write, write=record.write))
+    made = after_write(_in_progress_again(record), replace(write, id=record.write_id))
     return made == record
 
 

@@ -14,7 +14,7 @@ from lambda_once import NOT_DONE, InProgress, MemoryStore, Once
 from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record
-from lambda_once.core.writes import Acquire, Finish, Holder, Release
+from lambda_once.core.writes import Acquire, Holder, Release, Write
 from lambda_once.engine import acquire as acquiring
 from lambda_once.stores import requests
 from lambda_once.stores.contract import AcquireAnswer, Store, Won
@@ -270,17 +270,20 @@ class _Delayed(MemoryStore):
         (acquisition,) = acquisitions
         if self._first is None:
             now = self._clock.now()
-            other = acquisition._replace(attempt="other", now=now, lease=now + timedelta(seconds=30))
+            other = acquisition._replace(attempt_id="other", now=now, lease=now + timedelta(seconds=30))
             super().acquire([other], deadline)
             self._first = acquisition
             answers = super().acquire(acquisitions, deadline)
             self._clock.advance(40)
             return answers
-        if acquisition.attempt == self._first.attempt and self.records[acquisition.token].attempt == "other":
-            given_back = Finish(
+        if (
+            acquisition.attempt_id == self._first.attempt_id
+            and self.records[acquisition.token].attempt_id == "other"
+        ):
+            given_back = Write(
                 acquisition.token, Holder("other"), Release(), self._clock.now(), acquisition.ttl, "w"
             )
-            super().finish([given_back], deadline)
+            super().write([given_back], deadline)
             super().acquire([self._first], deadline)
         return super().acquire(acquisitions, deadline)
 

@@ -10,9 +10,9 @@ import pytest
 
 from lambda_once import InProgress
 from lambda_once.core.lifecycle import Record
-from lambda_once.core.writes import Finish, Release
+from lambda_once.core.writes import Release, Write
 from lambda_once.stores import requests
-from lambda_once.stores.contract import FinishAnswer
+from lambda_once.stores.contract import WriteAnswer
 from lambda_once.stores.requests import part_key
 from lambda_once.stores.store import DynamoDBStore
 from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
@@ -107,7 +107,7 @@ def test_what_is_settled_is_final() -> None:
 def test_twin_without_the_state_a_late_release_frees_finished_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that was done is done again."""
 
-    def bare(table: str, write: Finish, shards: int) -> dict[str, Any]:
+    def bare(table: str, write: Write, shards: int) -> dict[str, Any]:
         arguments = finish(table, write, shards)
         if isinstance(write.change, Release):
             arguments["UpdateExpression"] += ", #actualCompletion"
@@ -184,7 +184,7 @@ def test_twin_with_the_row_flipped_first(monkeypatch: pytest.MonkeyPatch) -> Non
     """It is complete, and its result is lost for good."""
     put_parts, finish = DynamoDBStore._put_parts, DynamoDBStore._finish
 
-    def flipped_first(self: DynamoDBStore, write: Finish, deadline: Any) -> FinishAnswer:
+    def flipped_first(self: DynamoDBStore, write: Write, deadline: Any) -> WriteAnswer:
         answer = finish(self, write, deadline)
         put_parts(self, write, deadline)
         return answer
@@ -202,7 +202,7 @@ class _Slow(DynamoDBStore):
     def chunks(self, record: Record, deadline: Any) -> tuple[bytes, ...] | None:
         self.machines.clock.advance(2)
         for n in range(9):
-            key = {"lockToken": {"S": part_key(record.token, record.attempt, record.write, n)}}
+            key = {"lockToken": {"S": part_key(record.token, record.attempt_id, record.write_id, n)}}
             item = self.machines.client.get_item(TableName=self.table, Key=key).get("Item")
             if item and int(item["ttl"]["N"]) <= self.machines.clock.now().timestamp():
                 self.machines.client.delete_item(TableName=self.table, Key=key)

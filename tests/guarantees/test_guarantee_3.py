@@ -109,9 +109,9 @@ def _two_completions(machines: Cluster) -> None:
     def work() -> str:
         attempt = machines.attempt("first")
         write = machines.write(attempt.id, Complete(None), ttl=2_000_000_000)
-        equal = replace(write, write=new_write_id(write.change))
+        equal = replace(write, id=new_write_id(write.change))
         order = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "the order"}}}}
-        answers.extend(machines.store.finish([write], machines.deadline))
+        answers.extend(machines.store.write([write], machines.deadline))
         answers.append(machines.store.transact(equal, [order], machines.deadline))
         return "paid"
 
@@ -175,7 +175,7 @@ def _another_final_state(machines: Cluster) -> None:
         attempt = machines.attempt("first")
         attempt.complete("paid")
         write = machines.write(attempt.id, Hold(BROKEN), ttl=None)
-        answers.extend(machines.store.finish([write], machines.deadline))
+        answers.extend(machines.store.write([write], machines.deadline))
 
     deliver(machines.machine("first", work))
     assert answers == [Refused(machines.row())]
@@ -190,7 +190,7 @@ def test_twin_that_looks_at_the_id_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     """It reports a hold that nobody will ever see."""
 
     def by_id(record: Any, write: Any) -> bool:
-        return record is not None and record.attempt == write.attempt
+        return record is not None and record.attempt_id == write.attempt_id
 
     for module in RECOGNISING:
         monkeypatch.setattr(module, "made_by", by_id)
@@ -221,7 +221,7 @@ def test_twin_with_the_sleepers_id_and_state_at_the_resolution(monkeypatch: pyte
 
     for module in (acquiring, probing):
         if hasattr(module, "Resolver"):
-            seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+            seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt_id))
             monkeypatch.setattr(module, "Resolver", seen)
     for module in RECOGNISING:
         monkeypatch.setattr(module, "made_by", by_id_and_state)

@@ -14,7 +14,7 @@ from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
 from lambda_once.core.clock import Deadline
 from lambda_once.core.results import Inline, NotSerialisable
-from lambda_once.core.writes import Finish
+from lambda_once.core.writes import Write
 from lambda_once.engine import finish as finishing
 from lambda_once.observability.reporter import Reporter
 from lambda_once.stores.contract import Unanswered
@@ -68,7 +68,7 @@ def test_twin_that_gives_up_a_completion_without_its_parts(monkeypatch: pytest.M
     """The token lapses, and the work is done again."""
     put = DynamoDBStore._put_parts
 
-    def gives_up(store: DynamoDBStore, write: Finish, deadline: Deadline) -> Any:
+    def gives_up(store: DynamoDBStore, write: Write, deadline: Deadline) -> Any:
         ready = put(store, write, deadline)
         return ready if ready is write else Unanswered("its parts are denied")
 
@@ -122,7 +122,7 @@ def test_a_lost_part_is_no_reason_to_run_again() -> None:
     def scenario(machines: Cluster) -> None:
         tried(machines.machine("first", lambda: LARGE))
         row = machines.row()
-        key = {"lockToken": {"S": part_key(row.token, row.attempt, row.write, 3)}}
+        key = {"lockToken": {"S": part_key(row.token, row.attempt_id, row.write_id, 3)}}
         machines.client.delete_item(TableName="tokens", Key=key)
         answer = tried(machines.machine("second"))
         assert isinstance(answer, ResultUnavailable)

@@ -14,7 +14,7 @@ from lambda_once.core.writes import Resolver
 from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.stores import requests, store
-from lambda_once.stores.contract import FinishAnswer, Refused, Written
+from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
 
 
@@ -26,11 +26,11 @@ def _unsafe() -> None:
     raise Unsafe
 
 
-def _settle(machines: Cluster, seen: Record, verdict: Resolve, result: str | None = None) -> FinishAnswer:
+def _settle(machines: Cluster, seen: Record, verdict: Resolve, result: str | None = None) -> WriteAnswer:
     """Let an operator who looked at *seen* say what became of it."""
     now = machines.clock.now()
     write = resolution(seen, verdict, by="ann", because="seen", now=now, result=result)
-    (answer,) = machines.store.finish([write], machines.deadline)
+    (answer,) = machines.store.write([write], machines.deadline)
     return answer
 
 
@@ -120,7 +120,7 @@ def test_a_woken_attempt_changes_no_verdict(scenario: Scenario) -> None:
 
 def test_twin_with_the_sleepers_id_and_state_at_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recognised by id and state, the woken attempt takes the verdict for its own write."""
-    seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+    seen = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt_id))
     monkeypatch.setattr(resolutions, "Resolver", seen)
     for module in (store,):
         monkeypatch.setattr(module, "made_by", by_id_and_state)

@@ -582,8 +582,8 @@ def _(two: Two) -> None:
     assert answers(old, [(({"id": 1},), {})]) == ["no table"]  # although the work is done
 
     class Forgetful(DynamoDBStore):
-        def finish(self, writes: Any, deadline: Any) -> Any:
-            return DynamoDBStore("nowhere", shop.client).finish(writes, deadline)
+        def write(self, writes: Any, deadline: Any) -> Any:
+            return DynamoDBStore("nowhere", shop.client).write(writes, deadline)
 
     store = Forgetful(shop.tokens, shop.client)
     new = Once(store=store, service="shop").event(key="id")(_taking_one(Counted()))

@@ -522,7 +522,7 @@ def test_the_result_cannot_be_stored(shop: Shop) -> None:
 
 
 class _FinishesNothing(DynamoDBStore):
-    def finish(self, writes: Any, _deadline: Any) -> Any:
+    def write(self, writes: Any, _deadline: Any) -> Any:
         return [Rejected(Misconfigured("no permission"))] * len(writes)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import Acquire, Finish
+from lambda_once.core.writes import Acquire, Write
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Rejected, Store, Unanswered, Unfinished
+from lambda_once.stores.contract import AcquireAnswer, Rejected, Store, Unanswered, Unfinished, WriteAnswer
 
 
 class FrailStore:
@@ -33,12 +33,12 @@ class FrailStore:
             return [Unanswered("ConnectTimeoutError") for _ in acquisitions]
         return self.sound.acquire(acquisitions, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if self.loses_ends:  # and nobody lives to try it again
             return [Rejected(Misconfigured("the environment died")) for _ in writes]
         if self.out:
             return [Unanswered("ConnectTimeoutError") for _ in writes]
-        return self.sound.finish(writes, deadline)
+        return self.sound.write(writes, deadline)
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         if self.out:
@@ -49,8 +49,8 @@ class FrailStore:
         return self.sound.chunks(record, deadline)
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         return self.sound.transact(finish, items, deadline)
 
     def unfinished(

@@ -21,7 +21,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from lambda_once import Once, PowertoolsHistory
 from lambda_once.core.clock import Deadline, SystemClock, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Resolution, new_attempt_id
-from lambda_once.core.writes import Complete, Finish, Release, Resolver, new_write_id
+from lambda_once.core.writes import Complete, Release, Resolver, Write, new_write_id
 from lambda_once.observability.reporter import Details
 from lambda_once.stores.contract import Written
 from lambda_once.stores.rows import record_of
@@ -154,11 +154,11 @@ class Shop:
         held, now = record_of(row), SystemClock().now()
         change = Complete(None) if done else Release()
         by = Resolver.of(held, new_attempt_id())
-        note = Resolution("operator", "asked the payment provider", now, by.attempt)
+        note = Resolution("operator", "asked the payment provider", now, by.attempt_id)
         until = epoch_seconds(now + timedelta(days=1))
-        write = Finish(held.token, by, change, now, until, new_write_id(change), note)
+        write = Write(held.token, by, change, now, until, new_write_id(change), note)
         deadline = Deadline(SystemClock(), now + timedelta(days=1))
-        assert DynamoDBStore(self.tokens, self.client).finish([write], deadline) == [Written.WRITTEN]
+        assert DynamoDBStore(self.tokens, self.client).write([write], deadline) == [Written.WRITTEN]
 
     def items(self, table: str) -> list[dict[str, Any]]:
         """Return all of *table*, as it is."""

@@ -18,7 +18,7 @@ def row(state: State, **changes: Any) -> Record:
     """The row of attempt ``a1``, its lease alive, in *state*."""
     given: dict[str, Any] = {
         "token": "t",
-        "attempt": "a1",
+        "attempt_id": "a1",
         "fence": 7,
         "locked_by": "orders/r1",
         "created": NOW - timedelta(seconds=1),

@@ -19,13 +19,13 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    Write,
 )
 from lambda_once.stores import requests
 from lambda_once.testing.clock import START
@@ -134,9 +134,9 @@ acquires = st.builds(
 
 def _finish(
     token: str, by: Holder | Resolver, change: Change, now: datetime, ttl: int | None, note: Resolution | None
-) -> Finish:
+) -> Write:
     write = "w1" if isinstance(change, Complete | Hold | Release) else None
-    return Finish(token, by, change, now, ttl, write, note)
+    return Write(token, by, change, now, ttl, write, note)
 
 
 finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, notes)
@@ -145,11 +145,11 @@ token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])
 
 
-def _token(acquisition: Acquire | Finish) -> str:
+def _token(acquisition: Acquire | Write) -> str:
     return acquisition.token
 
 
-def _statements(acquisitions: Sequence[Acquire | Finish]) -> Request:
+def _statements(acquisitions: Sequence[Acquire | Write]) -> Request:
     made = [
         requests.insert(TABLE, acquisition, 1)
         if isinstance(acquisition, Acquire)
@@ -159,7 +159,7 @@ def _statements(acquisitions: Sequence[Acquire | Finish]) -> Request:
     return "batch_execute_statement", {"Statements": made}
 
 
-def _transaction(items: list[Finish]) -> Request:
+def _transaction(items: list[Write]) -> Request:
     return "transact_write_items", {
         "TransactItems": [{"Update": requests.finish(TABLE, item, 1)} for item in items]
     }

@@ -69,7 +69,7 @@ def _the_operator_looks(at: Desk) -> str:
     shown = at.run("show", row["lockToken"])
     assert "no answer in 10 s" in said(shown)
     assert "resolve" in said(shown)
-    assert row["attempt"] == at.row("p-1").attempt
+    assert row["attempt"] == at.row("p-1").attempt_id
     return str(row["attempt"])
 
 

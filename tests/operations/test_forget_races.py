@@ -19,7 +19,7 @@ import pytest
 from lambda_once import HOLD, RELEASE, STORE, Held, Once, OnceError, ResultUnavailable
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts, Unavailable
-from lambda_once.core.writes import Finish, Resolver
+from lambda_once.core.writes import Resolver, Write
 from lambda_once.operations.forgetting import forget_objection, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.policies import Policy
@@ -192,7 +192,7 @@ def test_twin_without_the_condition(races: Races, monkeypatch: pytest.MonkeyPatc
     """A write to whatever row there is erases new work, or takes the token from the attempt at work."""
     owner = requests._owner
 
-    def unconditional(write: Finish) -> Any:
+    def unconditional(write: Write) -> Any:
         return ("attribute_exists(lockToken)", {}) if isinstance(write.by, Resolver) else owner(write)
 
     monkeypatch.setattr(requests, "_owner", unconditional)

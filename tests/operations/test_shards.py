@@ -13,7 +13,7 @@ from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import Failure, State
 from lambda_once.core.results import Inline
-from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
+from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.listing import count_unfinished
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
@@ -66,9 +66,9 @@ class Live:
         """End the first attempts in one batch, as a function with *shards* does, and insist on it."""
         now = self.clock.now()
         ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
-        writes = [Finish(token, Holder("a1"), change, now, ttl, new_write_id(change)) for token in tokens]
+        writes = [Write(token, Holder("a1"), change, now, ttl, new_write_id(change)) for token in tokens]
         table = self.seen_with(shards)
-        assert set(table.store.finish(writes, table.deadline())) == {Written.WRITTEN}
+        assert set(table.store.write(writes, table.deadline())) == {Written.WRITTEN}
 
     def grown(self) -> dict[str, int]:
         """Let each deployment acquire a batch, and return all tokens with the shards of their writers."""
@@ -211,10 +211,10 @@ def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: in
     assert second.took_over
     assert second.fence > first.fence
     (entry,) = live.listed(State.IN_PROGRESS, 1)
-    assert (entry.attempt, entry.shard is None) == ("a2", shards == 1)
-    late = Finish(token, Holder("a1"), Complete(None), live.clock.now(), None, "late")
+    assert (entry.attempt_id, entry.shard is None) == ("a2", shards == 1)
+    late = Write(token, Holder("a1"), Complete(None), live.clock.now(), None, "late")
     table = live.seen_with(10)
-    (refused,) = table.store.finish([late], table.deadline())
+    (refused,) = table.store.write([late], table.deadline())
     assert isinstance(refused, Refused)
 
 

@@ -28,7 +28,7 @@ ROW = row(
     created=NOW - timedelta(hours=1),
     expected_completion=NOW - timedelta(minutes=59),
 )
-NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30), ROW.attempt)
+NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30), ROW.attempt_id)
 ENDS: dict[State, dict[str, Any]] = {
     State.IN_PROGRESS: {},
     State.COMPLETE: {"actual_completion": NOW - timedelta(minutes=59, seconds=30)},
@@ -39,7 +39,7 @@ ENDS: dict[State, dict[str, Any]] = {
 
 @given(
     st.sampled_from(list(State)),
-    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), attempt="a0", times=3)]),
+    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), attempt_id="a0", times=3)]),
     st.sampled_from([None, 0, 1_800_000_000]),
     st.sampled_from([None, "message-1"]),
     st.sampled_from([NOW, NOW - timedelta(hours=2), NOW + timedelta(days=400)]),
@@ -99,7 +99,12 @@ EARLIER, AFTERWARDS = ROW.created - timedelta(minutes=1), DONE_AT + timedelta(mi
 @pytest.mark.parametrize(
     ("note", "stored", "said", "told"),
     [
-        (NOTE._replace(at=EARLIER, attempt="a0"), "unavailable", "resolved an earlier attempt", "could not"),
+        (
+            NOTE._replace(at=EARLIER, attempt_id="a0"),
+            "unavailable",
+            "resolved an earlier attempt",
+            "could not",
+        ),
         (NOTE._replace(at=DONE_AT), "unavailable", "resolved it as done", "could not be stored"),
         (NOTE._replace(at=AFTERWARDS), "forgotten", "had it forgotten", "was forgotten"),
         (NOTE._replace(at=AFTERWARDS), "unavailable", "kept its outcome", "could not be stored"),
@@ -197,7 +202,7 @@ def test_a_moment_of_today_has_no_date() -> None:
 def test_decisions_in_a_row_are_counted() -> None:
     """The watchdog's second release of a token says that it is the second."""
     again = Resolution(
-        "watchdog", "the watchdog is configured to release it", NOW, ROW.attempt, Decider.WATCHDOG, times=2
+        "watchdog", "the watchdog is configured to release it", NOW, ROW.attempt_id, Decider.WATCHDOG, times=2
     )
     row = ROW._replace(state=State.RELEASED, resolution=again)
     assert any("(2 times in a row)" in event.what for event in story(row, NOW))

@@ -181,7 +181,7 @@ def test_a_released_token_may_be_tried_again(post: Post, capsys: pytest.CaptureF
     assert post.run(actions={"orders/char*": "release"})["released"] == 1
     row = post.row("a")
     assert (row.state, row.fence) == (State.RELEASED, before.fence + 1)
-    assert row.attempt != before.attempt
+    assert row.attempt_id != before.attempt_id
     assert row.resolution is not None
     assert (row.resolution.by, row.resolution.times) == ("watchdog", 1)
     (line,) = post.log.of("once.released")

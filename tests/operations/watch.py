@@ -13,7 +13,7 @@ from typing import Any
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline
-from lambda_once.core.writes import Acquire, Complete, Finish, Hold, Holder, Unclaimed, new_write_id
+from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Won, Written
 from lambda_once.stores.rows import configured_names
@@ -80,8 +80,8 @@ class Post:
         self.clock.advance(after)
 
     def finish(self, token: str, change: Complete | Hold, attempt: str = "a1") -> None:
-        write = Finish(token, Holder(attempt), change, self.clock.now(), None, new_write_id(change))
-        assert self.store.finish([write], self.deadline) == [Written.WRITTEN]
+        write = Write(token, Holder(attempt), change, self.clock.now(), None, new_write_id(change))
+        assert self.store.write([write], self.deadline) == [Written.WRITTEN]
 
     def complete(self, token: str) -> None:
         self.finish(token, Complete(Inline('"late"')))

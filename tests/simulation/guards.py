@@ -54,7 +54,7 @@ def placing(owner: Any, name: str, value: Any) -> Patch:
 
 def made_by_id_alone(record: Any, write: Any) -> bool:
     """Recognise a write by the attempt id, whatever the state."""
-    return record is not None and record.attempt == write.attempt
+    return record is not None and record.attempt_id == write.attempt_id
 
 
 _ENDS = {Complete: State.COMPLETE, Hold: State.HELD, Release: State.RELEASED}
@@ -65,7 +65,9 @@ def made_by_id_and_state(record: Any, write: Any) -> bool:
     if not isinstance(write.change, End):
         return _right_made_by(record, write)
     return (
-        record is not None and record.attempt == write.attempt and record.state is _ENDS[type(write.change)]
+        record is not None
+        and record.attempt_id == write.attempt_id
+        and record.state is _ENDS[type(write.change)]
     )
 
 
@@ -103,7 +105,7 @@ def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Finisher._outcome_of
 
     def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
-        return ending.value if successor.attempt == attempt.id else right(self, attempt, successor)
+        return ending.value if successor.attempt_id == attempt.id else right(self, attempt, successor)
 
     after = Finisher.after
 
@@ -175,7 +177,7 @@ def keeping_the_old_ttl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the parts of a large result when the row says already that they are there."""
-    put, finish = DynamoDBStore._put_parts, DynamoDBStore.finish
+    put, finish = DynamoDBStore._put_parts, DynamoDBStore.write
 
     def flipped(store: DynamoDBStore, found: Any, deadline: Any) -> Any:
         monkeypatch.setattr(DynamoDBStore, "_put_parts", lambda _store, write, _deadline: write)
@@ -184,7 +186,7 @@ def parts_after_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
             put(store, write, deadline)
         return answers
 
-    monkeypatch.setattr(DynamoDBStore, "finish", flipped)
+    monkeypatch.setattr(DynamoDBStore, "write", flipped)
 
 
 def part_key_by_token(token: str, _attempt: str, _write: str, number: int) -> str:
@@ -283,7 +285,7 @@ def looked_at_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-with_seen_id = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt))
+with_seen_id = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt_id))
 """Lets an operator write under the id of the attempt that they looked at."""
 
 

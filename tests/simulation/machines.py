@@ -313,5 +313,5 @@ class Works:
             return UNKNOWN
         if self._deeds.effects[lapsed.token]:
             return Done({"by": "the probe"})
-        self._ledger.resolved.add(lapsed.attempt)
+        self._ledger.resolved.add(lapsed.attempt_id)
         return NOT_DONE

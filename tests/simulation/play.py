@@ -285,8 +285,8 @@ class Schedule:
         def resolve() -> None:
             store = DynamoDBStore(TABLE, self.network.client())
             if not done:
-                self.ledger.excused.add(seen.attempt)
-                self.ledger.resolved.add(seen.attempt)
+                self.ledger.excused.add(seen.attempt_id)
+                self.ledger.resolved.add(seen.attempt_id)
             write = resolution(
                 seen,
                 Resolve.DONE if done else Resolve.NOT_DONE,
@@ -296,7 +296,7 @@ class Schedule:
                 result='{"by":"operator"}' if done else None,
                 keep=timedelta(seconds=self.scenario.keep),
             )
-            store.finish([write], Deadline(clock, write.now.replace(year=2030)))
+            store.write([write], Deadline(clock, write.now.replace(year=2030)))
 
         self.ledger.looked[sandbox] = row
         self.story.tell("operator", f"{token} is {state(row)}, and was {'done' if done else 'not done'}")

@@ -13,7 +13,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import Acquire, Complete, Finish, Holder, Unclaimed
+from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
 from lambda_once.operations.forgetting import forgetting
 from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
@@ -64,9 +64,9 @@ def acquisition(key: str, attempt: str) -> Acquire:
     return Acquire(f"orders/{key}", attempt, "f/r", NOW, LEASE, Unclaimed(take_over=False), ttl=None)
 
 
-def complete(key: str, chunks: Chunks | None) -> Finish:
+def complete(key: str, chunks: Chunks | None) -> Write:
     """The completion of what the first attempt did."""
-    return Finish(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, KEPT_UNTIL, "w")
+    return Write(f"orders/{key}", Holder("a1"), Complete(chunks), NOW, KEPT_UNTIL, "w")
 
 
 def parts_condition(translated: Template, policy: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def batches(dynamodb_local: str, partiql: None) -> set[str]:
         for attempt, answer in (("a1", Won), ("a2", Refused)):
             answers = store.acquire([acquisition("1", attempt), acquisition("2", attempt)], deadline)
             assert [type(each) for each in answers] == [answer, answer]
-        assert store.finish([complete("1", None), complete("2", None)], deadline) == [
+        assert store.write([complete("1", None), complete("2", None)], deadline) == [
             Written.WRITTEN,
             Written.WRITTEN,
         ]
@@ -135,7 +135,7 @@ def actions_of_every_verb(deployed: Deployed) -> set[str]:
     assert isinstance(acquire("small", "a2"), Refused)
     assert isinstance(acquire("large", "a1"), Won)
     assert len(list(store.unfinished(State.IN_PROGRESS, deadline))) == 2
-    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
+    assert store.write([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
     record = store.read("orders/large", deadline)
     assert record is not None
     assert store.chunks(record, deadline) == (b"1", b"2")
@@ -208,7 +208,7 @@ def test_nobody_may_put_or_delete_a_token(deployed: Deployed, translated: Templa
     store = DynamoDBStore(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     assert isinstance(store.acquire([acquisition("large", "a1")], deadline)[0], Won)
-    assert store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
+    assert store.write([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
     assert written
     assert all(may_write(condition, keys) for keys in written)
     hostile = token_of("orders", "charge", "a#b", "c#d#e")
@@ -230,7 +230,7 @@ def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
     table = TokenTable(deployed.outputs["TokenTableName"], client)
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     assert isinstance(table.store.acquire([acquisition("large", "a1")], deadline)[0], Won)
-    assert table.store.finish([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
+    assert table.store.write([complete("large", Chunks((b"1", b"2")))], deadline) == [Written.WRITTEN]
     deleted: list[str] = []
 
     def note(params: Any, **_: Any) -> None:

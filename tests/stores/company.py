@@ -9,8 +9,8 @@ from typing import Any
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, Request, State, decide
-from lambda_once.core.writes import Acquire, Finish, Holder, Release, Unclaimed
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Store, Unfinished, Won, Written
+from lambda_once.core.writes import Acquire, Holder, Release, Unclaimed, Write
+from lambda_once.stores.contract import AcquireAnswer, Refused, Store, Unfinished, Won, WriteAnswer, Written
 
 numbers = itertools.count()
 
@@ -31,8 +31,8 @@ class InCompany:
         companion = self._companion(deadline)
         *answers, won = self._store.acquire([*acquisitions, companion], deadline)
         assert isinstance(won, Won), won
-        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
-        assert self._store.finish([write], deadline) == [Written.WRITTEN]
+        write = Write(companion.token, Holder(companion.attempt_id), Release(), companion.now, 1, "w")
+        assert self._store.write([write], deadline) == [Written.WRITTEN]
         return [
             self._store.acquire([acquisition._replace(known=True)], deadline)[0]
             if _is_free(acquisition, answer)
@@ -40,13 +40,13 @@ class InCompany:
             for acquisition, answer in zip(acquisitions, answers, strict=True)
         ]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if not writes:
-            return self._store.finish(writes, deadline)
+            return self._store.write(writes, deadline)
         companion = self._companion(deadline)
         self._store.acquire([companion], deadline)
-        write = Finish(companion.token, Holder(companion.attempt), Release(), companion.now, 1, "w")
-        *answers, written = self._store.finish([*writes, write], deadline)
+        write = Write(companion.token, Holder(companion.attempt_id), Release(), companion.now, 1, "w")
+        *answers, written = self._store.write([*writes, write], deadline)
         assert written == Written.WRITTEN
         return answers
 
@@ -62,8 +62,8 @@ class InCompany:
         return self._store.chunks(record, deadline)
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         return self._store.transact(finish, items, deadline)
 
     def unfinished(
@@ -77,5 +77,5 @@ def _is_free(acquisition: Acquire, answer: AcquireAnswer) -> bool:
     if not isinstance(answer, Refused) or not isinstance(acquisition.take, Unclaimed):
         return False
     on_lapse = OnLapse.TAKE_OVER if acquisition.take.take_over else OnLapse.HOLD
-    request = Request(acquisition.attempt, acquisition.fingerprint, on_lapse)
+    request = Request(acquisition.attempt_id, acquisition.fingerprint, on_lapse)
     return decide(answer.record, request, acquisition.now) is Decision.RUN

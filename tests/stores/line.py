@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lambda_once.core.lifecycle import State
-from lambda_once.core.writes import Acquire, Change, Finish
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Won
+from lambda_once.core.writes import Acquire, Change, Write
+from lambda_once.stores.contract import AcquireAnswer, Won, WriteAnswer
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing.store_suite.world import PAID, World
 from tests.kit.wire import Wire
@@ -47,11 +47,11 @@ class Line:
         self.wire.bodies.clear()
         return answers
 
-    def write(self, n: int, change: Change = PAID, by: str = "a1") -> Finish:
+    def write(self, n: int, change: Change = PAID, by: str = "a1") -> Write:
         return self.world.write(change, by, self.token(n))
 
-    def finish(self, *writes: Finish) -> list[FinishAnswer]:
-        return self.world.store.finish(writes, self.world.deadline)
+    def finish(self, *writes: Write) -> list[WriteAnswer]:
+        return self.world.store.write(writes, self.world.deadline)
 
     def row(self, n: int) -> Any:
         """The row, read past the wire."""

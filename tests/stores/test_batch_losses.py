@@ -121,7 +121,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(line: Line, lost: int) -> None:
     answers = line.acquire(*(line.acquisition(n) for n in range(4)))
     assert answers[0] == Refused(line.row(0))
     assert answers[1:] == [Won.before(line.row(n)) for n in range(1, 4)]
-    assert [line.row(n).attempt for n in range(4)] == ["other", "a1", "a1", "a1"]
+    assert [line.row(n).attempt_id for n in range(4)] == ["other", "a1", "a1", "a1"]
     assert line.wire.sent == [BATCH] * (lost + 1) + [READ]
 
 

@@ -58,7 +58,7 @@ def test_a_row_that_is_gone_when_it_is_read_is_acquired_alone(line: Line) -> Non
     first, second, third = line.acquire(*(line.acquisition(n) for n in range(3)))
     assert first == Refused(line.row(0))
     assert isinstance(second, Won)
-    assert line.row(1).attempt == "a1"
+    assert line.row(1).attempt_id == "a1"
     assert isinstance(third, Won)
     assert line.wire.sent == [BATCH, READ, SINGLE]
 

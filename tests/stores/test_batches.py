@@ -115,7 +115,7 @@ def test_what_an_update_statement_cannot_say_is_a_single_write(line: Line) -> No
     assert answers == [Written.WRITTEN] * 4
     assert line.wire.sent == [BATCH, SINGLE, SINGLE]
     assert line.row(0).expected_completion == later
-    assert line.row(1).attempt == "operator"
+    assert line.row(1).attempt_id == "operator"
 
 
 # ------------------------------------------------------------------ guarantees 1 and 2
@@ -138,7 +138,7 @@ def test_of_many_batches_one_wins_each_token(line: Line) -> None:
         won = list(pool.map(rival, range(rivals)))
     assert sorted(token for tokens_ in won for token in tokens_) == list(range(tokens))
     for n, mine in enumerate(won):
-        assert {line.row(token).attempt for token in mine} <= {f"a{n}"}
+        assert {line.row(token).attempt_id for token in mine} <= {f"a{n}"}
 
 
 def _taken_over(line: Line) -> None:

@@ -77,7 +77,7 @@ def test_an_ending_in_a_lasting_conflict_is_unanswered(line: Line) -> None:
     hold(line, 0, 1)
     writes = [line.world.write(Complete(None), token=line.token(n)) for n in (0, 1)]
     line.wire.fates_of[BATCH] = [failing(CONFLICT)] * TRIES
-    assert line.world.store.finish(writes, line.world.deadline) == [Unanswered(CONFLICT), Written.WRITTEN]
+    assert line.world.store.write(writes, line.world.deadline) == [Unanswered(CONFLICT), Written.WRITTEN]
     assert line.wire.sent == [BATCH] * TRIES + [READ]
     assert line.world.row_of(line.token(0)).state is State.IN_PROGRESS
 
@@ -87,7 +87,7 @@ def test_an_ending_that_landed_in_spite_of_a_conflict_is_written(line: Line) -> 
     hold(line, 0, 1)
     writes = [line.world.write(Complete(None), token=line.token(n)) for n in (0, 1)]
     line.wire.fates_of[BATCH] = [muddled(CONFLICT)] * TRIES
-    assert line.world.store.finish(writes, line.world.deadline) == [Written.WRITTEN] * 2
+    assert line.world.store.write(writes, line.world.deadline) == [Written.WRITTEN] * 2
 
 
 def test_an_early_read_that_found_no_row_is_repeated(line: Line) -> None:
@@ -126,7 +126,7 @@ def test_parts_stop_at_the_deadline(in_twos: Line) -> None:
     write = in_twos.world.write(Complete(FIVE), token=in_twos.token(0))
     deadline = in_twos.world.deadline
     in_twos.wire.fates_of[PARTS] = [after(lambda: in_twos.world.clock.advance(20))]
-    (answer,) = in_twos.world.store.finish([write], deadline)
+    (answer,) = in_twos.world.store.write([write], deadline)
     assert isinstance(answer, Unanswered)
     assert answer.parts == 2
     assert in_twos.wire.sent == [PARTS]
@@ -137,11 +137,11 @@ def test_parts_that_are_written_are_not_sent_again(in_twos: Line) -> None:
     write = in_twos.world.write(Complete(FIVE), token=in_twos.token(0))
     once = in_twos.world.deadline._replace(final=math.inf)
     in_twos.wire.fates_of[PARTS] = [after(lambda: None), THROTTLED]
-    (answer,) = in_twos.world.store.finish([write], once)
+    (answer,) = in_twos.world.store.write([write], once)
     assert isinstance(answer, Unanswered)
     assert answer.parts == 2
     in_twos.wire.sent.clear()
-    assert in_twos.world.store.finish([replace(write, parts_written=2)], once) == [Written.WRITTEN]
+    assert in_twos.world.store.write([replace(write, parts_written=2)], once) == [Written.WRITTEN]
     assert in_twos.wire.sent == [PARTS, PARTS, SINGLE]
     row = in_twos.world.row_of(in_twos.token(0))
     assert in_twos.world.store.chunks(row, in_twos.world.deadline) == FIVE.parts

@@ -43,11 +43,11 @@ class Ground(NamedTuple):
             assert isinstance(self.sound.acquire(self.acquisition(token, f"other-{token}")), Won)
             if change is not None:
                 write = self.sound.write(change, Holder(f"other-{token}"), token)
-                assert self.sound.store.finish([write], self.sound.deadline) == [Written.WRITTEN]
+                assert self.sound.store.write([write], self.sound.deadline) == [Written.WRITTEN]
 
     def holder(self, token: str) -> str | None:
         record = self.sound.store.read(token, self.sound.deadline)
-        return None if record is None else record.attempt
+        return None if record is None else record.attempt_id
 
 
 @pytest.fixture(params=CLIENTS)
@@ -76,7 +76,7 @@ def test_the_grant_of_another_is_none(ground: Ground, change: Any, times: int) -
     assert isinstance(first, Won)
     assert isinstance(second, Refused)
     assert second.record is not None
-    assert (second.record.token, second.record.attempt) == ("t2", "other-t2")
+    assert (second.record.token, second.record.attempt_id) == ("t2", "other-t2")
     assert ground.line.crossed == times
 
 
@@ -112,7 +112,7 @@ def test_the_finish_of_a_fenced_attempt_is_not_answered_by_anothers_row(ground: 
     assert isinstance(refused, Refused)
     ground.line.begin()
     write = ground.world.write(PAID, Holder("a-t1"), "t1")
-    assert ground.world.store.finish([write], ground.world.deadline) == [Written.WRITTEN]
+    assert ground.world.store.write([write], ground.world.deadline) == [Written.WRITTEN]
     assert ground.line.crossed == 1
 
 
@@ -147,7 +147,7 @@ def test_a_batch_is_not_answered_by_a_single_write(ground: Ground, times: int) -
     ground.acquired(ground.acquisition("n", "a1"))
     ground.line.begin(times)
     answers = ground.acquired(*(ground.acquisition(f"t{n}", "a2") for n in (1, 2, 3)))
-    assert [(answer.record.token, answer.record.attempt) for answer in answers] == [
+    assert [(answer.record.token, answer.record.attempt_id) for answer in answers] == [
         (f"t{n}", f"other-t{n}") for n in (1, 2, 3)
     ]
 
@@ -167,7 +167,7 @@ def test_the_rows_of_another_read_refuse_nothing(ground: Ground) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TokenTransport, "items", items)
         answers = ground.acquired(*(ground.acquisition(token, "a2") for token in ("t3", "t4")))
-    assert [answer.record.attempt for answer in answers] == ["other-t3", "other-t4"]
+    assert [answer.record.attempt_id for answer in answers] == ["other-t3", "other-t4"]
     assert crossed.crossed == 1
 
 

@@ -20,10 +20,10 @@ from lambda_once.core.writes import (
     Complete,
     End,
     Extend,
-    Finish,
     Holder,
     Pin,
     Resolver,
+    Write,
 )
 from lambda_once.testing.store_suite.world import (
     FAILED,
@@ -60,7 +60,7 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Write:
+class Ending:
     """
     A finish, by the holder or a resolver; *lease* makes it an extension by so much.
 
@@ -77,8 +77,8 @@ class Write:
     """The id of a write that ends an attempt; the same one twice is a retry."""
 
 
-Step = Pass | Want | Write
-Round = Pass | tuple[Want, ...] | tuple[Write, ...]
+Step = Pass | Want | Ending
+Round = Pass | tuple[Want, ...] | tuple[Ending, ...]
 """What is asked of several tokens in one call, one step each."""
 
 attempts = st.sampled_from(ATTEMPTS)
@@ -112,7 +112,7 @@ seen = st.sampled_from([None, None, None, *State])
 reasons = st.sampled_from([None, "seen at the provider", "told by phone"])
 ids = st.sampled_from(["w1", "w2", "w3"])
 writes = st.builds(
-    Write, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons, ids
+    Ending, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons, ids
 )
 steps: st.SearchStrategy[Step] = st.one_of(passes, wants, writes)
 sequences = st.lists(steps, min_size=2, max_size=12)
@@ -132,7 +132,7 @@ def _seen(row: Record | None) -> AsSeen | None:
     if row is None:
         return None
     lapsed = row.actual_completion is None and row.expected_completion
-    return AsSeen(row.attempt, lapsed if lapsed and row.state.value == "inProgress" else None)
+    return AsSeen(row.attempt_id, lapsed if lapsed and row.state.value == "inProgress" else None)
 
 
 def _take(world: World, step: Step, row: Record | None) -> object:
@@ -142,8 +142,8 @@ def _take(world: World, step: Step, row: Record | None) -> object:
             return None
         case Want():
             return world.acquire(_acquisition(world, step, row, world.token))
-        case Write():
-            return world.store.finish([_write(world, step, row, world.token)], world.deadline)
+        case Ending():
+            return world.store.write([_write(world, step, row, world.token)], world.deadline)
 
 
 def _acquisition(world: World, want: Want, row: Record | None, token: str) -> Acquire:
@@ -154,7 +154,7 @@ def _acquisition(world: World, want: Want, row: Record | None, token: str) -> Ac
     return acquisition if as_seen is None else acquisition._replace(take=as_seen)
 
 
-def _write(world: World, write: Write, row: Record | None, token: str) -> Finish:
+def _write(world: World, write: Ending, row: Record | None, token: str) -> Write:
     then = Extend(world.ends(write.lease)) if write.change is None else write.change
     by: Holder | Resolver = Holder(write.attempt)
     if write.resolver and row is not None and not isinstance(then, Extend | Pin):
@@ -163,7 +163,7 @@ def _write(world: World, write: Write, row: Record | None, token: str) -> Finish
     made = world.write(then, by, token, write.write if isinstance(then, End) else None)
     if write.because is None:
         return made
-    return replace(made, note=Resolution("ann", write.because, world.clock.now(), made.attempt))
+    return replace(made, note=Resolution("ann", write.because, world.clock.now(), made.attempt_id))
 
 
 def _play(left: World, right: World, sequence: list[Step]) -> None:
@@ -204,9 +204,9 @@ def _take_all(world: World, round_: Round, rows: dict[str, Record | None]) -> li
     finishes = [
         _write(world, s, row, token)
         for s, (token, row) in zip(round_, rows.items(), strict=True)
-        if isinstance(s, Write)
+        if isinstance(s, Ending)
     ]
-    return [*world.store.acquire(acquisitions, world.deadline), *world.store.finish(finishes, world.deadline)]
+    return [*world.store.acquire(acquisitions, world.deadline), *world.store.write(finishes, world.deadline)]
 
 
 @pytest.mark.engine

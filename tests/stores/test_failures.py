@@ -71,7 +71,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(wired: World, wire: Wire, lost: 
     wire.fates = [answer_lost] * lost
     answer = wired.acquire(wired.acquisition())
     assert answer == Won.before(wired.row())
-    assert wired.row().attempt == "a1"
+    assert wired.row().attempt_id == "a1"
     assert wire.sent[: lost + 1] == ["UpdateItem"] * (lost + 1)
 
 
@@ -82,7 +82,7 @@ def test_a_lost_answer_of_an_ending_is_written(wired: World, wire: Wire, lost: i
     wired.won()
     wire.fates = [answer_lost] * lost
     assert wired.finish(change) == Written.WRITTEN
-    assert wired.row().attempt == "a1"
+    assert wired.row().attempt_id == "a1"
     assert wired.row().state is not State.IN_PROGRESS
 
 

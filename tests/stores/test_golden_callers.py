@@ -49,9 +49,11 @@ def _decided(record: Record, presented: Presented) -> Decision:
 def test_a_row_reads_as_what_it_was(name: str) -> None:
     """Its state, the write that ended it, and the mark of its caller, whose salt is the acquiring attempt."""
     record = RECORDS[name]
-    assert (record.state, record.write) == STATES[name]
+    assert (record.state, record.write_id) == STATES[name]
     assert record.caller == (None if "without" in name else ALICE.mark(ATTEMPT))
-    assert record.attempt == (ATTEMPT if record.write != RESOLVED else "fedcba9876543210fedcba9876543210")
+    assert record.attempt_id == (
+        ATTEMPT if record.write_id != RESOLVED else "fedcba9876543210fedcba9876543210"
+    )
 
 
 @pytest.mark.parametrize("name", ROWS)

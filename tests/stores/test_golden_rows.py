@@ -56,7 +56,7 @@ COMPRESSED = ROWS["complete with compressed bytes"]["row"]["result"]["B"]
 def _row(name: str, state: State, **changes: Any) -> Record:
     given: dict[str, Any] = {
         "token": f"orders/charge/{name.replace(' ', '-')}",
-        "attempt": ATTEMPT,
+        "attempt_id": ATTEMPT,
         "fence": FENCE,
         "locked_by": f"orders/request-of-{ATTEMPT}",
         "created": START,
@@ -80,7 +80,7 @@ def _held(name: str, **changes: Any) -> Record:
 
 def _by_hand(at: datetime) -> dict[str, Any]:
     return {
-        "attempt": OPERATOR,
+        "attempt_id": OPERATOR,
         "fence": FENCE + 1,
         "resolution": Resolution("ann", "seen at the provider", at, OPERATOR, times=2),
     }
@@ -96,7 +96,7 @@ RECORDS = (
         "in progress again after a resolution",
         **_by_hand(DONE_AT)
         | {
-            "attempt": "00112233445566778899aabbccddeeff",
+            "attempt_id": "00112233445566778899aabbccddeeff",
             "fence": FENCE + 2,
             "locked_by": "orders/request-of-00112233445566778899aabbccddeeff",
             "created": START + timedelta(seconds=11.5),
@@ -198,7 +198,7 @@ def test_a_row_decides_as_it_did(name: str, on_lapse: OnLapse) -> None:
     if record.state is State.IN_PROGRESS:
         assert decide(record, request, START + timedelta(seconds=20)) is Decision.IN_PROGRESS
         assert decide(record, request, LATER) is LAPSE[on_lapse]
-        assert decide(record, request._replace(attempt=record.attempt), LATER) is Decision.RUN
+        assert decide(record, request._replace(attempt_id=record.attempt_id), LATER) is Decision.RUN
         return
     assert decide(record, request, LATER) is _finished(name, record)
     kept = record.state is State.HELD
@@ -238,8 +238,8 @@ def test_an_unfinished_row_stands_in_the_index(dynamodb: World, name: str) -> No
     _put(dynamodb, name)
     record = BY_NAME[name]
     (entry,) = dynamodb.store.unfinished(record.state, dynamodb.deadline)
-    assert (entry.token, entry.attempt, entry.expected_completion) == (
+    assert (entry.token, entry.attempt_id, entry.expected_completion) == (
         record.token,
-        record.attempt,
+        record.attempt_id,
         record.expected_completion,
     )

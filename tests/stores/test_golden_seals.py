@@ -104,7 +104,7 @@ def test_a_forgotten_result_is_known_as_one() -> None:
     done = START + timedelta(seconds=1.5)
     assert (record.stored, record.actual_completion) == (Unavailable.FORGOTTEN, done)
     at = done + timedelta(minutes=1)
-    assert record.resolution == Resolution("ann", "erasure request 77", at, record.attempt)
+    assert record.resolution == Resolution("ann", "erasure request 77", at, record.attempt_id)
     assert is_forgotten(record)
 
 

@@ -35,7 +35,7 @@ def test_moto_is_never_sent_partiql(moto: World) -> None:
     events.register_first("before-send.dynamodb", lambda event_name, **_: sent.append(event_name))
     acquisitions = [moto.acquisition(token=f"{moto.token}-{n}") for n in range(3)]
     moto.store.acquire(acquisitions, moto.deadline)
-    moto.store.finish(
+    moto.store.write(
         [moto.write(PAID, token=acquisition.token) for acquisition in acquisitions], moto.deadline
     )
     assert {name.rpartition(".")[2] for name in sent} == {SINGLE}

@@ -328,5 +328,5 @@ def test_batches_are_sent_to_such_a_table(wired: tuple[Wire, World]) -> None:
     won = world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)
     assert all(isinstance(answer, Won) for answer in won)
     writes = [world.write(PAID, token=token) for token in tokens]
-    assert world.store.finish(writes, world.deadline) == [Written.WRITTEN] * 10
+    assert world.store.write(writes, world.deadline) == [Written.WRITTEN] * 10
     assert wire.sent == [BATCH, BATCH]

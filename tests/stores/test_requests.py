@@ -15,13 +15,13 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    Write,
 )
 from lambda_once.stores import requests
 
@@ -248,7 +248,7 @@ def test_finish(
     names: tuple[str, ...],
 ) -> None:
     """Conditional on our attempt, and on its being in progress."""
-    write = Finish("t", Holder("a1"), change, NOW, ttl, "w1" if ":write_" in values else None)
+    write = Write("t", Holder("a1"), change, NOW, ttl, "w1" if ":write_" in values else None)
     assert requests.finish("tokens", write, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
@@ -262,7 +262,7 @@ def test_finish(
 
 def test_finish_by_an_onlooker() -> None:
     """Conditional on the attempt and lease that were seen; with a fresh id, and the fence one above."""
-    write = Finish("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1")
+    write = Write("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1")
     assert requests.finish("tokens", write, 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
@@ -327,7 +327,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
         "attempt",
         "write",
     }
-    assert requests.finish("tokens", Finish("t", by, Release(), NOW, 9, "w1", note), 1) == {
+    assert requests.finish("tokens", Write("t", by, Release(), NOW, 9, "w1", note), 1) == {
         "TableName": "tokens",
         "Key": {"lockToken": {"S": "t"}},
         "UpdateExpression": (
@@ -363,7 +363,7 @@ def test_a_verdict_names_who_decided_and_what_was_seen(seen: State) -> None:
 def test_a_verdict_that_holds_leaves_its_status() -> None:
     """It sets status, completion and error, and removes the rest of an earlier outcome, and the ttl."""
     by = Resolver("a1", LEASE, "fresh", State.COMPLETE)
-    built = requests.finish("tokens", Finish("t", by, Hold(FAILURE), NOW, None, "w1"), 1)
+    built = requests.finish("tokens", Write("t", by, Hold(FAILURE), NOW, None, "w1"), 1)
     _, removed = built["UpdateExpression"].split(" REMOVE ")
     assert removed == "#result, #parts, #resultUnavailable, #ttl"
 

@@ -17,8 +17,8 @@ from examples.sqlite_store import SqliteStore
 from lambda_once import Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import Complete, Finish, Holder, after_finish
-from lambda_once.stores.contract import FinishAnswer, Refused, Unfinished, Written
+from lambda_once.core.writes import Complete, Holder, Write, after_write
+from lambda_once.stores.contract import Refused, Unfinished, WriteAnswer, Written
 from lambda_once.testing import lambda_context
 from lambda_once.testing.store_suite import StoreSuite, SuiteRows
 from lambda_once.testing.store_suite.contents import RIVALS
@@ -102,17 +102,17 @@ class NotAtomic(SqliteStore):
 class Unconditional(SqliteStore):
     """A finish writes whatever attempt has the token."""
 
-    def _finish(self, write: Finish) -> FinishAnswer:
+    def _finish(self, write: Write) -> WriteAnswer:
         row = self._row(write.token)
         assert row is not None
-        self._put(after_finish(row, replace(write, by=Holder(row.attempt))))
+        self._put(after_write(row, replace(write, by=Holder(row.attempt_id))))
         return Written.WRITTEN
 
 
 class Forgetful(SqliteStore):
     """It takes its own earlier write for somebody else's."""
 
-    def _finish(self, write: Finish) -> FinishAnswer:
+    def _finish(self, write: Write) -> WriteAnswer:
         before = self._row(write.token)
         answer = super()._finish(write)
         return answer if self._row(write.token) != before else Refused(before)
@@ -121,16 +121,16 @@ class Forgetful(SqliteStore):
 class OnePlaceForParts(SqliteStore):
     """The parts of all writes of a token are in one place, and are written before the row."""
 
-    def _finish(self, write: Finish) -> FinishAnswer:
+    def _finish(self, write: Write) -> WriteAnswer:
         self._db.execute("DELETE FROM parts")
         if isinstance(write.change, Complete):
-            super()._put_parts(replace(write, write="-"), write.change)
+            super()._put_parts(replace(write, id="-"), write.change)
         return super()._finish(write)
 
-    def _put_parts(self, write: Finish, change: Complete) -> None: ...
+    def _put_parts(self, write: Write, change: Complete) -> None: ...
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
-        return super().chunks(record._replace(write="-"), deadline)
+        return super().chunks(record._replace(write_id="-"), deadline)
 
 
 class Unsorted(SqliteStore):
@@ -146,8 +146,8 @@ class Eager(SqliteStore):
     """A completion goes before the items of its transaction, which it cannot write."""
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         answer = super().transact(finish, [], deadline)
         super().transact(None, items, deadline)
         return answer

@@ -15,13 +15,13 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    Write,
 )
 from lambda_once.stores import requests
 
@@ -156,7 +156,7 @@ FINISHES: dict[str, tuple[Change, int | None, str, list[Any]]] = {
 @pytest.mark.parametrize(("change", "ttl", "changes", "values"), FINISHES.values(), ids=FINISHES.keys())
 def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]) -> None:
     """Conditional on our attempt, and on its being in progress, as the single write is."""
-    write = Finish("t", Holder("a1"), change, NOW, ttl, "w1" if WRITE in values else None)
+    write = Write("t", Holder("a1"), change, NOW, ttl, "w1" if WRITE in values else None)
     assert requests.can_update(write)
     assert requests.update("tokens", write, 1) == {
         "Statement": f'UPDATE "tokens" {changes}{OURS}',
@@ -166,7 +166,7 @@ def test_update(change: Change, ttl: int | None, changes: str, values: list[Any]
 
 def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
     """The row may have been written before the shards were raised."""
-    write = Finish("t", Holder("a1"), Hold(FAILURE), NOW, None, "w1")
+    write = Write("t", Holder("a1"), Hold(FAILURE), NOW, None, "w1")
     parameters = requests.update("tokens", write, 4)["Parameters"]
     assert parameters[0]["S"].startswith("error_")
     assert parameters[-1] == {"S": "inProgress"}
@@ -175,11 +175,11 @@ def test_a_held_status_is_sharded_and_its_condition_is_not() -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        Finish("t", Holder("a1"), Extend(LEASE), NOW, 9, None),
-        Finish("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1"),
+        Write("t", Holder("a1"), Extend(LEASE), NOW, 9, None),
+        Write("t", Resolver("a1", LEASE, "probe"), Complete(None), NOW, 9, "w1"),
     ],
     ids=["extension", "resolver"],
 )
-def test_what_asks_for_more_is_no_statement(write: Finish) -> None:
+def test_what_asks_for_more_is_no_statement(write: Write) -> None:
     """A renewal only ever lengthens, and a resolver moves the fence: these stay single writes."""
     assert not requests.can_update(write)

@@ -168,7 +168,7 @@ def test_a_story_is_told_in_time(desk: Desk) -> None:
     """Who acquired it, when and by which fence; who was refused; the end, and its error."""
     desk.deliver("timeout")
     row, lease = assert_held(desk.once), "lease until 2026-11-20T10:12:32.000Z"
-    attempt = f"attempt {row.attempt}"
+    attempt = f"attempt {row.attempt_id}"
     desk.clock.advance(5)
     with pytest.raises(Exception, match="held for manual review"):
         desk.handler({"id": "timeout", "result": None}, lambda_context("charge", "r-2"))
@@ -195,7 +195,7 @@ def test_a_take_over_is_told(desk: Desk) -> None:
         desk.handler({"id": "dead", "result": None}, lambda_context("charge", "r-2"))
         said = message_of(lambda: assert_ran_once(store))
     assert "it is not a token of one attempt (2 acquired it)" in said
-    assert f"taken over by charge/r-2 (attempt {store.records[first.token].attempt}" in said
+    assert f"taken over by charge/r-2 (attempt {store.records[first.token].attempt_id}" in said
 
 
 def test_what_a_person_decided_is_told(desk: Desk) -> None:
@@ -205,7 +205,7 @@ def test_what_a_person_decided_is_told(desk: Desk) -> None:
     now = datetime(2026, 11, 20, 11, tzinfo=UTC)
     held = assert_held(store)
     write = resolution(held, Resolve.DONE, by="mira", because="the bank says so", now=now)
-    store.finish([write], _deadline())
+    store.write([write], _deadline())
     said = message_of(lambda: assert_held(store))
     assert "  2026-11-20T11:00:00.000Z  completed, by mira" in said
     assert "  2026-11-20T11:00:00.000Z  mira resolved it as done, because: the bank says so" in said

@@ -10,7 +10,7 @@ from lambda_once.cli.options import Access, Consent, with_consent, with_table
 from lambda_once.cli.render import row_json, side_by_side
 from lambda_once.cli.resolve_command import CACHES, is_written, shown_row
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import after_finish
+from lambda_once.core.writes import after_write
 from lambda_once.operations.forgetting import forget_objection, forgetting
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def command(access: Access, token: str, consent: Consent, *, attempt: str | None
     before, now = shown_row(access.table, token), access.table.now()
     access.output.show(side_by_side({"": before}, now))
     why = forget_objection(before)
-    if attempt not in (None, before.attempt):
-        why = f"the row no longer has attempt {attempt}; it has {before.attempt}"
+    if attempt not in (None, before.attempt_id):
+        why = f"the row no longer has attempt {attempt}; it has {before.attempt_id}"
     if why is not None:
         _refuse(access, before, why, before, now)
     write = forgetting(before, by=consent.by, because=consent.because, now=now)
@@ -63,7 +63,7 @@ def command(access: Access, token: str, consent: Consent, *, attempt: str | None
         current = access.table.read(before.token)
         access.output.show(side_by_side({"as shown": before, "now": current}, now))
         _refuse(access, before, "the row has changed since it was shown", current, now)
-    after = after_finish(before, write)
+    after = after_write(before, write)
     access.output.show(side_by_side({"before": before, "now": after}, now))
     access.output.say(CACHES)
     _report(access, before, after, now, erased=True)

@@ -19,7 +19,7 @@ from lambda_once.core.clock import stamp
 from lambda_once.core.codec import Codec
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import TEXT_LIMIT, Inline, NotSerialisable, Parts, is_sealed, pack
-from lambda_once.core.writes import Finish, Keep, after_finish
+from lambda_once.core.writes import Keep, Write, after_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import (
     LONGEST_RETENTION_DAYS,
@@ -50,7 +50,7 @@ class ResolveRequest(NamedTuple):
     how: Resolve
     result: ResolveResult | None
     before: Record
-    write: Finish
+    write: Write
 
     @property
     def kept(self) -> bool:
@@ -170,8 +170,8 @@ def shown_row(table: TokenTable, token: str) -> Record:
 def _objection(request: ResolveRequest, attempt: str | None, *, force: bool, drop_result: bool) -> str | None:
     """Return why nothing may be written; None if it may."""
     before = request.before
-    if attempt not in (None, before.attempt):
-        return f"the row no longer has attempt {attempt}; it has {before.attempt}"
+    if attempt not in (None, before.attempt_id):
+        return f"the row no longer has attempt {attempt}; it has {before.attempt_id}"
     forced = force or request.how is Resolve.KEEP
     why = None if forced else objection(before, request.write.now)
     if why is not None:
@@ -222,7 +222,7 @@ def _write(access: Access, request: ResolveRequest, consent: Consent) -> None:
     elif not consent.given("Write it?"):
         _refuse(access, request, "you declined", before)
     elif is_written(access, request.write):
-        after = after_finish(before, request.write)
+        after = after_write(before, request.write)
         access.output.show(side_by_side({"before": before, "now": after}, now))
         _say_what_follows(access, request)
         say(CACHES)
@@ -233,7 +233,7 @@ def _write(access: Access, request: ResolveRequest, consent: Consent) -> None:
         _refuse(access, request, "the row has changed since it was shown", current)
 
 
-def is_written(access: Access, write: Finish) -> bool:
+def is_written(access: Access, write: Write) -> bool:
     """
     Send *write*; False: refused, because the row has changed.
 
@@ -245,7 +245,7 @@ def is_written(access: Access, write: Finish) -> bool:
         case Unanswered(why):
             access.output.say(
                 f"lambda-once: the token table did not respond ({why}); it is unknown whether this was "
-                f"written. It was if lambda-once show {write.token} prints attempt {write.attempt}; "
+                f"written. It was if lambda-once show {write.token} prints attempt {write.attempt_id}; "
                 "otherwise retry"
             )
             raise click.exceptions.Exit(2)

@@ -145,7 +145,7 @@ class Resolution(NamedTuple):
     """The name of an operator, or `WATCHDOG`."""
     because: str
     at: datetime
-    attempt: str
+    attempt_id: str
     """The row's attempt id after the decision: the decision stands while the row has it."""
     kind: Decider = Decider.PERSON
     times: int = 1
@@ -157,7 +157,7 @@ class Record(NamedTuple):
 
     token: str
     state: State
-    attempt: str
+    attempt_id: str
     fence: int
     locked_by: str
     created: datetime
@@ -171,7 +171,7 @@ class Record(NamedTuple):
     resolution: Resolution | None = None
     fields: bytes | None = None
     """Checksums of the payload's fields (`core.fields`), for messages only."""
-    write: str | None = None
+    write_id: str | None = None
     """The id of the write that ended it; None in progress, and in older rows."""
     caller: str | None = None
     """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
@@ -199,7 +199,7 @@ class Record(NamedTuple):
     def standing(self) -> Resolution | None:
         """The last decision, if no attempt has run since; None: there is none, or one has."""
         note = self.resolution
-        return note if note is not None and note.attempt == self.attempt else None
+        return note if note is not None and note.attempt_id == self.attempt_id else None
 
     def lapsed(self, now: datetime) -> bool:
         """Return whether it is in progress and its lease is over: whether the work happened is unknown."""
@@ -207,7 +207,7 @@ class Record(NamedTuple):
 
     def in_progress_by(self, attempt: str) -> bool:
         """Return whether *attempt* holds the row: what refuses its acquisition is that acquisition itself."""
-        return self.state is State.IN_PROGRESS and self.attempt == attempt
+        return self.state is State.IN_PROGRESS and self.attempt_id == attempt
 
     def clashes(self, fingerprint: str | None) -> bool:
         """Return whether the row has another fingerprint than *fingerprint*; False without either."""
@@ -249,7 +249,7 @@ class Decision(Enum):
 class Request(NamedTuple):
     """What the decision about a request depends on."""
 
-    attempt: str
+    attempt_id: str
     fingerprint: str | None
     on_lapse: OnLapse
     presented: Presented | None = None
@@ -259,7 +259,7 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
     """Decide what *request* may do, given what is stored. Pure; see the table above."""
     if record is None or record.expired(now) or _released_by_another(record, request):
         return Decision.RUN
-    if record.in_progress_by(request.attempt):
+    if record.in_progress_by(request.attempt_id):
         return Decision.RUN
     if record.is_of_another(request.presented):
         return Decision.OTHER_CALLER
@@ -281,13 +281,13 @@ def decide(record: Record | None, request: Request, now: datetime) -> Decision:
 
 
 def _released_by_another(record: Record, request: Request) -> bool:
-    return record.state is State.RELEASED and record.attempt != request.attempt
+    return record.state is State.RELEASED and record.attempt_id != request.attempt_id
 
 
 def _is_unproven(record: Record, request: Request) -> bool:
     """Return whether the outcome is another attempt's, and nothing proves whose *request* is."""
     unproven = request.presented is not None and not request.presented.proof
-    return unproven and record.attempt != request.attempt
+    return unproven and record.attempt_id != request.attempt_id
 
 
 def _completed(record: Record) -> Decision:

@@ -1,7 +1,7 @@
 """
 The writes to a token as values, and what each does to a row.
 
-`after_acquire` and `after_finish` are the write conditions in plain Python, `stores.requests` in DynamoDB's
+`after_acquire` and `after_write` are the write conditions in plain Python, `stores.requests` in DynamoDB's
 expressions; one contract suite compares the two.
 """
 
@@ -33,7 +33,7 @@ class Unclaimed(NamedTuple):
 class AsSeen(NamedTuple):
     """Acquire exactly the row that was read: released, or lapsed at *lease*."""
 
-    attempt: str
+    attempt_id: str
     lease: datetime | None
     """The lease of the lapsed attempt that a probe was asked about; None: the row was released."""
 
@@ -42,7 +42,7 @@ class Acquire(NamedTuple):
     """One acquisition of a token. *attempt* is new for each, and kept over its retries."""
 
     token: str
-    attempt: str
+    attempt_id: str
     locked_by: str
     now: datetime
     lease: datetime
@@ -72,7 +72,7 @@ class Acquire(NamedTuple):
 class Holder(NamedTuple):
     """The writer is the attempt that holds the token, or writes only while *attempt* holds it."""
 
-    attempt: str
+    attempt_id: str
 
 
 class Resolver(NamedTuple):
@@ -86,7 +86,7 @@ class Resolver(NamedTuple):
 
     seen: str
     lease: datetime
-    attempt: str
+    attempt_id: str
     state: State = State.IN_PROGRESS
     fence: int = 0
     """The fence of a complete row as it was seen: after a `Keep` nothing else differs."""
@@ -94,7 +94,7 @@ class Resolver(NamedTuple):
     @classmethod
     def of(cls, record: Record, attempt: str) -> Self:
         """Return a third party that read *record*; the row has *attempt* afterwards."""
-        return cls(record.attempt, record.expected_completion, attempt, record.state, record.fence)
+        return cls(record.attempt_id, record.expected_completion, attempt, record.state, record.fence)
 
 
 class Complete(NamedTuple):
@@ -140,7 +140,7 @@ class Keep:
     lengthened before the row's.
     """
 
-    write: str | None
+    write_id: str | None
     """The row's."""
     parts: int = 0
 
@@ -156,7 +156,7 @@ def new_write_id(change: Change) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class Write:
     """
     One write to a token after its acquisition. *ttl* is the row's afterwards.
 
@@ -171,7 +171,7 @@ class Finish:
     change: Change
     now: datetime
     ttl: int | None
-    write: str | None
+    id: str | None
     """Of `new_write_id`; None for Extend, Pin and Keep, which end nothing."""
     note: Resolution | None = None
     """Who decided this, and why; None where an attempt writes: an older note stays."""
@@ -179,17 +179,17 @@ class Finish:
     """How many parts of a large result, from the first, an earlier try has written. No condition."""
 
     def __post_init__(self) -> None:
-        if (self.write is not None) is not isinstance(self.change, End):
-            raise ValueError(f"{type(self.change).__name__} with the write id {self.write!r}")
+        if (self.id is not None) is not isinstance(self.change, End):
+            raise ValueError(f"{type(self.change).__name__} with the write id {self.id!r}")
         if isinstance(self.change, Keep) and not (
-            isinstance(self.by, Resolver) and self.by.attempt == self.by.seen and self.note is not None
+            isinstance(self.by, Resolver) and self.by.attempt_id == self.by.seen and self.note is not None
         ):
             raise ValueError("only a noted decision keeps an outcome, under the attempt id of the row")
 
     @property
-    def attempt(self) -> str:
+    def attempt_id(self) -> str:
         """The row's attempt id after this write."""
-        return self.by.attempt
+        return self.by.attempt_id
 
 
 def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
@@ -199,7 +199,7 @@ def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
     return Record(
         token=acquisition.token,
         state=State.IN_PROGRESS,
-        attempt=acquisition.attempt,
+        attempt_id=acquisition.attempt_id,
         fence=acquisition.first_fence if record is None else record.fence + 1,
         locked_by=acquisition.locked_by,
         created=acquisition.now,
@@ -224,37 +224,37 @@ def _may_take(record: Record | None, acquisition: Acquire) -> bool:
         free = (
             acquisition.take.take_over
             and record.state is State.RELEASED
-            and record.attempt != acquisition.attempt
+            and record.attempt_id != acquisition.attempt_id
         )
         return free or (record.ttl is not None and record.ttl <= epoch_seconds(acquisition.now))
     return (
         acquisition.take.take_over
         and record.lapsed(acquisition.now)
-        and record.attempt != acquisition.attempt
+        and record.attempt_id != acquisition.attempt_id
         and not record.clashes(acquisition.fingerprint)
         and record.caller is None
     )
 
 
 def _is_as_seen(record: Record, seen: AsSeen) -> bool:
-    if record.attempt != seen.attempt:
+    if record.attempt_id != seen.attempt_id:
         return False
     if seen.lease is None:
         return record.state is State.RELEASED
     return record.state is State.IN_PROGRESS and record.expected_completion == seen.lease
 
 
-def after_finish(record: Record | None, write: Finish) -> Record | None:
+def after_write(record: Record | None, write: Write) -> Record | None:
     """Return the row after *write*, or None where its condition refuses it."""
     if record is None or not _may_finish(record, write):
         return None
     row = record._replace(
         ttl=write.ttl,
         resolution=write.note or record.resolution,
-        write=write.write or record.write,
+        write_id=write.id or record.write_id,
     )
     if isinstance(write.by, Resolver):
-        row = row._replace(attempt=write.by.attempt, fence=record.fence + 1)
+        row = row._replace(attempt_id=write.by.attempt_id, fence=record.fence + 1)
         if clears(write):
             row = row._replace(actual_completion=None, stored=None, error=None)
     match write.change:
@@ -278,26 +278,26 @@ def after_finish(record: Record | None, write: Finish) -> Record | None:
             assert_never(unreachable)
 
 
-def clears(write: Finish) -> bool:
+def clears(write: Write) -> bool:
     """Return whether *write* replaces an outcome that the row has."""
     resolves = isinstance(write.by, Resolver) and write.by.state is not State.IN_PROGRESS
     return resolves and not isinstance(write.change, Keep)
 
 
-def _may_finish(record: Record, write: Finish) -> bool:
+def _may_finish(record: Record, write: Write) -> bool:
     if isinstance(write.by, Resolver):
         seen = (write.by.state, write.by.seen, write.by.lease)
-        if (record.state, record.attempt, record.expected_completion) != seen:
+        if (record.state, record.attempt_id, record.expected_completion) != seen:
             return False
         return record.state is not State.COMPLETE or record.fence == write.by.fence
     if record.state is not State.IN_PROGRESS:
         return False
-    if record.attempt != write.by.attempt:
+    if record.attempt_id != write.by.attempt_id:
         return False
     return not isinstance(write.change, Extend) or record.expected_completion < write.change.lease
 
 
-def made_by(record: Record | None, write: Finish) -> bool:
+def made_by(record: Record | None, write: Write) -> bool:
     """
     Return whether *record*, which refused *write*, is the result of *write* itself (guarantee 3).
 
@@ -308,10 +308,10 @@ def made_by(record: Record | None, write: Finish) -> bool:
     """
     if record is None:
         return False
-    ours = record.in_progress_by(write.attempt)
+    ours = record.in_progress_by(write.attempt_id)
     match write.change:
         case Complete() | Hold() | Release():
-            return record.write == write.write
+            return record.write_id == write.id
         case Extend(lease):
             return ours and record.expected_completion >= lease
         case Pin():

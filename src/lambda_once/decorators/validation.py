@@ -27,7 +27,7 @@ _TABLE: Final = re.compile(r"[A-Za-z0-9_.-]*|arn:[A-Za-z0-9_.:/-]+")
 """Names, the empty one counts as none; and ARNs (API reference, TableName)."""
 _WHOLE_EVENT: Final = ("event", "events")
 _EXAMPLE: Final = 'key="orderId"'
-_STORE_METHODS: Final = ("acquire", "finish", "read", "chunks", "transact")
+_STORE_METHODS: Final = ("acquire", "write", "read", "chunks", "transact")
 
 
 # -- arguments of Once

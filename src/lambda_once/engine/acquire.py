@@ -171,7 +171,7 @@ class Acquirer:
         writes = [
             self._write(
                 call,
-                call.attempt or new_attempt_id(),
+                call.attempt_id or new_attempt_id(),
                 self._take(call),
                 now,
                 known=alone and call.redelivered,
@@ -183,7 +183,7 @@ class Acquirer:
         except GeneratorExit:  # cancelled while it waited for another attempt
             raise
         except BaseException:  # nothing has started, and nothing will
-            attempts = [(call, write.attempt) for call, write in zip(calls, writes, strict=True)]
+            attempts = [(call, write.attempt_id) for call, write in zip(calls, writes, strict=True)]
             self._finisher.release(attempts, counted=False)
             raise
 
@@ -206,7 +206,7 @@ class Acquirer:
             except OnceError as error:
                 acquisitions.append(self._refused(call, error))
                 if isinstance(error, StoreUnavailable):
-                    unanswered.append((call, write.attempt))
+                    unanswered.append((call, write.attempt_id))
         if unanswered:  # it may have been acquired all the same, and nothing started
             self._finisher.release(unanswered, counted=False)
         invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
@@ -221,7 +221,7 @@ class Acquirer:
             if not isinstance(answer, Refused):
                 continue
             now = self._clock.now()
-            if decide(answer.record, call.request(writes[n].attempt), now) is Decision.RUN:
+            if decide(answer.record, call.request(writes[n].attempt_id), now) is Decision.RUN:
                 take = self._take(call, answer.record)
                 writes[n] = self._again(call, writes[n], take, now)
                 free.append(n)
@@ -242,7 +242,7 @@ class Acquirer:
     ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
         rounds = polls = 0
-        request = call.request(write.attempt)
+        request = call.request(write.attempt_id)
         began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
@@ -256,7 +256,7 @@ class Acquirer:
                 else:
                     write = self._again(call, write, self._take(call, record), self._clock.now())
                     (answer,) = self._store.acquire([write], call.invocation.deadline)
-            elif decision is Decision.IN_PROGRESS and record.attempt in call_stack():
+            elif decision is Decision.IN_PROGRESS and record.attempt_id in call_stack():
                 raise self._replayer.error(call, record, decision, _OWN_STACK)
             elif (
                 decision is Decision.IN_PROGRESS
@@ -284,9 +284,9 @@ class Acquirer:
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         lease = write.lease if won.lease is None else won.lease
-        attempt = Ownership(call, write.attempt, won.fence, write.now, lease, generation=won.generation)
+        attempt = Ownership(call, write.attempt_id, won.fence, write.now, lease, generation=won.generation)
         if call.place is not None:
-            places.note(call.invocation.places, call.place, write.attempt)
+            places.note(call.invocation.places, call.place, write.attempt_id)
         attempt.report(Event.ACQUIRED)
         if won.took_over:
             attempt.report(Event.TAKEN_OVER)
@@ -301,7 +301,7 @@ class Acquirer:
         """Ask the probe, and acquire exactly the attempt and lease that it was asked about."""
         if completed_by_probe(call, record, self._finisher, self._replayer):
             return write, Refused(self._store.read(call.token, call.invocation.deadline))
-        take = AsSeen(record.attempt, record.expected_completion)
+        take = AsSeen(record.attempt_id, record.expected_completion)
         write = self._again(call, write, take, self._clock.now())
         (answer,) = self._store.acquire([write], call.invocation.deadline)
         return write, answer
@@ -311,10 +311,10 @@ class Acquirer:
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
         if call.plan.on_lapse is OnLapse.TAKE_OVER:
             if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
-                return AsSeen(record.attempt, record.expected_completion)
+                return AsSeen(record.attempt_id, record.expected_completion)
             return Unclaimed(take_over=True)
         if record is not None and record.state is State.RELEASED and not record.expired(self._clock.now()):
-            return AsSeen(record.attempt, None)
+            return AsSeen(record.attempt_id, None)
         return Unclaimed(take_over=False)
 
     def _write(
@@ -331,7 +331,7 @@ class Acquirer:
         presented = call.identity.presented
         return Acquire(
             token=call.token,
-            attempt=attempt,
+            attempt_id=attempt,
             locked_by=call.invocation.locked_by,
             now=now,
             lease=lease,
@@ -348,7 +348,7 @@ class Acquirer:
 
     def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen, now: datetime) -> Acquire:
         """Return *write* as it is sent again, now that the row is known: the same attempt and trace."""
-        return self._write(call, write.attempt, take, now)._replace(trace=write.trace)
+        return self._write(call, write.attempt_id, take, now)._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
         lease = call.invocation.ends + LEASE_MARGIN if call.plan.lease is None else now + call.plan.lease

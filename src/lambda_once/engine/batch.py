@@ -214,7 +214,7 @@ class Batch:
             await self._finish_async(attempt, self._returned(job, attempt, value))
 
     async def _finish_async(self, attempt: Ownership, finishing: Waits[None]) -> None:
-        """Finish here where the pipeline writes, and off the loop where it may wait."""
+        """Write here where the pipeline writes, and off the loop where it may wait."""
         call = attempt.call
         blocks = call.history is not None or call.plan.seal is not None
         if self._pipeline is not None and attempt.close() is None and not blocks:

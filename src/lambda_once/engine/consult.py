@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, assert_never
 from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Failure, OnLapse
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
-from lambda_once.core.writes import Complete, Hold, after_finish
+from lambda_once.core.writes import Complete, Hold, after_write
 from lambda_once.engine.finish import FinishedWork, Finisher, stored_result
 from lambda_once.engine.history import Busy, Earlier, History, Vacant
 from lambda_once.engine.ownership import Ownership, PreparedFinish
@@ -131,7 +131,7 @@ def _replayed(
     """Complete the token with *work*, which counts until *expires* at most; return what a duplicate gets."""
     write = attempt.write(Complete(work.stored, expires=expires), finisher.clock.now())
     value = yield from finisher.finish(PreparedFinish(attempt, write, work.value))
-    row = after_finish(attempt.record(), write) or attempt.record()
+    row = after_write(attempt.record(), write) or attempt.record()
     attempt.call.report(Event.REPLAYED, row, reason="copied from the history")
     return Replayed(value, row)
 

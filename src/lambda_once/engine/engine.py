@@ -101,7 +101,7 @@ class Engine:
         return working(Attempt(attempt, self.finisher))
 
     def left(self, attempt: Ownership, error: BaseException | None) -> Waits[None]:
-        """Finish a block that was left: cleanly, with None for a result, or by *error*."""
+        """Write a block that was left: cleanly, with None for a result, or by *error*."""
         if error is None:
             yield from self.returned(attempt, None)
         else:
@@ -123,7 +123,7 @@ class Engine:
 
     def failed(self, attempt: Ownership, error: BaseException) -> Waits[None]:
         """
-        Finish the token of work that raised *error*, unless `Attempt` has completed it.
+        Write the token of work that raised *error*, unless `Attempt` has completed it.
 
         Raises `Misconfigured` for the suspension of a durable execution, which would go on without the token.
         """

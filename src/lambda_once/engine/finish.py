@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from lambda_once.core.clock import Clock, Waits, stamp
 from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
-from lambda_once.core.writes import Change, Complete, Extend, Finish, Hold, Holder, Pin, Release, after_finish
+from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.engine.invocation import Call, trace_answers
 from lambda_once.engine.ownership import Ownership, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
@@ -22,11 +22,11 @@ from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import (
-    FinishAnswer,
     Refused,
     Rejected,
     Store,
     Unanswered,
+    WriteAnswer,
     Written,
 )
 
@@ -142,14 +142,14 @@ class Finisher:
         answer = yield from self.send(finish)
         return self.after(finish, answer)
 
-    def send(self, finish: PreparedFinish) -> Waits[FinishAnswer]:
+    def send(self, finish: PreparedFinish) -> Waits[WriteAnswer]:
         """Write *finish*, again where that can help, and return the table's last answer."""
         invocation = finish.attempt.call.invocation
         while True:
             write = finish.write_at(self.clock.now())
             try:
                 with invocation.reporter.segment("once.complete") as segment:
-                    (answer,) = self.store.finish([write], finish.limit(invocation.deadline))
+                    (answer,) = self.store.write([write], finish.limit(invocation.deadline))
                     trace_answers(segment, [answer])
             except Exception:
                 raise
@@ -166,7 +166,7 @@ class Finisher:
                 return answer
             yield pause.total_seconds()
 
-    def after(self, finish: PreparedFinish, answer: FinishAnswer) -> Any:
+    def after(self, finish: PreparedFinish, answer: WriteAnswer) -> Any:
         """
         Return what the caller gets, given the table's *answer* to *finish*.
 
@@ -180,7 +180,7 @@ class Finisher:
                 attempt.finished = finish.event
                 self._remember(finish)
                 attempt.report(finish.event, error=error)
-            case Refused(Record() as ours) if ours.attempt == attempt.id and ours.state in _FINISHED:
+            case Refused(Record() as ours) if ours.attempt_id == attempt.id and ours.state in _FINISHED:
                 # Our own earlier write, whose response was lost: a transaction's, after which work raised.
                 attempt.finished = _FINISHED[ours.state]
                 attempt.report(attempt.finished, reason="written earlier; only the response was lost")
@@ -211,7 +211,7 @@ class Finisher:
         if lease <= attempt.lease or attempt.completed is not None:
             return
         write = attempt.write(Extend(lease), self.clock.now())
-        (answer,) = self.store.finish([write], attempt.call.invocation.deadline)
+        (answer,) = self.store.write([write], attempt.call.invocation.deadline)
         match answer:
             case Written():
                 attempt.lease = lease
@@ -279,7 +279,7 @@ class Finisher:
 
     def _released(self, unstarted: Sequence[tuple[Call, str]]) -> list[Call]:
         """Release *unstarted*, and return the calls whose tokens are released."""
-        unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt is None]
+        unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt_id is None]
         if not unstarted:
             return []
         now = self.clock.now()
@@ -287,7 +287,7 @@ class Finisher:
         for call, _ in unstarted:
             call.undo_in_history(now)
         deadline = unstarted[0][0].invocation.deadline
-        answers = self.store.finish(writes, deadline._replace(at=min(deadline.at, now + LAST_WORD)))
+        answers = self.store.write(writes, deadline._replace(at=min(deadline.at, now + LAST_WORD)))
         pairs = zip(unstarted, answers, strict=True)
         return [call for (call, _), answer in pairs if isinstance(answer, Written)]
 
@@ -298,10 +298,8 @@ class Finisher:
         The next duplicate does it where the table did not answer this one.
         """
         if record.ttl is not None and record.state is State.IN_PROGRESS:
-            write = Finish(
-                call.token, Holder(record.attempt), Pin.PIN, self.clock.now(), ttl=None, write=None
-            )
-            self.store.finish([write], call.invocation.deadline)
+            write = Write(call.token, Holder(record.attempt_id), Pin.PIN, self.clock.now(), ttl=None, id=None)
+            self.store.write([write], call.invocation.deadline)
 
     # ---------------------------------------------------------------- parts of these
 
@@ -330,7 +328,7 @@ class Finisher:
     def _remember(self, finish: PreparedFinish) -> None:
         attempt = finish.attempt
         if attempt.call.plan.cache:
-            row = after_finish(attempt.record(), finish.write)
+            row = after_write(attempt.record(), finish.write)
             if row is not None:
                 self._replayer.memory.put(row, attempt.call.plan.cache, self.clock.now())
 
@@ -346,7 +344,7 @@ class Finisher:
             f"this attempt no longer owns token {attempt.token}: {_owner(record)}; "
             "the next delivery gets its outcome"
         )
-        if record is not None and record.attempt == attempt.id:
+        if record is not None and record.attempt_id == attempt.id:
             message = f"this attempt has already finished: token {attempt.token} is {record.state.value}"
         state = None if record is None else record.state.value
         return Fenced(
@@ -355,7 +353,9 @@ class Finisher:
 
 
 def _owner(record: Record | None) -> str:
-    return "the row is gone" if record is None else f"attempt {record.attempt} ({record.locked_by}) owns it"
+    return (
+        "the row is gone" if record is None else f"attempt {record.attempt_id} ({record.locked_by}) owns it"
+    )
 
 
 def _by_policy(policy: Policy, failure: Failure) -> Change:

@@ -17,7 +17,7 @@ from lambda_once.core.lifecycle import OnLapse, Record, Request
 from lambda_once.core.results import NotSerialisable, Seal
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused
+from lambda_once.stores.contract import AcquireAnswer, Refused, WriteAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -200,7 +200,7 @@ class Call(NamedTuple):
     """Whether the source says that it delivered this before: a row is likely."""
     redelivery: Redelivery = Redelivery.ANY
     """How its source delivers it again: a redelivery of a killed attempt waits for its lease."""
-    attempt: str | None = None
+    attempt_id: str | None = None
     """
     The id of its attempt, if that is recorded elsewhere (a durable execution); None: a new one.
 
@@ -278,11 +278,11 @@ class Call(NamedTuple):
             self.invocation.tally.interrupt(interruption)
 
 
-def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | FinishAnswer]) -> None:
+def trace_answers(segment: Segment | None, answers: Sequence[AcquireAnswer | WriteAnswer]) -> None:
     """Annotate *segment* with the table's *answers*, and link it to the attempts whose rows refused."""
     if segment is None:
         return
     segment.annotate("outcome", ",".join(sorted({type(answer).__name__ for answer in answers})))
     for answer in answers:
         if isinstance(answer, Refused) and answer.record is not None and answer.record.trace is not None:
-            segment.link(answer.record.trace, answer.record.attempt)
+            segment.link(answer.record.trace, answer.record.attempt_id)

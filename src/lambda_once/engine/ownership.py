@@ -19,12 +19,12 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Keep,
     Pin,
     Release,
+    Write,
     new_write_id,
 )
 from lambda_once.dynamodb.retry import TRIES, jitter
@@ -152,7 +152,7 @@ class Ownership:
         return Record(
             token=self.token,
             state=State.IN_PROGRESS,
-            attempt=self.id,
+            attempt_id=self.id,
             fence=self.fence,
             locked_by=self.call.invocation.locked_by,
             created=self.created,
@@ -199,15 +199,15 @@ class Ownership:
         details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.id, error=kind)
         self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
 
-    def write(self, change: Change, now: datetime) -> Finish:
+    def write(self, change: Change, now: datetime) -> Write:
         """Return *change* as a write of this attempt at *now*."""
         return written_by(self.call, self.id, change, now)
 
 
-def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Finish:
+def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Write:
     """Return *change* as a write of *attempt*, with a write id if it ends the attempt."""
     ttl = ttl_after(change, call, now)
-    return Finish(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
+    return Write(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
 
 
 def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
@@ -242,7 +242,7 @@ class PreparedFinish(NamedTuple):
     """
 
     attempt: Ownership
-    write: Finish
+    write: Write
     value: Any = None
     error: BaseException | None = None
     sent: int = 0
@@ -262,7 +262,7 @@ class PreparedFinish(NamedTuple):
             case _:
                 return Event.RELEASED
 
-    def write_at(self, now: datetime) -> Finish:
+    def write_at(self, now: datetime) -> Write:
         """Return the write as it is sent at *now*, from which its ttl counts."""
         ttl = ttl_after(self.write.change, self.attempt.call, now)
         if ttl == self.write.ttl and not self.parts:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, sleep_on_loop
 from lambda_once.engine.waiting import off_loop
-from lambda_once.stores.contract import FinishAnswer, Unanswered
+from lambda_once.stores.contract import Unanswered, WriteAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,13 +260,13 @@ class Pipeline:
             self._waiting.extend(queued._replace(at=soonest) for queued in late)
             self._notify()
 
-    def _answers(self, group: list[Queued]) -> tuple[list[FinishAnswer], bool]:
+    def _answers(self, group: list[Queued]) -> tuple[list[WriteAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""
         now = self._clock.now()
         writes = [queued.finish.write_at(now) for queued in group]
         limit = max((queued.finish.limit(self._deadline) for queued in group), key=lambda limit: limit.at)
         try:
-            return self._finisher.store.finish(writes, limit), True
+            return self._finisher.store.write(writes, limit), True
         except Exception as broken:  # noqa: BLE001  (a store that raises has not answered)
             return [Unanswered(type(broken).__name__)] * len(group), False
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
@@ -280,7 +280,7 @@ class Pipeline:
         pause = finish.pause(self._deadline, now)
         return None if pause is None else queued._replace(finish=finish, at=now + pause)
 
-    def _done(self, queued: Queued, answer: FinishAnswer) -> None:
+    def _done(self, queued: Queued, answer: WriteAnswer) -> None:
         error: BaseException | None = None
         try:
             self._finisher.after(queued.finish, answer)

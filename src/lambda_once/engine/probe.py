@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Decision, Record, new_attempt_id
-from lambda_once.core.writes import Complete, Finish, Resolver, new_write_id
+from lambda_once.core.writes import Complete, Resolver, Write, new_write_id
 from lambda_once.engine.finish import Finisher, stored_result
 from lambda_once.engine.ownership import ttl_after
 from lambda_once.errors import StoreUnavailable
@@ -42,8 +42,8 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
     now = finisher.clock.now()
     by = Resolver.of(record, new_attempt_id())
     change = Complete(stored_result(call.plan.codec, result, call.seal).stored)
-    write = Finish(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
-    (written,) = finisher.store.finish([write], call.invocation.deadline)
+    write = Write(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
+    (written,) = finisher.store.write([write], call.invocation.deadline)
     if isinstance(written, Rejected):
         raise written.error
     if isinstance(written, Unanswered):

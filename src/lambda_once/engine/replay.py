@@ -137,7 +137,7 @@ class Replayer:
 
     def _error(self, call: Call, record: Record, decision: Decision, because: str | None) -> OnceError:
         at = f"token {call.token}"
-        by = f"attempt {record.attempt} ({record.locked_by})"
+        by = f"attempt {record.attempt_id} ({record.locked_by})"
         match decision:
             case Decision.OTHER_CALLER:
                 kind: Callable[..., OnceError] = OtherCaller
@@ -178,12 +178,12 @@ class Replayer:
 
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
         if call.place is not None:
-            places.check(call.invocation.places, call.place, record.attempt, call.token)
+            places.check(call.invocation.places, call.place, record.attempt_id, call.token)
         result = self._result(call, record)
         if call.plan.cache and not remembered:
             self.memory.put(record, call.plan.cache, self._clock.now())
         if call.place is not None:
-            places.note(call.invocation.places, call.place, record.attempt)
+            places.note(call.invocation.places, call.place, record.attempt_id)
         call.report(Event.REPLAYED, record)
         if None not in (call.delivery, record.delivery) and call.delivery != record.delivery:
             reason = "two deliveries have the same content; they may be separate work"
@@ -220,7 +220,7 @@ class Replayer:
         if (
             newer is None
             or newer.state is not State.COMPLETE
-            or newer.attempt == record.attempt
+            or newer.attempt_id == record.attempt_id
             or newer.expired(now)
         ):
             raise Corrupt("a part of the stored result is missing")

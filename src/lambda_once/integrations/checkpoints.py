@@ -71,7 +71,7 @@ def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
         return Replayed(call.plan.codec.load(answer["text"]), record)
     try:
         found = engine.store.read(call.token, call.invocation.deadline)
-        if found is None or found.write != record.write or found.attempt != record.attempt:
+        if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
             raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
         return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
     except RetryLater as error:  # outside a step it is the invocation that is retried

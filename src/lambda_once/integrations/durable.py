@@ -50,7 +50,7 @@ from lambda_once.errors import (
 from lambda_once.integrations.checkpoints import Answer, answer_of_error, answer_of_replay, outcome_of
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError
-from lambda_once.stores.contract import FinishAnswer, Refused, Unanswered
+from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -154,7 +154,7 @@ class Execution:
     def _entered(self, call: Call) -> ExecutionAttempt | Replayed:
         engine, step = self._runtime.engine, self._context.step
         attempt = step(lambda _: new_attempt_id(), name="once.attempt")
-        call = call._replace(attempt=attempt)
+        call = call._replace(attempt_id=attempt)
         answer = step(lambda _: _acquired(engine, call), name="once.acquire", config=_ACQUIRE)
         call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
         if "fence" not in answer:
@@ -227,7 +227,7 @@ class ExecutionAttempt(Attempt):
         return ownership.completed[0]
 
     def fail(self, error: Exception) -> None:
-        """Finish the token in a step by the policy for *error*."""
+        """Write the token in a step by the policy for *error*."""
         self._step("once.fail", lambda: _failed(self._engine, self._ownership, error))
 
     def _step(self, name: str, work: Callable[[], Answer | None]) -> Answer | None:
@@ -312,7 +312,7 @@ def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
     engine.finisher.after(prepared, _sent(engine, prepared))
 
 
-def _sent(engine: Engine, finish: PreparedFinish) -> FinishAnswer:
+def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:
     """Write *finish*. Raises `StoreUnavailable` without an answer: the step runs again."""
     answer = through(engine.finisher.send(finish), engine.clock)
     call = finish.attempt.call

@@ -68,7 +68,7 @@ class Details(NamedTuple):
         return cls(
             event,
             record.token,
-            attempt=record.attempt,
+            attempt=record.attempt_id,
             fence=record.fence,
             locked_by=record.locked_by,
             created=record.created,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Failure, Record, State, new_attempt_id
 from lambda_once.core.results import Unavailable
-from lambda_once.core.writes import Complete, Finish, Hold, Release, Resolver, new_write_id
+from lambda_once.core.writes import Complete, Hold, Release, Resolver, Write, new_write_id
 from lambda_once.operations.resolution import noted
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def forget_objection(record: Record) -> str | None:
     return None
 
 
-def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Finish:
+def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Write:
     """
     Return the write that forgets what *record* stores; refused if the row has changed since it was read.
 
@@ -45,7 +45,7 @@ def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Finis
     completed = record.actual_completion or now
     note = noted(record, attempt, kind=Decider.PERSON, by=by, because=because, now=now)
     writer = Resolver.of(record, attempt)
-    return Finish(record.token, writer, change, completed, record.ttl, new_write_id(change), note)
+    return Write(record.token, writer, change, completed, record.ttl, new_write_id(change), note)
 
 
 def _change(record: Record) -> Complete | Hold | Release:

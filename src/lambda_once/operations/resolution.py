@@ -18,7 +18,7 @@ from lambda_once.core.lifecycle import (
     new_attempt_id,
 )
 from lambda_once.core.results import Inline, Parts, pack
-from lambda_once.core.writes import Change, Complete, End, Finish, Hold, Keep, Release, Resolver, new_write_id
+from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Resolver, Write, new_write_id
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status
@@ -67,7 +67,7 @@ def resolution(
     kind: Decider = Decider.PERSON,
     result: str | None = None,
     keep: timedelta | None = None,
-) -> Finish:
+) -> Write:
     """
     Return the write that resolves *record*; refused if the row has changed since it was read.
 
@@ -79,13 +79,13 @@ def resolution(
     none.
     """
     change = _change(record, how, because, result)
-    attempt = record.attempt if isinstance(change, Keep) else new_attempt_id()
+    attempt = record.attempt_id if isinstance(change, Keep) else new_attempt_id()
     ttl = None if how is Resolve.HOLD else epoch_seconds(now + (KEEP if keep is None else keep))
     if isinstance(change, Keep) and keep is None:
         ttl = max(ttl or 0, record.ttl or 0)
     note = noted(record, attempt, kind=kind, by=by, because=because, now=now)
     writer = Resolver.of(record, attempt)
-    return Finish(record.token, writer, change, now, ttl, new_write_id(change), note)
+    return Write(record.token, writer, change, now, ttl, new_write_id(change), note)
 
 
 def noted(record: Record, attempt: str, *, kind: Decider, by: str, because: str, now: datetime) -> Resolution:
@@ -118,7 +118,7 @@ def _change(record: Record, how: Resolve, because: str, result: str | None) -> E
 def _keep(record: Record) -> Keep:
     if record.state is not State.COMPLETE:
         raise ValueError(f"token {record.token} is {record.state.value}: it has no outcome")
-    return Keep(record.write, record.stored.count if isinstance(record.stored, Parts) else 0)
+    return Keep(record.write_id, record.stored.count if isinstance(record.stored, Parts) else 0)
 
 
 def is_done(record: Record) -> bool:

@@ -50,7 +50,7 @@ def _is_kept(record: Record) -> bool:
 def _beginning(record: Record, now: datetime) -> list[Moment]:
     acquired = f"acquired by {record.locked_by}"
     if record.standing is None:  # else the attempt id or the fence on the row is that of the resolution
-        acquired += f": attempt {record.attempt}, fence {record.fence}"
+        acquired += f": attempt {record.attempt_id}, fence {record.fence}"
     if record.delivery is not None:
         acquired += f", for delivery {record.delivery}"
     events = [Moment(record.created, acquired)]
@@ -219,5 +219,5 @@ def next_steps(record: Record, now: datetime) -> tuple[str, ...]:
     """Return the commands that resolve an overdue or held token; none for others."""
     if token_status(record, now) not in STUCK:
         return ()
-    command = f"lambda-once resolve {quote(record.token)} --attempt {quote(record.attempt)}"
+    command = f"lambda-once resolve {quote(record.token)} --attempt {quote(record.attempt_id)}"
     return tuple(f"{command} {option} --because '…'" for option in ("--done", "--not-done"))

@@ -22,8 +22,8 @@ from lambda_once.stores.transport import TokenTransport, unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lambda_once.core.writes import Finish
-    from lambda_once.stores.contract import FinishAnswer
+    from lambda_once.core.writes import Write
+    from lambda_once.stores.contract import WriteAnswer
 
 PATIENCE = 30.0
 """Seconds that a person or the watchdog waits for one response."""
@@ -80,9 +80,9 @@ class TokenTable:
         keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
         return self.transport.items(keys, deadline or self.deadline(), None) if keys else {}
 
-    def finish(self, write: Finish, deadline: Deadline | None = None) -> FinishAnswer:
+    def finish(self, write: Write, deadline: Deadline | None = None) -> WriteAnswer:
         """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
-        (answer,) = self.store.finish([write], deadline or self.deadline())
+        (answer,) = self.store.write([write], deadline or self.deadline())
         return answer
 
     def erase_parts(self, record: Record) -> None:

@@ -105,7 +105,7 @@ class Entry(NamedTuple):
     def of_index(cls, seen: Unfinished, now: datetime) -> Entry:
         status = token_status(seen, now)
         lease = seen.expected_completion
-        return cls(seen.token, status, seen.locked_by, seen.attempt, seen.created, lease, shard=seen.shard)
+        return cls(seen.token, status, seen.locked_by, seen.attempt_id, seen.created, lease, shard=seen.shard)
 
     @classmethod
     def of_row(cls, record: Record, now: datetime, shard: int | None = None) -> Entry:
@@ -113,7 +113,7 @@ class Entry(NamedTuple):
             record.token,
             token_status(record, now),
             record.locked_by,
-            record.attempt,
+            record.attempt_id,
             record.created,
             record.expected_completion,
             record.actual_completion,
@@ -170,9 +170,9 @@ def resolution_row(note: Resolution | None, attempt: str) -> dict[str, Any] | No
         "by": note.by,
         "because": note.because,
         "at": stamp(note.at),
-        "attempt": note.attempt,
+        "attempt": note.attempt_id,
         "times": note.times,
-        "stands": note.attempt == attempt,
+        "stands": note.attempt_id == attempt,
     }
 
 

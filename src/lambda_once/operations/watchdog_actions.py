@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from lambda_once.core.codec import Codec
 from lambda_once.core.lifecycle import Decider
 from lambda_once.core.results import NotSerialisable, Unavailable
-from lambda_once.core.writes import Complete, Finish, new_write_id
+from lambda_once.core.writes import Complete, Write, new_write_id
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import WATCHDOG, Resolve, resolution
 from lambda_once.operations.tokens import parts_of
@@ -40,7 +40,7 @@ class Decided(NamedTuple):
     record: Record
     how: Resolve
     because: str
-    write: Finish
+    write: Write
 
 
 class Actions:
@@ -112,7 +112,7 @@ class Actions:
         except NotSerialisable:
             decided = _decided(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now)
             change = Complete(Unavailable.UNAVAILABLE)
-            write = replace(decided.write, change=change, write=new_write_id(change))
+            write = replace(decided.write, change=change, id=new_write_id(change))
             return decided._replace(write=write, because=f"{PROBED_DONE}, but its result is not serialisable")
 
 

@@ -16,7 +16,7 @@ from lambda_once.operations.sweep import has_ttl, sweep
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.tokens import Status, parts_of
 from lambda_once.operations.watchdog_actions import Actions, Decided, ProbeFailed
-from lambda_once.stores.contract import FinishAnswer, Refused, Rejected, Unanswered, Unfinished
+from lambda_once.stores.contract import Refused, Rejected, Unanswered, Unfinished, WriteAnswer
 from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class _Check:
     def _resolve(self, decided: Sequence[Decided]) -> None:
         """Send the writes concurrently; rows that have changed since they were read stay unchanged."""
 
-        def send(each: Decided) -> FinishAnswer:
+        def send(each: Decided) -> WriteAnswer:
             return self._table.finish(each.write, self._deadline)
 
         failed = [
@@ -200,7 +200,7 @@ class _Check:
             message = f"outcome of the update to {token} is unknown; the next run re-checks it"
             raise StoreUnavailable(message, token=token)
 
-    def _resolved(self, each: Decided, answer: FinishAnswer) -> bool:
+    def _resolved(self, each: Decided, answer: WriteAnswer) -> bool:
         """Count and report a write or a refusal; False for neither."""
         if isinstance(answer, Unanswered | Rejected):
             return False

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from lambda_once.core.lifecycle import Record
-from lambda_once.core.writes import Acquire, Finish, Unclaimed, made_by
+from lambda_once.core.writes import Acquire, Unclaimed, Write, made_by
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied
 from lambda_once.dynamodb.paging import MOST_KEYS
 from lambda_once.dynamodb.retry import TRIES, back_off
@@ -21,11 +21,11 @@ from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import (
     AcquireAnswer,
-    FinishAnswer,
     Refused,
     Rejected,
     Unanswered,
     Won,
+    WriteAnswer,
     Written,
 )
 from lambda_once.stores.rows import record_of
@@ -101,7 +101,7 @@ class Batches:
             for each in acquisitions
         ]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer | None]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer | None]:
         """Write each finish that can be a statement; of what was refused, recognise our own."""
         plain = [write for write in writes if requests.can_update(write)]
         updates = [requests.update(self._transport.table, write, self._shards) for write in plain]
@@ -205,12 +205,12 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAn
         return None  # a single write finds out what is wrong, or that the row is gone
     if isinstance(found, Unanswered):
         return found
-    if found.in_progress_by(acquisition.attempt):
+    if found.in_progress_by(acquisition.attempt_id):
         return Won.before(found)
     return Refused(found)
 
 
-def _finished(write: Finish, outcome: Outcome, found: Found) -> FinishAnswer | None:
+def _finished(write: Write, outcome: Outcome, found: Found) -> WriteAnswer | None:
     if outcome is None:
         return Written.WRITTEN
     if isinstance(outcome, Unanswered | Rejected):

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import Acquire, Finish, after_acquire, after_finish, made_by
+from lambda_once.core.writes import Acquire, Write, after_acquire, after_write, made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +73,7 @@ class Rejected(NamedTuple):
 
 
 AcquireAnswer = Won | Refused | Unanswered | Rejected
-FinishAnswer = Written | Refused | Unanswered | Rejected
+WriteAnswer = Written | Refused | Unanswered | Rejected
 
 
 def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[AcquireAnswer, Record | None]:
@@ -86,14 +86,14 @@ def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[Acquire
     if row is not None:
         took_over = before is not None and before.state is State.IN_PROGRESS
         return Won(row.fence, took_over, generation=row.generation), row
-    if before is not None and before.in_progress_by(acquisition.attempt):
+    if before is not None and before.in_progress_by(acquisition.attempt_id):
         return Won.before(before), None
     return Refused(before), None
 
 
-def answer_finish(before: Record | None, write: Finish) -> tuple[FinishAnswer, Record | None]:
+def answer_write(before: Record | None, write: Write) -> tuple[WriteAnswer, Record | None]:
     """Return the answer if *before* is the row, and the row to write, as `answer_acquire` does."""
-    row = after_finish(before, write)
+    row = after_write(before, write)
     if row is not None:
         return Written.WRITTEN, row
     return (Written.WRITTEN if made_by(before, write) else Refused(before)), None
@@ -104,7 +104,7 @@ class Unfinished(NamedTuple):
 
     token: str
     state: State
-    attempt: str
+    attempt_id: str
     locked_by: str
     created: datetime
     expected_completion: datetime
@@ -119,7 +119,7 @@ class Store(Protocol):
         """Acquire each token, or return the row that refused; the tokens of *acquisitions* differ."""
         ...
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         """Write each of *writes*; the parts of a large result before its row."""
         ...
 
@@ -136,8 +136,8 @@ class Store(Protocol):
         ...
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         """
         Write the user's *items* and *finish* in one transaction, or none of them.
 

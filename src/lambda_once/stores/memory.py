@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks
-from lambda_once.core.writes import Acquire, Complete, Finish
+from lambda_once.core.writes import Acquire, Complete, Write
 from lambda_once.stores.contract import (
     AcquireAnswer,
-    FinishAnswer,
     Store,
     Unfinished,
     Won,
+    WriteAnswer,
     Written,
     answer_acquire,
-    answer_finish,
+    answer_write,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class MemoryStore:
         del deadline
         return [self._acquire(acquisition) for acquisition in acquisitions]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         del deadline
         return [self._finish(write)[0] for write in writes]
 
@@ -54,11 +54,11 @@ class MemoryStore:
 
     def chunks(self, record: Record, deadline: Deadline) -> tuple[bytes, ...] | None:
         del deadline
-        return self._chunks.get((record.token, record.write))
+        return self._chunks.get((record.token, record.write_id))
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         del deadline
         answer, changed = (Written.WRITTEN, True) if finish is None else self._finish(finish)
         if changed:
@@ -75,7 +75,7 @@ class MemoryStore:
             if before is not None and row.expected_completion >= before:
                 return
             yield Unfinished(
-                row.token, state, row.attempt, row.locked_by, row.created, row.expected_completion
+                row.token, state, row.attempt_id, row.locked_by, row.created, row.expected_completion
             )
 
     def _acquire(self, acquisition: Acquire) -> AcquireAnswer:
@@ -85,15 +85,15 @@ class MemoryStore:
                 self.records[acquisition.token] = row
         return answer
 
-    def _finish(self, write: Finish) -> tuple[FinishAnswer, bool]:
+    def _finish(self, write: Write) -> tuple[WriteAnswer, bool]:
         """Return the answer to *write*, and whether it changed the row."""
         with self._lock:
-            answer, row = answer_finish(self.records.get(write.token), write)
+            answer, row = answer_write(self.records.get(write.token), write)
             if row is None:
                 return answer, False
             self.records[write.token] = row
             if isinstance(write.change, Complete) and isinstance(write.change.result, Chunks):
-                self._chunks[write.token, write.write] = write.change.result.parts
+                self._chunks[write.token, write.id] = write.change.result.parts
         return answer, True
 
 
@@ -111,7 +111,7 @@ class ForgetfulStore:
         del deadline
         return [Won(0, took_over=False) for _ in acquisitions]
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         del deadline
         return [Written.WRITTEN for _ in writes]
 
@@ -124,8 +124,8 @@ class ForgetfulStore:
         return None
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         del finish
         return self._real().transact(None, items, deadline)
 

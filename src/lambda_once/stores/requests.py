@@ -19,7 +19,6 @@ from lambda_once.core.writes import (
     AsSeen,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Keep,
@@ -27,6 +26,7 @@ from lambda_once.core.writes import (
     Release,
     Resolver,
     Unclaimed,
+    Write,
     clears,
 )
 from lambda_once.stores.contract import Won
@@ -134,7 +134,7 @@ def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
     """Return the attributes that an acquisition sets, without the key and the fence."""
     attributes: Item = {
         "lockedBy": {"S": acquisition.locked_by},
-        "attempt": {"S": acquisition.attempt},
+        "attempt": {"S": acquisition.attempt_id},
         "created": {"S": stamp(acquisition.now)},
         "expectedCompletion": {"S": stamp(acquisition.lease)},
         "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
@@ -161,7 +161,7 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
             values = KINDS | {
                 ":now_s": {"N": str(epoch_seconds(acquisition.now))},
                 ":now": {"S": stamp(acquisition.now)},
-                ":a": {"S": acquisition.attempt},
+                ":a": {"S": acquisition.attempt_id},
                 ":in_progress": {"S": State.IN_PROGRESS.value},
             }
             if acquisition.fingerprint is not None:
@@ -182,23 +182,23 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
 # ------------------------------------------------------------------ finish
 
 
-def finish(table: str, write: Finish, shards: int) -> Arguments:
+def finish(table: str, write: Write, shards: int) -> Arguments:
     """Write *write*. Refused once another attempt has the token (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
     condition, values = _owner(write)
     extra = ""
     if isinstance(write.by, Resolver):
-        sets["attempt"] = {"S": write.by.attempt}
+        sets["attempt"] = {"S": write.by.attempt_id}
         extra = "fence = fence + :one"
         values[":one"] = {"N": str(1)}
     return _update(table, write.token, sets, removed, condition, values, extra=extra)
 
 
-def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
+def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
     """Return what *write* sets, except the attempt and the fence, and what it removes."""
     sets, removed = _changed(write, shards)
-    if write.write is not None:
-        sets["write"] = {"S": write.write}
+    if write.id is not None:
+        sets["write"] = {"S": write.id}
     if clears(write):
         removed = [name for name in dict.fromkeys((*OUTCOME, "status", *removed)) if name not in sets]
     if write.note is not None:
@@ -208,7 +208,7 @@ def changed_attributes(write: Finish, shards: int) -> tuple[Item, list[str]]:
     return sets | {"ttl": {"N": str(write.ttl)}}, removed
 
 
-def _owner(write: Finish) -> tuple[str, Item]:
+def _owner(write: Write) -> tuple[str, Item]:
     match write.by:
         case Holder(attempt):
             values = {":a": {"S": attempt}, ":in_progress": {"S": State.IN_PROGRESS.value}}
@@ -237,7 +237,7 @@ def _as_seen(state: State, fence: int) -> tuple[str, Item]:
             assert_never(unreachable)
 
 
-def _changed(write: Finish, shards: int) -> tuple[Item, list[str]]:
+def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
     match write.change:
         case Complete(result, error):
             sets = {"actualCompletion": {"S": stamp(write.now)}} | result_attribute(result)
@@ -294,7 +294,7 @@ def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
     return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
 
 
-def can_update(write: Finish) -> bool:
+def can_update(write: Write) -> bool:
     """
     Return whether *write* can be a statement: the holder's own, no extension, and no long result.
 
@@ -309,11 +309,11 @@ def can_update(write: Finish) -> bool:
             return isinstance(write.by, Holder)
 
 
-def update(table: str, write: Finish, shards: int) -> Arguments:
+def update(table: str, write: Write, shards: int) -> Arguments:
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
     condition = f'WHERE "lockToken" = ? AND {OURS_IN_PARTIQL}'
-    values = ({"S": write.token}, {"S": write.attempt}, {"S": State.IN_PROGRESS.value})
+    values = ({"S": write.token}, {"S": write.attempt_id}, {"S": State.IN_PROGRESS.value})
     return {
         "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} {condition}",
         "Parameters": [*sets.values(), *values],
@@ -346,13 +346,13 @@ def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -
     return f"{token}#{owner}#{number_of_part}"
 
 
-def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
+def part_items(write: Write, parts: Sequence[bytes]) -> list[Item]:
     """Return the part rows of *write*'s result."""
-    assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Finish is made by the engine alone)
+    assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (Write is made by the engine alone)
     ttl = {"N": str(write.ttl + PART_MARGIN)}
     return [
         {
-            "lockToken": {"S": part_key(write.token, write.attempt, write.write, n)},
+            "lockToken": {"S": part_key(write.token, write.attempt_id, write.id, n)},
             "data": {"B": part},
             "ttl": ttl,
         }
@@ -362,7 +362,8 @@ def part_items(write: Finish, parts: Sequence[bytes]) -> list[Item]:
 
 def part_keys(record: Record, count: int) -> list[Item]:
     return [
-        {"lockToken": {"S": part_key(record.token, record.attempt, record.write, n)}} for n in range(count)
+        {"lockToken": {"S": part_key(record.token, record.attempt_id, record.write_id, n)}}
+        for n in range(count)
     ]
 
 
@@ -370,14 +371,14 @@ def part_keys(record: Record, count: int) -> list[Item]:
 SHORTER_LIVED = "attribute_exists(lockToken) AND #ttl < :ttl"
 
 
-def kept_parts(table: str, write: Finish, keep: Keep) -> list[Arguments]:
+def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
     """Let each part of the outcome outlive the row as *write* leaves it."""
     assert write.ttl is not None, "a completed row has a ttl"  # noqa: S101  (as in `part_items`)
     ttl = {"N": str(write.ttl + PART_MARGIN)}
     return [
         {
             "TableName": table,
-            "Key": {"lockToken": {"S": part_key(write.token, write.attempt, keep.write, n)}},
+            "Key": {"lockToken": {"S": part_key(write.token, write.attempt_id, keep.write_id, n)}},
             "UpdateExpression": "SET #ttl = :ttl",
             "ConditionExpression": SHORTER_LIVED,
             "ExpressionAttributeNames": {"#ttl": "ttl"},
@@ -445,7 +446,7 @@ def resolution_map(note: Resolution) -> dict[str, Item]:
             "by": {"S": note.by},
             "because": {"S": note.because},
             "at": {"S": stamp(note.at)},
-            "attempt": {"S": note.attempt},
+            "attempt": {"S": note.attempt_id},
             "times": {"N": str(note.times)},
         }
     }

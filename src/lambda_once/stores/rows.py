@@ -64,7 +64,7 @@ def record_of(item: Attributes) -> Record:
         return Record(
             token=_text(item, "lockToken"),
             state=_state(item),
-            attempt=_text(item, "attempt"),
+            attempt_id=_text(item, "attempt"),
             fence=_whole(item, "fence"),
             locked_by=_text(item, "lockedBy"),
             created=_time(item, "created"),
@@ -77,7 +77,7 @@ def record_of(item: Attributes) -> Record:
             error=_optional(_failure, item, "error"),
             resolution=_optional(_resolution, item, "resolution"),
             fields=_optional(_bytes, item, "fields"),
-            write=_optional(_write, item, "write"),
+            write_id=_optional(_write, item, "write"),
             caller=_optional(_caller, item, "caller"),
             trace=_optional(_text, item, "trace"),
             generation=_optional(_text, item, "generation"),
@@ -97,7 +97,7 @@ def unfinished_of(item: Attributes) -> Unfinished:
         return Unfinished(
             token=_text(item, "lockToken"),
             state=_state(item),
-            attempt=_text(item, "attempt"),
+            attempt_id=_text(item, "attempt"),
             locked_by=_text(item, "lockedBy"),
             created=_time(item, "created"),
             expected_completion=_time(item, "expectedCompletion"),
@@ -242,7 +242,7 @@ def _resolution(item: Attributes, name: str) -> Resolution:
             by=_text(note, "by"),
             because=_text(note, "because"),
             at=_time(note, "at"),
-            attempt=_text(note, "attempt"),
+            attempt_id=_text(note, "attempt"),
             kind=Decider(_text(note, "kind")),
             times=_whole(note, "times"),
         )

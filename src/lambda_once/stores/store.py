@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Chunks, Parts
-from lambda_once.core.writes import Acquire, Complete, Finish, Keep, made_by
+from lambda_once.core.writes import Acquire, Complete, Keep, Write, made_by
 from lambda_once.dynamodb.errors import (
     CANCELED,
     CONDITION,
@@ -27,12 +27,12 @@ from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import (
     AcquireAnswer,
-    FinishAnswer,
     Refused,
     Rejected,
     Unanswered,
     Unfinished,
     Won,
+    WriteAnswer,
     Written,
 )
 from lambda_once.stores.rows import part_of, record_of, sound_shards
@@ -49,7 +49,7 @@ PARTS_DENIED = (
     "until then large results are stored in the row up to 380 KB, and duplicates of larger ones "
     "get ResultUnavailable"
 )
-V = TypeVar("V", Acquire, Finish)
+V = TypeVar("V", Acquire, Write)
 A = TypeVar("A")
 
 
@@ -84,12 +84,12 @@ class DynamoDBStore:
     def acquire(self, acquisitions: Sequence[Acquire], deadline: Deadline) -> list[AcquireAnswer]:
         return self._each(acquisitions, self._batches.acquire, self._acquire, deadline)
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         ready = [self._put_parts(write, deadline) for write in writes]
-        sound = [write for write in ready if isinstance(write, Finish)]
-        answers = self._each(sound, self._batches.finish, self._finish, deadline)
+        sound = [write for write in ready if isinstance(write, Write)]
+        answers = self._each(sound, self._batches.write, self._finish, deadline)
         written = iter([_with_parts(answer, write) for answer, write in zip(answers, sound, strict=True)])
-        return [next(written) if isinstance(write, Finish) else write for write in ready]
+        return [next(written) if isinstance(write, Write) else write for write in ready]
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         request = {"TableName": self.table, "Key": {"lockToken": {"S": token}}, "ConsistentRead": True}
@@ -106,11 +106,11 @@ class DynamoDBStore:
         return tuple(part_of(rows[key["lockToken"]["S"]]) for key in keys)
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         if finish is not None:
             ready = self._put_parts(finish, deadline)
-            if not isinstance(ready, Finish):
+            if not isinstance(ready, Write):
                 return ready
             finish = ready
         own = [] if finish is None else [{"Update": requests.finish(self.table, finish, self.shards)}]
@@ -172,11 +172,11 @@ class DynamoDBStore:
         record = self._refusing(error, acquisition.token, deadline)
         if isinstance(record, Unanswered | Rejected):
             return record
-        if record is not None and record.in_progress_by(acquisition.attempt):
+        if record is not None and record.in_progress_by(acquisition.attempt_id):
             return Won.before(record)
         return Refused(record)
 
-    def _finish(self, write: Finish, deadline: Deadline) -> FinishAnswer:
+    def _finish(self, write: Write, deadline: Deadline) -> WriteAnswer:
         request = requests.finish(self.table, write, self.shards)
         try:
             self.transport.call("update_item", request, deadline)
@@ -201,7 +201,7 @@ class DynamoDBStore:
         except Misconfigured as wrong:
             return Rejected(wrong)
 
-    def _put_parts(self, write: Finish, deadline: Deadline) -> Finish | Unanswered | Rejected:
+    def _put_parts(self, write: Write, deadline: Deadline) -> Write | Unanswered | Rejected:
         """
         Write the parts of a large result, and return *write* as its row is to be written then.
 
@@ -231,7 +231,7 @@ class DynamoDBStore:
             return replace(write, change=change._replace(result=change.result.in_row()))
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
 
-    def _keep_parts(self, write: Finish, keep: Keep, deadline: Deadline) -> Finish | Unanswered | Rejected:
+    def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Rejected:
         """Lengthen the ttl of the parts: before the row's, or the row would outlive its result."""
 
         def lengthen(request: Any) -> Unanswered | Rejected | None:
@@ -271,7 +271,7 @@ def _transport(
     return NamedTransport(names.sound(), table, client, heard, declined)
 
 
-def _with_parts(answer: FinishAnswer, write: Finish) -> FinishAnswer:
+def _with_parts(answer: WriteAnswer, write: Write) -> WriteAnswer:
     """Return *answer* to *write*, whose parts are all written."""
     change = write.change
     if isinstance(answer, Unanswered) and isinstance(change, Complete) and isinstance(change.result, Chunks):
@@ -279,7 +279,7 @@ def _with_parts(answer: FinishAnswer, write: Finish) -> FinishAnswer:
     return answer
 
 
-def _canceled(error: ClientError, finish: Finish | None, own: int) -> FinishAnswer:
+def _canceled(error: ClientError, finish: Write | None, own: int) -> WriteAnswer:
     """Return the answer to *finish*, item *own* of a transaction. Raises *error* if another item failed."""
     reasons = reasons_of(error)
     ours = reasons[own] if code_of(error) == CANCELED and finish is not None and own < len(reasons) else {}

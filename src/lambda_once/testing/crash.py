@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Unfinished, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, Store, Unfinished, Won, WriteAnswer, Written
 from lambda_once.testing.stores import overridden
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.lifecycle import Record, State
-    from lambda_once.core.writes import Acquire, Finish
+    from lambda_once.core.writes import Acquire, Write
     from lambda_once.engine.ownership import Ownership, PreparedFinish
 
 Step = Literal["acquire", "work", "complete"]
@@ -128,9 +128,9 @@ class MortalStore:
         self._killed.come_to("acquire", *won)
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         self._killed.check()
-        return self.real.finish(writes, deadline)
+        return self.real.write(writes, deadline)
 
     def read(self, token: str, deadline: Deadline) -> Record | None:
         self._killed.check()
@@ -141,8 +141,8 @@ class MortalStore:
         return self.real.chunks(record, deadline)
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         tokens = () if finish is None else (finish.token,)
         self._killed.come_to("work", *tokens)
         answer = self.real.transact(finish, items, deadline)
@@ -179,7 +179,7 @@ class MortalFinisher(Finisher):
         token = finish.attempt.token
         self._killed.come_to("work", token)
         if self._killed.step == "complete":
-            (answer,) = self.store.finish([finish.write], finish.attempt.call.invocation.deadline)
+            (answer,) = self.store.write([finish.write], finish.attempt.call.invocation.deadline)
             if isinstance(answer, Written):
                 self._killed.come_to("complete", token)
         return finish

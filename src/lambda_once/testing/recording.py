@@ -10,14 +10,14 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Keep,
     Pin,
     Release,
     Resolver,
+    Write,
 )
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Refused, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, Refused, Won, WriteAnswer, Written
 from lambda_once.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ class RecordingStore(MemoryStore):
             self._add(acquisition.token, acquisition.now, _of_acquisition(acquisition, answer))
         return answers
 
-    def finish(self, writes: Sequence[Finish], deadline: Deadline) -> list[FinishAnswer]:
-        answers = super().finish(writes, deadline)
+    def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
+        answers = super().write(writes, deadline)
         for write, answer in zip(writes, answers, strict=True):
             self._add(write.token, write.now, _of_write(write, answer))
         return answers
 
     def transact(
-        self, finish: Finish | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> FinishAnswer:
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
         answer = super().transact(finish, items, deadline)
         if finish is not None:
             self._add(finish.token, finish.now, f"{_of_write(finish, answer)}, in one transaction")
@@ -79,7 +79,7 @@ def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:
         case Won(fence, took_over):
             verb = "taken over" if took_over else "acquired"
             return (
-                f"{verb} by {acquisition.locked_by} (attempt {acquisition.attempt}, fence {fence}), "
+                f"{verb} by {acquisition.locked_by} (attempt {acquisition.attempt_id}, fence {fence}), "
                 f"lease until {stamp(acquisition.lease)}"
             )
         case Refused(record):
@@ -88,9 +88,9 @@ def _of_acquisition(acquisition: Acquire, answer: AcquireAnswer) -> str:
             return f"acquisition by {acquisition.locked_by}: no response"
 
 
-def _of_write(write: Finish, answer: FinishAnswer) -> str:
+def _of_write(write: Write, answer: WriteAnswer) -> str:
     done = _of_change(write.change)
-    who = f"attempt {write.attempt}"
+    who = f"attempt {write.attempt_id}"
     if isinstance(write.by, Resolver):
         who = f"a third party, over attempt {write.by.seen}" if write.note is None else write.note.by
     match answer:

@@ -47,7 +47,7 @@ class Acquiring:
         assert world.row() == Record(
             token=world.token,
             state=State.IN_PROGRESS,
-            attempt="a1",
+            attempt_id="a1",
             fence=answer.fence,
             locked_by="orders/request-of-a1",
             created=world.clock.now(),
@@ -63,7 +63,7 @@ class Acquiring:
     def test_a_token_in_progress_is_refused(self, world: World, rule: OnLapse) -> None:
         """No other attempt acquires it until its lease has expired, to the millisecond."""
         world.won()
-        assert _refused(world, rule=rule).attempt == "a1"
+        assert _refused(world, rule=rule).attempt_id == "a1"
         world.clock.advance(LEASE.total_seconds())
         _refused(world, rule=rule)
 
@@ -94,7 +94,7 @@ class Acquiring:
         assert second.fence > first.fence
         assert not second.took_over
         row = world.row()
-        assert (row.state, row.attempt, row.actual_completion) == (State.IN_PROGRESS, "a2", None)
+        assert (row.state, row.attempt_id, row.actual_completion) == (State.IN_PROGRESS, "a2", None)
         assert (row.stored, row.error) == (None, None)
 
     @pytest.mark.parametrize("rule", RULES)
@@ -186,7 +186,7 @@ class Acquiring:
         second = world.won("a2")
         assert second == Won(second.fence, took_over=True, generation="generation-a1")
         assert second.fence > first.fence
-        assert world.row().attempt == "a2"
+        assert world.row().attempt_id == "a2"
 
     @pytest.mark.parametrize("rule", [OnLapse.HOLD, OnLapse.PROBE])
     def test_a_lapsed_token_is_not_taken_over_under_hold_and_probe(self, world: World, rule: OnLapse) -> None:
@@ -200,9 +200,9 @@ class Acquiring:
         world.won(rule=OnLapse.PROBE)
         world.clock.advance(LEASE.total_seconds() + 1)
         seen = world.row()
-        asked = AsSeen(seen.attempt, seen.expected_completion)
+        asked = AsSeen(seen.attempt_id, seen.expected_completion)
         assert world.won("a2", rule=OnLapse.PROBE, seen=asked).took_over
-        assert _refused(world, "a3", rule=OnLapse.PROBE, seen=asked).attempt == "a2"
+        assert _refused(world, "a3", rule=OnLapse.PROBE, seen=asked).attempt_id == "a2"
 
     def test_another_lease_is_not_what_the_probe_was_asked_about(self, world: World) -> None:
         """An attempt that has extended its lease is alive."""
@@ -267,7 +267,7 @@ class Acquiring:
         seen = world.row()
         world.finish(change, resolver(seen))
         row = world.row()
-        assert row.attempt != seen.attempt
+        assert row.attempt_id != seen.attempt_id
         assert row.caller == seen.caller
         assert (row.is_of_another(ALICE), row.is_of_another(BOB)) == (False, True)
 
@@ -321,13 +321,13 @@ class Acquiring:
         answers = world.store.acquire(acquisitions, world.deadline)
         assert answers[5] == Refused(world.read(tokens[5]))
         assert all(isinstance(answer, Won) for n, answer in enumerate(answers) if n != 5)
-        owners = [record.attempt for record in map(world.read, tokens) if record is not None]
+        owners = [record.attempt_id for record in map(world.read, tokens) if record is not None]
         assert owners == [f"a{n}" if n != 5 else "other" for n in range(12)]
 
     def test_an_empty_call_has_an_empty_answer(self, world: World) -> None:
         """Nothing is written."""
         assert world.store.acquire([], world.deadline) == []
-        assert world.store.finish([], world.deadline) == []
+        assert world.store.write([], world.deadline) == []
 
     def test_the_absent_is_read_as_none(self, world: World) -> None:
         """A token that was never acquired has no row."""

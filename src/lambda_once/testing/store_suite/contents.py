@@ -35,10 +35,10 @@ def acquire_some(world: World) -> None:
 
 
 def finish_some(world: World) -> None:
-    """Finish some of them."""
+    """Write some of them."""
     changes: dict[int, Change] = {1: PAID, 3: HELD, 5: GIVEN_BACK, 7: HELD}
     writes = [world.write(change, token=f"{world.token}-{n}") for n, change in changes.items()]
-    world.store.finish(writes, world.deadline)
+    world.store.write(writes, world.deadline)
 
 
 class LargeResults:
@@ -135,7 +135,7 @@ class Listing:
         """What is complete or released is not; the earliest lease comes first."""
         acquire_some(world)
         late = world.write(Extend(world.ends(timedelta(hours=1))), token=f"{world.token}-0")
-        world.store.finish([late], world.deadline)
+        world.store.write([late], world.deadline)
         finish_some(world)
         assert listed(world, State.IN_PROGRESS) == ["2", "4", "6", "8", "0"]
         assert listed(world, State.HELD) == ["3", "7"]
@@ -148,7 +148,7 @@ class Listing:
         assert entry == Unfinished(
             token=world.token,
             state=State.IN_PROGRESS,
-            attempt="a1",
+            attempt_id="a1",
             locked_by="orders/request-of-a1",
             created=started,
             expected_completion=world.ends(),
@@ -182,4 +182,4 @@ class Concurrency:
             won = list(pool.map(rival, range(RIVALS)))
         assert sorted(token for of_one in won for token in of_one) == tokens
         for n, of_one in enumerate(won):
-            assert {world.row_of(token).attempt for token in of_one} <= {f"a{n}"}
+            assert {world.row_of(token).attempt_id for token in of_one} <= {f"a{n}"}

@@ -61,7 +61,7 @@ class Finishing:
             stored=getattr(change, "result", None),
             error=getattr(change, "error", None),
             ttl=None if state is State.HELD else int((world.clock.now() + KEEP).timestamp()),
-            write="w1",
+            write_id="w1",
             generation=None if state is State.COMPLETE else before.generation,
         )
 
@@ -73,7 +73,7 @@ class Finishing:
         first = world.won()
         assert world.finish(change, resolver(world.row())) == Written.WRITTEN
         row = world.row()
-        assert (row.state, row.attempt, row.fence) == (state, "operator", first.fence + 1)
+        assert (row.state, row.attempt_id, row.fence) == (state, "operator", first.fence + 1)
 
     @by_finish
     def test_a_finish_sent_again_is_written(self, world: World, change: Change, state: State) -> None:
@@ -86,7 +86,7 @@ class Finishing:
         assert world.send(write) == Written.WRITTEN
         assert world.row() == before
         assert before.state is state
-        assert before.write == write.write
+        assert before.write_id == write.id
 
     @by_finish
     def test_an_equal_finish_is_another_write(self, world: World, change: Change, state: State) -> None:
@@ -118,7 +118,7 @@ class Finishing:
         world.clock.advance(LEASE.total_seconds() + 1)
         world.won("a2")
         _refused(world, change, "a1")
-        assert world.row().attempt == "a2"
+        assert world.row().attempt_id == "a2"
         assert state is not State.IN_PROGRESS
 
     @by_finish
@@ -198,14 +198,14 @@ class Finishing:
             None,
             None,
         )
-        assert (row.delivery, row.fingerprint, row.fields, row.ttl, row.write) == (None,) * 5
+        assert (row.delivery, row.fingerprint, row.fields, row.ttl, row.write_id) == (None,) * 5
 
     def test_many_finishes_are_answered_each_by_itself(self, world: World) -> None:
         """A refusal does not affect the others."""
         tokens = [f"{world.token}-{n}" for n in range(12)]
         world.store.acquire([world.acquisition(token=token) for token in tokens], world.deadline)
         writes = [world.write(PAID, "a1" if n != 3 else "a2", token) for n, token in enumerate(tokens)]
-        answers = world.store.finish(writes, world.deadline)
+        answers = world.store.write(writes, world.deadline)
         assert answers[3] == Refused(world.read(tokens[3]))
         assert all(answer == Written.WRITTEN for n, answer in enumerate(answers) if n != 3)
         states = [record.state for record in map(world.read, tokens) if record is not None]

@@ -11,7 +11,7 @@ import pytest
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
-from lambda_once.core.writes import Finish, Resolver, after_finish
+from lambda_once.core.writes import Resolver, Write, after_write
 from lambda_once.operations.forgetting import forgetting
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.stores.contract import Refused, Written
@@ -55,7 +55,7 @@ def row_of(world: World, row: str) -> Record:
     return world.row()
 
 
-def decided(world: World, before: Record, decision: Resolve, result: str | None = None) -> Finish:
+def decided(world: World, before: Record, decision: Resolve, result: str | None = None) -> Write:
     because = "seen at the provider"
     return resolution(before, decision, by="ann", because=because, now=world.clock.now(), result=result)
 
@@ -66,7 +66,7 @@ OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
 }
 
 
-def kept_for(world: World, before: Record, days: int, how: Resolve = Resolve.KEEP, by: str = "ann") -> Finish:
+def kept_for(world: World, before: Record, days: int, how: Resolve = Resolve.KEEP, by: str = "ann") -> Write:
     keep, now = timedelta(days=days), world.clock.now()
     return resolution(before, how, by=by, because="redriven next week", now=now, keep=keep)
 
@@ -84,9 +84,9 @@ class Resolving:
         write = decided(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert world.send(write) == Written.WRITTEN
         after = world.row()
-        assert after == after_finish(before, write)
-        assert (after.attempt, after.fence) == (write.attempt, before.fence + 1)
-        assert after.attempt != before.attempt
+        assert after == after_write(before, write)
+        assert (after.attempt_id, after.fence) == (write.attempt_id, before.fence + 1)
+        assert after.attempt_id != before.attempt_id
         assert after.stored == (Inline("5") if decision is Resolve.DONE else None)
         assert (after.ttl is None) is (decision is Resolve.HOLD)
         assert after.resolution == write.note
@@ -178,7 +178,7 @@ class Resolving:
         first = decided(world, before, Resolve.NOT_DONE)
         second = decided(world, before, Resolve.DONE, "5")
         assert world.send(first) == Written.WRITTEN
-        assert world.send(second) == Refused(after_finish(before, first))
+        assert world.send(second) == Refused(after_write(before, first))
 
     def test_a_decision_stands_until_an_attempt_runs(self, world: World) -> None:
         """It has the attempt id that it left in the row; an acquisition keeps the decision, not the id."""
@@ -202,7 +202,7 @@ class Keeping:
         assert after.resolution == write.note == after.standing
         assert after.ttl == int((world.clock.now() + timedelta(days=28)).timestamp())
         expected = before._replace(ttl=after.ttl, resolution=after.resolution, fence=before.fence + 1)
-        assert after == expected == after_finish(before, write)
+        assert after == expected == after_write(before, write)
 
     @by_keeping
     def test_a_keep_sent_again_is_written(self, world: World, row: str, how: Resolve) -> None:

@@ -16,16 +16,16 @@ from lambda_once.core.writes import (
     Change,
     Complete,
     Extend,
-    Finish,
     Hold,
     Holder,
     Pin,
     Release,
     Resolver,
     Unclaimed,
+    Write,
     new_write_id,
 )
-from lambda_once.stores.contract import AcquireAnswer, FinishAnswer, Store, Won
+from lambda_once.stores.contract import AcquireAnswer, Store, Won, WriteAnswer
 from lambda_once.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class World:
         lease = self.ends()
         return Acquire(
             token=token or self.token,
-            attempt=attempt,
+            attempt_id=attempt,
             locked_by=f"orders/request-of-{attempt}",
             now=self.clock.now(),
             lease=lease,
@@ -120,7 +120,7 @@ class World:
         by: Holder | Resolver | str = "a1",
         token: str | None = None,
         write: str | None = None,
-    ) -> Finish:
+    ) -> Write:
         """A write as the engine makes it under take_over; *write* is its id, else it gets a fresh one."""
         now = self.clock.now()
         match change:
@@ -131,15 +131,15 @@ class World:
             case _:
                 ttl = epoch_seconds(now + KEEP)
         writer = Holder(by) if isinstance(by, str) else by
-        return Finish(token or self.token, writer, change, now, ttl, write or new_write_id(change))
+        return Write(token or self.token, writer, change, now, ttl, write or new_write_id(change))
 
     def finish(
         self, change: Change, by: Holder | Resolver | str = "a1", write: str | None = None
-    ) -> FinishAnswer:
+    ) -> WriteAnswer:
         return self.send(self.write(change, by, write=write))
 
-    def send(self, write: Finish) -> FinishAnswer:
-        (answer,) = self.store.finish([write], self.deadline)
+    def send(self, write: Write) -> WriteAnswer:
+        (answer,) = self.store.write([write], self.deadline)
         return answer
 
     def read(self, token: str | None = None) -> Record | None:
@@ -148,7 +148,7 @@ class World:
     def chunks(self, record: Record) -> tuple[bytes, ...] | None:
         return self.store.chunks(record, self.deadline)
 
-    def transact(self, write: Finish | None, items: Sequence[Mapping[str, Any]] = ()) -> FinishAnswer:
+    def transact(self, write: Write | None, items: Sequence[Mapping[str, Any]] = ()) -> WriteAnswer:
         return self.store.transact(write, items, self.deadline)
 
     def row(self) -> Record:
