@@ -179,9 +179,9 @@ class Once:
     @property
     def sns(self) -> MessageDecorator[SNSEventRecord]:
         """Turn a function of one notification into a handler of SNS events, which raises the first error."""
-        from lambda_once.decorators.batches import sns_handler
+        from lambda_once.sources.records import SNS
 
-        return self._of_messages("once.sns", sns_handler)
+        return self._messages(SNS)
 
     @property
     def kinesis(self) -> StreamDecorator[KinesisStreamRecord]:
@@ -192,14 +192,14 @@ class Once:
         mapping with ReportBatchItemFailures, it returns the first failed sequence number. ``on_give_up`` is
         a function of a record that can never succeed, and its error: if it returns, the shard goes on.
         """
-        from lambda_once.sources.kinesis import KINESIS
+        from lambda_once.sources.ordered import KINESIS
 
         return self._stream(KINESIS)
 
     @property
     def dynamodb_stream(self) -> StreamDecorator[DynamoDBRecord]:
         """Turn a function of one change into a handler of DynamoDB Streams, as `kinesis` does."""
-        from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
+        from lambda_once.sources.ordered import DYNAMODB_STREAM
 
         return self._stream(DYNAMODB_STREAM)
 
@@ -211,7 +211,7 @@ class Once:
         A failure stops its partition alone. ``schema``: Powertools' ``SchemaConfig``, for values in Avro,
         Protobuf or by JSON schema; the function gets Powertools' ``ConsumerRecordRecords`` then.
         """
-        from lambda_once.sources.kafka import kafka_source
+        from lambda_once.sources.ordered import kafka_source
 
         def decorator(f: Any = None, /, *, schema: Any = None, **options: Any) -> Any:
             return self._stream(kafka_source(schema))(f, **options)
@@ -221,9 +221,9 @@ class Once:
     @property
     def mq(self) -> MessageDecorator[ActiveMQMessage | RabbitMessage]:
         """Turn a function of one message into a handler of Amazon MQ batches; it raises the first error."""
-        from lambda_once.decorators.batches import mq_handler
+        from lambda_once.sources.ordered import MQ
 
-        return self._of_messages("once.mq", mq_handler)
+        return self._messages(MQ)
 
     @overload
     def event(self, f: Callable[[E, C], Coro[R]], /) -> Handler[E, C, R]: ...
@@ -415,8 +415,13 @@ class Once:
         once: Callable[..., R] = protected_function(self._runtime, function, settings)
         return once(*args, **kwargs)
 
-    def _of_messages(self, name: str, make: Callable[..., Any]) -> MessageDecorator[Any]:
-        return lambda f=None, /, **options: self._decorator(name, make, Where.MESSAGES, f, options)
+    def _messages(self, source: RecordSource) -> MessageDecorator[Any]:
+        from lambda_once.decorators.batches import message_handler
+
+        make = partial(message_handler, source)
+        return lambda f=None, /, **options: self._decorator(
+            source.decorator, make, Where.MESSAGES, f, options
+        )
 
     def _stream(self, source: RecordSource) -> StreamDecorator[Any]:
         from lambda_once.decorators.streams import stream_handler

@@ -26,11 +26,8 @@ from lambda_once.core.results import Corrupt, NotSerialisable, pack, unpack, unp
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.sources import api_gateway, event
 from lambda_once.sources.api_gateway import header_key
-from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
-from lambda_once.sources.kafka import kafka_source
-from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.mq import MQ
+from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS, MQ, kafka_source
 from lambda_once.sources.records import SNS, SQS
 from lambda_once.stores.rows import part_of, record_of, unfinished_of
 from lambda_once.testing import (

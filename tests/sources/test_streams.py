@@ -12,8 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import 
 from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import KinesisStreamRecord
 
 from lambda_once.errors import Misconfigured
-from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
-from lambda_once.sources.kinesis import KINESIS
+from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
 from lambda_once.sources.records import SQS, EventRecord, RecordSource
 from lambda_once.sources.unit import Malformed, Unit
 from lambda_once.testing import dynamodb_stream_event, kinesis_event, sqs_event
@@ -97,7 +96,7 @@ def test_aggregated_records_are_named() -> None:
 @pytest.mark.parametrize(
     ("record", "what"),
     [
-        (None, "A record of the batch has no sequence number"),
+        (None, "A record of the batch is not a JSON object"),
         ({}, "has no sequence number"),
         ({"eventSource": "aws:kinesis", "kinesis": "secret"}, "has no sequence number"),
         ({"eventSource": "aws:kinesis", "kinesis": {"sequenceNumber": "", "data": "e30="}}, "no sequence"),
@@ -189,7 +188,7 @@ def _attribute(value: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("record", "what"),
     [
-        (None, "has no sequence number"),
+        (None, "is not a JSON object"),
         (_changed(SequenceNumber=None), "has no sequence number"),
         (_changed() | {"eventID": ""}, "has no eventID"),
         (_changed() | {"eventSourceARN": None}, "no eventSourceARN"),

@@ -18,8 +18,8 @@ from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import GiveUp, InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources import event as source
-from lambda_once.sources.records import SNS, SQS, EventRecord, RecordId, RecordSource, failures
+from lambda_once.sources import event as events
+from lambda_once.sources.records import SQS, EventRecord, RecordId, RecordSource, failures
 from lambda_once.sources.unit import Malformed, Unit
 
 if TYPE_CHECKING:
@@ -215,20 +215,16 @@ def pipe_response(
     raise next(error for _, error in unfinished if error is not None)
 
 
-def sns_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
-    """Return the Lambda handler that runs *function* for each notification, and raises if one failed."""
-    return _raising(Records(SNS, runtime, function, settings, Redelivery.SAME_REQUEST), function)
+def message_handler(
+    source: RecordSource, runtime: Runtime, function: Callable[..., Any], settings: Settings
+) -> Callable[..., Any]:
+    """
+    Return the Lambda handler that runs *function* for each record of *source*.
 
-
-def mq_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
-    """Return the Lambda handler that runs *function* for each message, and raises if one failed."""
-    from lambda_once.sources.mq import MQ
-
-    return _raising(Records(MQ, runtime, function, settings), function)
-
-
-def _raising(records: Records, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a handler that raises the first error after all records were tried: all are delivered again."""
+    It raises the first error after all records were tried: all are delivered again.
+    """
+    redelivery = Redelivery.SAME_REQUEST if source.asynchronous else Redelivery.ANY
+    records = Records(source, runtime, function, settings, redelivery)
 
     def handle(event: Any, context: Any) -> None:
         for _, job in records.run(event, context):
@@ -249,9 +245,9 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
         results: dict[int, Any] = {}
         failures: dict[int, Exception] = {}
         with runtime.invocation(context) as invocation:
-            is_asynchronous = source.is_asynchronous(event)
+            is_asynchronous = events.is_asynchronous(event)
             redelivery = Redelivery.SAME_REQUEST if is_asynchronous else Redelivery.ANY
-            units = source.units(event, invocation.request_id)
+            units = events.units(event, invocation.request_id)
             if settings.history is not None and len(units) > 1:
                 raise Misconfigured(
                     f"history= expects one record an event, as Powertools has keyed it; this has {len(units)}"

@@ -32,10 +32,8 @@ from lambda_once.engine.places import place_of_call, place_of_def
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import uncancelled
 from lambda_once.errors import KeyMissing, Misconfigured
-from lambda_once.sources.dynamodb_stream import DYNAMODB_STREAM
-from lambda_once.sources.envelopes import NotBase64, TooDeep
-from lambda_once.sources.kinesis import KINESIS
-from lambda_once.sources.mq import data_of
+from lambda_once.sources.envelopes import BadData, decoded, parse_bytes
+from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
 from lambda_once.sources.records import SNS, SQS, RecordSource
 from lambda_once.sources.source import Source, named_source
 from lambda_once.sources.unit import NOTHING, Malformed, Unit, itself
@@ -102,8 +100,8 @@ def argument_of(value: object) -> Argument:
     if not isinstance(raw, dict):
         return Argument(value)
     if "redelivered" in raw:
-        with suppress(NotBase64, TooDeep):
-            return Argument(data_of(raw))
+        with suppress(BadData):
+            return Argument(parse_bytes(decoded(raw.get("data"))))
         return Argument(raw)
     source = _source_of_records(raw)
     unit = None if source is None else source.read(raw).unit

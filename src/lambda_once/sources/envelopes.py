@@ -21,7 +21,11 @@ _SHORT: Final = ALWAYS_EXACT + 1  # characters: one more is the point
 _BOUNDS: Final = (0.0, inf, -inf)  # what a float makes of a number outside its range
 
 
-class TooDeep(ValueError):
+class BadData(ValueError):
+    """Data that cannot be read. The message goes on a sentence about it, and quotes nothing."""
+
+
+class TooDeep(BadData):
     """
     The text nests deeper than Python's recursion limit.
 
@@ -42,24 +46,18 @@ def parse(text: str) -> object:
     try:
         result: object = _DECODER.decode(text)
     except RecursionError:
-        message = "is JSON nested too deeply to be read"
-        raise TooDeep(message) from None
+        raise TooDeep("is JSON nested too deeply to be read") from None
     except ValueError:
         return text
     return result
 
 
-class NotBase64(ValueError):
-    """The data of a record is not base64."""
-
-
 def decoded(data: object) -> bytes:
-    """Return the bytes of *data*, base64 text. Raises `NotBase64`."""
+    """Return the bytes of *data*, base64 text. Raises `BadData`."""
     try:
         return b64decode(data, validate=True)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        message = "is not base64"
-        raise NotBase64(message) from None
+        raise BadData("is not base64") from None
 
 
 def parse_bytes(data: bytes) -> object:

@@ -1,25 +1,23 @@
 """
 Sources of records, such as a queue or a stream: how an event is read record by record, and what it gets back.
 
-Each is one `RecordSource` and one row of `Source`. SQS and SNS are at the end; each stream and broker has a
-module of its own.
+Each is one `RecordSource` and one row of `Source`. SQS and SNS are at the end, the ordered ones in `ordered`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from lambda_once.sources.envelopes import TooDeep, at, open_body
+from lambda_once.sources.envelopes import BadData, Body, at, open_body
 from lambda_once.sources.services import is_tumbling_window
 from lambda_once.sources.source import PIPED, Source, misplaced, named_source, source_of
-from lambda_once.sources.unit import NOTHING, Malformed, Unit
+from lambda_once.sources.unit import Malformed, Unit
 
 RecordId = str | Mapping[str, object] | None
 """What a partial batch response names a record by; None if it has none."""
-
-_FIX: Final = "not processed. Fix the producer"
 
 
 class EventRecord(NamedTuple):
@@ -61,17 +59,20 @@ class RecordSource(NamedTuple):
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """
 
+    asynchronous: bool = False
+    """Whether it invokes asynchronously: Lambda then retries under the same request id."""
     needs: tuple[str, ...] = ()
-    """
-    The modules of Powertools that `read` imports.
-
-    They import each other in circles, so threads that read their first records at once would deadlock.
-    """
+    """The data classes that `read` makes (`data_class`)."""
 
     def load(self) -> None:
-        """Import what `read` needs: when a function is decorated, before any record."""
-        for module in self.needs:
-            import_module(f"aws_lambda_powertools.utilities.data_classes.{module}")
+        """
+        Import what `read` needs: when a function is decorated, before any record.
+
+        Powertools' modules import each other in circles: threads that read their first records at once would
+        deadlock.
+        """
+        for each in self.needs:
+            data_class(each)
 
     @property
     def decorator(self) -> str:
@@ -84,14 +85,14 @@ class RecordSource(NamedTuple):
 
         In an ordered source, what follows a failure in its list is not started. Raises as `split`.
         """
-        return [_records(event, self.source)] if self.split is None else self.split(event)
+        return [records_of(event, self.source)] if self.split is None else self.split(event)
 
     def records(self, event: object) -> list[EventRecord]:
         """Return all records of *event*, order by order. Raises as `split`."""
         return [self.read(raw) for order in self.orders(event) for raw in order]
 
 
-def _records(event: object, source: Source) -> list[object]:
+def records_of(event: object, source: Source) -> list[object]:
     """
     Return ``Records`` of *event*, or what EventBridge Pipes sends of *source*: the records alone. Unread.
 
@@ -125,37 +126,10 @@ def piped(event: list[object], source: Source) -> list[object]:
     return event
 
 
-def grouped(event: object, source: Source, field: str) -> list[list[object]]:
-    """
-    Return the records of *event*, which Lambda sends under *field* as a list, or as lists by a name.
-
-    Each is as EventBridge Pipes sends it: with what the event says of all, and the name of its list as
-    eventSourceKey. Raises `Misconfigured` for an event of another source.
-    """
-    if isinstance(event, list):
-        groups: dict[object, list[object]] = {}
-        for record in piped(event, source):
-            groups.setdefault(text_at(record, "eventSourceKey"), []).append(record)
-        return [*groups.values()]
-    found = at(event, field) if at(event, "eventSource") in source.of_event else None
-    lists = {None: found} if isinstance(found, list) else found
-    if not isinstance(event, Mapping) or not isinstance(lists, Mapping):
-        raise misplaced(str(source.decorator), source_of(event), event)
-    if not all(isinstance(each, list) for each in lists.values()):
-        raise misplaced(str(source.decorator), source, event)
-    shared = {name: value for name, value in event.items() if name != field}
-    return [[_with(shared, name, record) for record in records] for name, records in lists.items()]
-
-
-def _with(shared: Mapping[str, object], name: str | None, record: object) -> object:
-    if not isinstance(record, dict):
-        return record
-    return {**shared, **({} if name is None else {"eventSourceKey": name}), **record}
-
-
-def malformed(id_: str | None, lacks: str) -> Malformed:
+def malformed(label: str | None, lacks: str) -> Malformed:
     """Return a record that *lacks* something, such as "has no data"."""
-    return Malformed(f"{'A record of the batch' if id_ is None else f'Record {id_}'} {lacks}; {_FIX}.", id_)
+    named = "A record of the batch" if label is None else f"Record {label}"
+    return Malformed(f"{named} {lacks}; not processed. Fix the producer.", label)
 
 
 def text_at(value: object, *path: str) -> str | None:
@@ -180,74 +154,129 @@ def failures(ids: Iterable[RecordId]) -> dict[str, list[dict[str, RecordId]]]:
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
 
 
+# -- reading
+
+
+Raw = dict[str, Any]
+"""A record as it came."""
+
+
+class RecordIds(NamedTuple):
+    """The ids of a record, as far as it has any: for messages, and those of `EventRecord`."""
+
+    label: str | None = None
+    id: RecordId = None
+    group: str | None = None
+
+
+def reader(
+    ids_of: Callable[[Raw], RecordIds],
+    unit_of: Callable[[Raw, RecordIds, Any], Unit],
+    wrap: Callable[[Raw], Any],
+) -> Callable[[object], EventRecord]:
+    """
+    Return `RecordSource.read` of a source: the same for each, but for what these functions get of a record.
+
+    *unit_of* gets the raw record, its ids, and what *wrap* made of it, Powertools' data class. It raises
+    `BadData` for a record that cannot be processed.
+    """
+
+    def read(raw: object) -> EventRecord:
+        if not isinstance(raw, dict):
+            return EventRecord(None, None, malformed(None, "is not a JSON object"), raw)
+        ids, record = ids_of(raw), wrap(raw)
+        unit: Unit | Malformed
+        try:
+            unit = unit_of(raw, ids, record)
+        except BadData as error:
+            unit = malformed(ids.label, str(error))
+        return EventRecord(ids.id, ids.group, unit, record)
+
+    return read
+
+
+@cache
+def data_class(path: str) -> Callable[[Raw], Any]:
+    """Return Powertools' data class *path*, such as ``sqs_event.SQSRecord``."""
+    module, _, name = path.partition(".")
+    found: Any = import_module(f"aws_lambda_powertools.utilities.data_classes.{module}")
+    return getattr(found, name)  # type: ignore[no-any-return]
+
+
+def wrapped(path: str, raw: Raw) -> Any:
+    """Return *raw* as the data class *path*."""
+    return data_class(path)(raw)
+
+
 # -- queues and topics
 
-
-def _sqs_message(record: object) -> EventRecord:
-    if not isinstance(record, dict):
-        wrong = "A record of the batch is not a JSON object; not processed. Fix the producer."
-        return EventRecord(None, None, Malformed(wrong, None))
-    id_ = _text(record.get("messageId"))
-    attributes = record.get("attributes")
-    attributes = attributes if isinstance(attributes, dict) else {}
-    if not str(record.get("eventSourceARN")).endswith(".fifo"):
-        return EventRecord(id_, None, _sqs_unit(record, id_, attributes, NOTHING))
-    # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
-    group, deduplication = attributes.get("MessageGroupId"), attributes.get("MessageDeduplicationId")
-    known = isinstance(group, str) and isinstance(deduplication, str)
-    unit = _sqs_unit(record, id_, attributes, [group, deduplication] if known else NOTHING)
-    return EventRecord(id_, str(group or ""), unit)
+_SQS_RECORD: Final = "sqs_event.SQSRecord"
+_SNS_RECORD: Final = "sns_event.SNSEventRecord"
 
 
-def _sqs_unit(
-    record: dict[str, object], id_: str | None, attributes: Mapping[str, object], fifo_key: object
-) -> Unit | Malformed:
-    if id_ is None:
-        return Malformed("A record of the batch has no messageId; not processed. Fix the producer.", id_)
-    body = record.get("body")
-    if not isinstance(body, str):
-        return Malformed(f"Message {id_} has no text body; not processed. Fix the producer.", id_)
-    try:
-        opened = open_body(body)
-    except TooDeep as error:
-        return Malformed(f"The body of message {id_} {error}; not processed. Fix the producer.", id_)
-    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+def _sqs_ids(raw: Raw) -> RecordIds:
+    id_ = _text(raw.get("messageId"))
+    is_fifo = str(raw.get("eventSourceARN")).endswith(".fifo")
+    return RecordIds(id_, id_, str(_attributes(raw).get("MessageGroupId") or "") if is_fifo else None)
 
+
+def _attributes(raw: Raw) -> Mapping[str, object]:
+    found = raw.get("attributes")
+    return found if isinstance(found, dict) else {}
+
+
+def _sqs_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
+    if ids.label is None:
+        raise BadData("has no messageId")
+    attributes, fifo_key = _attributes(raw), None
     count = attributes.get("ApproximateReceiveCount")
+    if ids.group is not None:
+        # Amazon SQS developer guide, "Message deduplication ID": SQS fills it in by content too.
+        known = [attributes.get(name) for name in ("MessageGroupId", "MessageDeduplicationId")]
+        fifo_key = known if all(isinstance(each, str) for each in known) else None
+    opened = _opened(raw.get("body"), "body")
     return Unit(
-        payload=opened.payload,
-        envelope=record,
-        argument=SQSRecord(record),
-        delivery=id_,
-        content=opened.content,
-        key=opened.key if fifo_key is NOTHING else fifo_key,
+        opened.payload,
+        raw,
+        record,
+        ids.label,
+        opened.content,
+        opened.key if fifo_key is None else fifo_key,
         redelivered=isinstance(count, str) and count != "1",
     )
 
 
-def _sns_unit(record: object) -> Unit | Malformed:
-    id_, message = _text(at(record, "Sns", "MessageId")), at(record, "Sns", "Message")
-    if not isinstance(record, dict) or not isinstance(message, str):
-        return Malformed("An SNS record has no text Message; not processed. Fix the producer.", id_)
+def _sns_ids(raw: Raw) -> RecordIds:
+    return RecordIds(text_at(raw, "Sns", "MessageId"))
+
+
+def _sns_unit(raw: Raw, ids: RecordIds, record: Any) -> Unit:
+    opened = _opened(at(raw, "Sns", "Message"), "Message")
+    return Unit(opened.payload, raw, record, ids.label, opened.content, opened.key)
+
+
+def _opened(text: object, name: str) -> Body:
+    """Return *text*, the field *name* of a record, with its envelopes opened. Raises `BadData`."""
+    if not isinstance(text, str):
+        raise BadData(f"has no text {name}")
     try:
-        opened = open_body(message)
-    except TooDeep as error:
-        return Malformed(f"The Message of {id_} {error}; not processed. Fix the producer.", id_)
-    from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
-
-    return Unit(opened.payload, record, SNSEventRecord(record), id_, opened.content, opened.key)
-
-
-def _sns_message(record: object) -> EventRecord:
-    return EventRecord(None, None, _sns_unit(record))
+        return open_body(text)
+    except BadData as error:
+        raise BadData(f"has a {name} that {error}") from None
 
 
 SQS: Final = RecordSource(
     Source.SQS,
-    _sqs_message,
+    reader(_sqs_ids, _sqs_unit, partial(wrapped, _SQS_RECORD)),
     "the body",
     "MessageGroupId and MessageDeduplicationId",
     piped_id="messageId",
-    needs=("sqs_event",),
+    needs=(_SQS_RECORD,),
 )
-SNS: Final = RecordSource(Source.SNS, _sns_message, "the Message", needs=("sns_event",))
+SNS: Final = RecordSource(
+    Source.SNS,
+    reader(_sns_ids, _sns_unit, partial(wrapped, _SNS_RECORD)),
+    "the Message",
+    asynchronous=True,
+    needs=(_SNS_RECORD,),
+)
