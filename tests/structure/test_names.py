@@ -18,6 +18,7 @@ SHARED = {
     "query": "the arguments of Query: of a ratchet, and of documents",
 }
 """Names with one meaning in several places."""
+GRAB_BAGS = {"base", "common", "helpers", "manager", "managers", "misc", "utils"}
 
 
 def _shared() -> dict[str, list[str]]:
@@ -40,3 +41,9 @@ def test_no_name_has_two_meanings() -> None:
 def test_the_list_is_true() -> None:
     """A name that is shared no more leaves the list."""
     assert SHARED.keys() <= _shared().keys()
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    """No module or package has a name that could hold anything."""
+    modules = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+    assert not [path for path in modules if GRAB_BAGS & {*path.with_suffix("").parts}]
