@@ -114,12 +114,16 @@ coverage: $(VENV)/.dev ## Run the tests with branch coverage; core must have all
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not site" --cov --cov-report=term
 	@$(BIN)/coverage report --include='*/lambda_once/core/*' --fail-under=100
 
+# These measure time, start processes or let sixteen threads race: they share the machine with no other test.
+TIMED := tests/benchmarks tests/chaos tests/demo tests/guarantees tests/history/test_kills.py tests/queues
+
 .PHONY: engine-tests
 engine-tests: $(VENV)/.dev $(CDK_VENV)/.installed $(if $(DYNAMODB_ENDPOINT),,dynamodb) queue ## Run the tests that need DynamoDB Local (DYNAMODB_ENDPOINT=…: on that one), ElasticMQ or the CDK
-	@$(BIN)/python -m pytest -m engine
+	@$(BIN)/python -m pytest -m engine $(ON_ALL_CORES) $(TIMED:%=--ignore=%)
+	@$(BIN)/python -m pytest -m engine $(TIMED)
 
 .PHONY: test-versions
-test-versions: | $(BIN)/python ## Run the fast tests on every Python there is, and on the oldest packages that are allowed
+test-versions: | $(BIN)/python ## Run the fast tests on the newer Pythons, and on the oldest packages that are allowed
 	@$(BIN)/python -m tests.versions
 
 .PHONY: chaos

@@ -1,8 +1,9 @@
 """
-Run the fast tests on every Python of this machine, and on the oldest packages that pyproject.toml allows.
+Run the fast tests on the Pythons of this machine, and on the oldest packages that pyproject.toml allows.
 
 ``make test-versions``. Each environment is a folder in .venv-versions, made when its packages change: one
-with the lower bound of each dependency, on the oldest Python, and one a Python with the newest. pytest's own
+with the lower bound of each dependency, on the oldest Python, and one with the newest packages for each newer
+Python. ``make test`` runs the oldest Python with packages between the two: those of the lock. pytest's own
 summary is printed for each; the exit code is 1 where one failed.
 """
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +95,12 @@ def environments(project: Mapping[str, Any], pythons: Mapping[tuple[int, int], s
     """Return what is to be tested with *pythons*, the executables by their versions."""
     needed, beside = required(project), tools(project)
     oldest = min(pythons)
+    newer = sorted(version for version in pythons if version != oldest) or [oldest]
     return [
         Environment("oldest", pythons[oldest], (*map(at_least, needed), *beside)),
         *(
-            Environment(f"{major}.{minor}", python, (*needed, *beside, *tools(project, SDKS)))
-            for (major, minor), python in sorted(pythons.items())
+            Environment(f"{major}.{minor}", pythons[major, minor], (*needed, *beside, *tools(project, SDKS)))
+            for major, minor in newer
         ),
     ]
 
@@ -143,9 +146,8 @@ def install(environment: Environment) -> Path:
     return python
 
 
-def run_tests(environment: Environment) -> bool:
-    """Run the fast tests, and tell whether they passed."""
-    python = install(environment)
+def run_tests(environment: Environment, python: Path) -> bool:
+    """Run the fast tests with *python*, and return whether they passed."""
     cache = f"cache_dir=.cache/pytest-{environment.name}"
     on_all_cores = ("--numprocesses=auto", "--dist=worksteal")
     left_out = [f"--ignore-glob={each}" for each in OF_SDKS if environment.name == "oldest"]
@@ -157,10 +159,13 @@ def run_tests(environment: Environment) -> bool:
 def main() -> int:
     """Test every environment, and return 1 where one failed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = environments(project, pythons(candidates()))
+    with ThreadPoolExecutor(len(found)) as pool:  # most of an installation is waiting for the registry
+        installed = [*pool.map(install, found)]
     passed = {}
-    for environment in environments(project, pythons(candidates())):
+    for environment, python in zip(found, installed, strict=True):
         print(f"== {environment.name}: {environment.python}", flush=True)  # noqa: T201
-        passed[environment.name] = run_tests(environment)
+        passed[environment.name] = run_tests(environment, python)
     print(*(f"{name}: {'passed' if ok else 'FAILED'}" for name, ok in passed.items()), sep="\n")  # noqa: T201
     return 0 if all(passed.values()) else 1
 

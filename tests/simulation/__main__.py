@@ -5,12 +5,23 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from multiprocessing import Pool
 
 from tests.simulation.play import play
 from tests.simulation.story import Counterexample
 
 MOST = 5
 """Stories that are printed before it gives up."""
+CHUNK = 25
+"""Schedules that a process takes at a time."""
+
+
+def played(seed: int) -> tuple[str, bool]:
+    """Play the schedule of *seed*; return its story, and whether it broke a promise."""
+    try:
+        return play(seed).text(), False
+    except Counterexample as found:
+        return str(found), True
 
 
 def main() -> int:
@@ -22,17 +33,15 @@ def main() -> int:
     options = parser.parse_args()
     os.environ.setdefault("AWS_DEFAULT_REGION", "eu-central-1")
     broken: list[int] = []
-    for seed in range(options.first, options.first + options.seeds):
-        try:
-            story = play(seed)
-        except Counterexample as found:
-            sys.stdout.write(f"{found}\n")
-            broken.append(seed)
+    seeds = range(options.first, options.first + options.seeds)
+    with Pool() as processes:
+        for seed, (story, breaks) in zip(seeds, processes.imap(played, seeds, CHUNK), strict=True):
+            if breaks or options.story:
+                sys.stdout.write(f"{story}\n")
+            if breaks:
+                broken.append(seed)
             if len(broken) == MOST:
                 break
-        else:
-            if options.story:
-                sys.stdout.write(f"{story.text()}\n")
     sys.stdout.write(f"{options.seeds} schedules, broken promises in {broken or 'none'}\n")
     return 1 if broken else 0
 

@@ -35,14 +35,20 @@ def test_every_requirement_has_a_lower_bound(requirement: str) -> None:
 
 
 def test_the_oldest_packages_meet_the_oldest_python() -> None:
-    """Each requirement of the package and of its extras is pinned there, and the newest run everywhere."""
+    """Each requirement of the package and of its extras is pinned there, and the newest run on the others."""
     oldest, *newest = environments(PROJECT, PYTHONS)
     assert (oldest.name, oldest.python) == ("oldest", "/a/python")
     names = {package.split("==")[0] for package in oldest.packages if "==" in package}
     assert {"aws-lambda-powertools", "jmespath", "boto3", "pydantic", "click", "rich", "python-ulid"} <= names
-    assert [(each.name, each.python) for each in newest] == [("3.11", "/a/python"), ("3.13", "/b/python")]
+    assert [(each.name, each.python) for each in newest] == [("3.13", "/b/python")]
     assert not any("==" in package for each in newest for package in each.packages)
     assert all({*tools(PROJECT, SDKS)} <= {*each.packages} for each in newest)
+
+
+def test_a_python_alone_gets_both() -> None:
+    """The oldest packages and the newest."""
+    alone = environments(PROJECT, {(3, 11): "/a/python"})
+    assert [(each.name, each.python) for each in alone] == [("oldest", "/a/python"), ("3.11", "/a/python")]
 
 
 def test_the_pythons_of_this_machine_are_found() -> None:
