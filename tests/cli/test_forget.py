@@ -12,7 +12,7 @@ from lambda_once.cli import forget_command, options
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
-from lambda_once.dynamodb.paging import Unprocessed
+from lambda_once.dynamodb.retry import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
 from lambda_once.operations import table as table_module
 from lambda_once.operations.forgetting import FORGOTTEN, forgetting

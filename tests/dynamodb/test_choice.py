@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_once.dynamodb.choice import declined, endpoint_url, wants_lean
+from lambda_once.dynamodb.client import declined, endpoint_url, wants_lean
 from lambda_once.errors import Misconfigured
 
 KNOWN = {

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.transport import Transport
 from tests.docs.pages import ROOT
 
 SECONDS = 60

@@ -29,10 +29,10 @@ from botocore.exceptions import (
 )
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.dynamodb.client import Transport
 from lambda_once.dynamodb.connection import Response
 from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
 from lambda_once.dynamodb.lean import OPERATIONS, Endpoint, LeanClient, answer_of, tls_context
+from lambda_once.dynamodb.transport import Transport
 from tests.kit.tls import Authority
 
 ENVIRON = {

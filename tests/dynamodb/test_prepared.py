@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 from botocore.exceptions import NoRegionError
 
-from lambda_once.dynamodb.choice import of_modules
-from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.client import of_modules
 from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.transport import Transport
 
 
 @pytest.fixture(autouse=True)

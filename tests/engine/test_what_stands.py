@@ -17,7 +17,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks, Unavailable
 from lambda_once.core.writes import Acquire, Extend, Release, Write
-from lambda_once.dynamodb import paging
+from lambda_once.dynamodb import retry
 from lambda_once.engine import finish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
@@ -121,7 +121,7 @@ def test_the_parts_of_a_result_are_sent_once(
     counted: Counted, monkeypatch: pytest.MonkeyPatch, in_batch: bool
 ) -> None:
     """A throttled try leaves the parts that it has written: the next one writes the others, and the row."""
-    monkeypatch.setattr(paging, "MOST_WRITES", 1)
+    monkeypatch.setattr(retry, "MOST_WRITES", 1)
     monkeypatch.setattr(finish, "pack", lambda _text, _seal: Chunks((b"1", b"2", b"3")))
     rig, parts = counted.rig, list[str]()
 

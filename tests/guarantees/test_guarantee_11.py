@@ -12,8 +12,8 @@ from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import Deadline
-from lambda_once.dynamodb import client as dynamodb
-from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb import transport
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import batch as batching
 from lambda_once.engine import invocation
 from lambda_once.engine.batch import Batch
@@ -217,11 +217,10 @@ def test_completions_come_before_releases() -> None:
 def test_without_a_thread_nothing_is_sent_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer comes in time all the same; the token keeps its lease."""
 
-    class Refused:
-        def __init__(self, _ask: object) -> None:
-            raise RuntimeError("can't start new thread")
+    def refused(_work: object) -> None:
+        raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(dynamodb, "PendingResponse", Refused)
+    monkeypatch.setattr(transport, "in_thread", refused)
     ending = _answers("event", Table.SILENT, is_async=False, turns=2_400)
     assert [when for when, *_ in ending.sent if when > 2_400] == []
 

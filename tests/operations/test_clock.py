@@ -11,9 +11,10 @@ import pytest
 
 from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
+from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.operations import clock as clocks
 from lambda_once.operations.clock import CorrectedClock, date_of
-from lambda_once.operations.table import PATIENCE, TokenTable
+from lambda_once.operations.table import TokenTable
 from lambda_once.testing import FakeClock, create_table
 from tests.cli.shop import Shop, on_strict
 from tests.kit import tables

@@ -9,9 +9,10 @@ import pytest
 
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Parts
+from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.errors import StoreUnavailable
 from lambda_once.operations.search import parts_present
-from lambda_once.operations.table import PATIENCE, TokenTable
+from lambda_once.operations.table import TokenTable
 from lambda_once.stores.requests import part_keys
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables

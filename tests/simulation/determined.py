@@ -7,13 +7,14 @@ import os
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import _base as futures
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from lambda_once.core import results
-from lambda_once.dynamodb import client, retry
+from lambda_once.dynamodb import retry, transport
 from lambda_once.engine import ownership, pipeline
 from lambda_once.observability import reporter
 from lambda_once.stores import batches
@@ -32,9 +33,10 @@ def determined(seed: int) -> Iterator[None]:
         (asyncio, "Runner", partial(asyncio.Runner, loop_factory=Loop)),
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
-        (client.Transport, "_threads", baton.Executor),
+        (transport.Transport, "_threads", baton.Executor),
         (pipeline, "threading", threads),
-        (client, "threading", threads),
+        (transport, "threading", threads),
+        (futures, "threading", threads),
         (ownership, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._stopped)),
         (reporter, "_write", _nothing),

@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
-from lambda_once.dynamodb.client import Transport
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine import consult, invocation
 from lambda_once.engine.acquire import Acquirer

@@ -11,8 +11,7 @@ import pytest
 from lambda_once.core.lifecycle import OnLapse, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import AsSeen, Complete, Extend
-from lambda_once.dynamodb.paging import MOST_KEYS
-from lambda_once.dynamodb.retry import TRIES
+from lambda_once.dynamodb.retry import MOST_KEYS, TRIES
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, LEASE, resolver

@@ -18,7 +18,8 @@ from botocore.config import Config
 from botocore.exceptions import ReadTimeoutError
 
 from lambda_once.core.clock import FINAL, Deadline
-from lambda_once.dynamodb.client import ANSWER, CONNECT, Transport, longest_try, new_client
+from lambda_once.dynamodb.client import ANSWER, CONNECT, longest_try, new_client
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.testing import FakeClock
 from tests.kit.strict.engine import client_error
 
@@ -128,7 +129,7 @@ def test_nobody_waits_past_the_deadline(late: Any) -> None:
 
 def test_twin_that_relies_on_the_clients_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a bound of its own the invocation waits for a minute, and is killed meanwhile."""
-    monkeypatch.setattr("lambda_once.dynamodb.client.longest_try", lambda _client: 0.0)
+    monkeypatch.setattr("lambda_once.dynamodb.transport.longest_try", lambda _client: 0.0)
     with pytest.raises(AssertionError, match="the invocation waits"):
         test_nobody_waits_past_the_deadline("an answer")
 

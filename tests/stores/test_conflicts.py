@@ -11,7 +11,7 @@ import pytest
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
-from lambda_once.dynamodb import paging
+from lambda_once.dynamodb import retry
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.kit.wire import after, before, failing, muddled, refused
@@ -116,7 +116,7 @@ FIVE = Chunks((b"1", b"2", b"3", b"4", b"5"))
 @pytest.fixture
 def in_twos(line: Line, monkeypatch: pytest.MonkeyPatch) -> Line:
     """Parts go out two a call; token 0 is held."""
-    monkeypatch.setattr(paging, "MOST_WRITES", 2)
+    monkeypatch.setattr(retry, "MOST_WRITES", 2)
     hold(line, 0)
     return line
 

@@ -9,7 +9,7 @@ import click
 
 from lambda_once.cli.options import Access, with_filter, with_table
 from lambda_once.cli.render import tokens_at
-from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.operations.listing import confirmed, count_unfinished, unfinished
 from lambda_once.operations.resolution import HELD
 from lambda_once.operations.tokens import STUCK, UNFINISHED, Entry, Filter, Status

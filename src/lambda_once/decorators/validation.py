@@ -45,7 +45,7 @@ def check_parts(*, table: object, client: object, store: object, service: object
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
     _check_tracer(reported.get("tracer"))
     if isinstance(client, str):
-        from lambda_once.dynamodb.choice import wants_lean
+        from lambda_once.dynamodb.client import wants_lean
 
         wants_lean(client, {})
     elif client is not None:

@@ -1,35 +1,26 @@
 """
-Sends requests to DynamoDB by one client, made at first use, and retries them until a deadline.
+Which client sends the requests, how it is made, and when it is made again.
 
-botocore is imported at first use, too: a cold start may not need it.
+The lean client is opt-in. It takes static credentials from the environment, a region of the standard
+partition or an explicit endpoint, and nothing else: where anything is set that only botocore understands, or
+a library is loaded that patches botocore to trace or to fake requests, botocore's client sends them.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import sys
-import threading
-from contextvars import copy_context
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from lambda_once.core.clock import FINAL
-from lambda_once.dynamodb.choice import declined, endpoint_url, of_modules, wants_lean
-from lambda_once.dynamodb.retry import TRIES, back_off
 from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import ThreadPoolExecutor
-    from datetime import datetime
-
-    from lambda_once.core.clock import Deadline
-
-W = TypeVar("W")
-A = TypeVar("A")
+    from collections.abc import Callable, Container, Mapping
 
 CONNECT, ANSWER = 1.0, 3.0
 """Seconds that our own client waits for a connection, and for a response."""
@@ -51,318 +42,151 @@ _MATTER: Final = (
 """Variables that a client is made from."""
 
 
-class Forgets(Protocol):
-    """Has connections or threads, which a forked process must not use: they are its parent's."""
+VARIABLE: Final = "LAMBDA_ONCE_CLIENT"
+LEAN, BOTOCORE = "lean", "botocore"
 
-    def _forget(self) -> None:
-        """Begin anew in a forked process; close nothing, and wait for no lock."""
-        ...
+STANDARD_REGION: Final = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-\d+")
+"""Regions whose endpoints end in amazonaws.com (botocore's partitions.json, partition "aws")."""
+
+_NOT_UNDERSTOOD: Final = (
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+    "AWS_LAMBDA_EXEC_WRAPPER",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "REQUESTS_CA_BUNDLE",
+)
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_SWITCHES: Final = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
+_FILES: Final = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+_PATCH_BOTOCORE: Final = (
+    "aws_xray_sdk",
+    "ddtrace",
+    "moto",
+    "opentelemetry.instrumentation.botocore",
+    "sentry_sdk",
+)
+"""Libraries that see requests only where botocore sends them."""
 
 
-_OF_THIS_PROCESS: WeakSet[Forgets] = WeakSet()
-
-
-def forget_in_child(owner: Forgets) -> None:
-    """Have *owner* forget in each process that is forked while it lives."""
-    _OF_THIS_PROCESS.add(owner)
-
-
-def _forget_all() -> None:
-    for owner in list(_OF_THIS_PROCESS):
-        owner._forget()  # noqa: SLF001  (no method for users)
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_forget_all)
-
-
-class Transport:
+def made_client(name: str | None, declined_by: Callable[[str], object] | None) -> Any:
     """
-    Sends requests by one client. Safe from several threads; keeps no state of a request.
+    Make the client that *name* or the environment asks for.
 
-    *client* is a client of boto3's, the name of one that is made here (`choice`), or None. One that is made
-    here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
+    *declined_by* is called with the reason if that is the lean one and botocore's is made.
     """
-
-    unreadable: tuple[type[Exception], ...] = ()
-    """What the client may raise for the response to another request, where every request is our own."""
-
-    def __init__(
-        self,
-        client: Any = None,
-        heard: Callable[[Any, datetime], object] | None = None,
-        declined: Callable[[str], object] | None = None,
-    ) -> None:
-        """
-        *heard* is called with every response, errors included, and the time of its request.
-
-        *declined* is called with the reason if the lean client is asked for and botocore's is used.
-        """
-        self._heard = heard
-        self._declined = declined
-        is_made_here = client is None or isinstance(client, str)
-        self._is_own = is_made_here
-        self._name: str | None = client if is_made_here else None
-        self._client = None if is_made_here else _guarded(client)
-        self._prepared: tuple[object, ...] | None = None
-        """The surroundings for which the client was made before its first use."""
-        self._pool: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
-        self._longest = longest_try(client)
-        forget_in_child(self)
-
-    def _forget(self) -> None:
-        """
-        Leave connections and threads to the process that this one was forked from.
-
-        Two processes that read one connection get each other's responses, and threads are not forked. A
-        client that was given is its owner's.
-        """
-        self._lock = threading.Lock()  # a thread of the parent may have held it
-        self._pool = None
-        self._prepared = None
-        if self._is_own:
-            self._client = None
-
-    def call(
-        self,
-        operation: str,
-        arguments: Mapping[str, Any],
-        deadline: Deadline,
-        failed: Callable[[Exception], object] | None = None,
-    ) -> Any:
-        """
-        Send one request; retry transient errors with full jitter until the deadline is final.
-
-        A request is not sent again if a try as long as the last one would end after the deadline.
-
-        Raises botocore's exception of the last try; *failed* is called with the earlier ones.
-        """
-        from lambda_once.dynamodb.errors import Caught, is_transient
-
-        send = partial(self._exchanged, operation)
-        for tries in range(1, TRIES + 1):
-            asked = deadline.clock.now()
-            try:
-                answer = self._sent(send, arguments, deadline, asked)
-            except Caught as error:
-                if self._heard is not None:
-                    self._heard(getattr(error, "response", None), asked)
-                if tries == TRIES or not is_transient(error):
-                    raise
-                if deadline.is_final() or not deadline.has_time_for_another(asked):
-                    raise
-                if failed is not None:
-                    failed(error)
-                back_off(deadline, tries)
-            else:
-                if self._heard is not None:
-                    self._heard(answer, asked)
-                return answer
-        raise AssertionError  # pragma: no cover  (the last try returns or raises)
-
-    def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-        """Whether *response*, a refusal too, can be that of *request*: for what bears something to check."""
-        del request, response
-        return True
-
-    def _exchanged(self, operation: str, /, **arguments: Any) -> Any:
-        """Send one request. Raises CrossedResponse for the response of another one."""
-        from botocore.exceptions import ClientError
-
-        from lambda_once.dynamodb.errors import CrossedResponse
-
-        client = self._connected()
-        send = getattr(client, operation)
-        try:
-            answer = send(**arguments)
-            if self.is_answer(arguments, answer):
-                return answer
-        except ClientError as error:
-            if self.is_answer(arguments, error.response):
-                raise
-        except self.unreadable:  # botocore's parser fails on the body of another operation
-            if operation == "transact_write_items":  # or its serialiser does, on a user's item
-                raise
-        if self._is_own:  # the next response on that connection would be another request's, too
-            client.close()
-        raise CrossedResponse
-
-    def _sent(
-        self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime
-    ) -> Any:
-        """
-        Send one request, and await its response, where the deadline is ever final, until the deadline.
-
-        If the client's own time limits are longer, another thread awaits the response, and goes on after the
-        deadline: the request may still be written. Past the deadline nothing is sent, nor where it is final
-        and no thread can be started; before that, only the client's limits apply then.
-        """
-        if not deadline.final:
-            return send(**arguments)
-        remaining = (deadline.at - now).total_seconds()
-        if remaining >= self._longest:
-            return send(**arguments)
-        if remaining <= 0:
-            raise _no_answer()
-        try:
-            answer = PendingResponse(lambda: send(**arguments))
-        except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
-            if remaining <= FINAL:
-                raise _no_answer() from None
-            return send(**arguments)
-        return answer.within(remaining)
-
-    def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
-        """Do *work* for each of *values*, at once where there are several; the results are in order."""
-        if len(values) < 2:  # noqa: PLR2004  (one value needs no thread)
-            return [work(value) for value in values]
-        return list(self._threads().map(work, values))
-
-    def meanwhile(self, work: Callable[[], A]) -> Callable[[], A]:
-        """Start *work* in another thread, and return a function that awaits its result."""
-        return self._threads().submit(work).result
-
-    def _threads(self) -> ThreadPoolExecutor:
-        from concurrent.futures import ThreadPoolExecutor  # a cold start sends one request at a time
-
-        with self._lock:
-            self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
-            return self._pool
-
-    @property
-    def place(self) -> str:
-        """The region and endpoint of the client, for a message."""
-        meta: Any = getattr(self._client, "meta", None)
-        lean: Any = getattr(self._client, "endpoint", None)
-        if isinstance(getattr(lean, "url", None), str):
-            return f"region {lean.region} ({lean.url})"
-        region, url = getattr(meta, "region_name", None), getattr(meta, "endpoint_url", None)
-        return f"region {region} ({url})" if isinstance(region, str) else "this region"
-
-    def prepare(self) -> None:
-        """
-        Make the client before its first use, and send nothing.
-
-        It is made again at first use where the process, the endpoint, the region, the credentials or the
-        libraries that patch botocore have changed since. Raises what making it raises.
-        """
-        with self._lock:
-            if self._client is None:
-                self._client = self._made()
-                self._prepared = self._surroundings()
-
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._prepared is not None:
-                if self._prepared != self._surroundings():
-                    self._client = None
-                self._prepared = None
-            if self._client is None:
-                self._client = self._made()
-            return self._client
-
-    def _surroundings(self) -> tuple[object, ...]:
-        """Return what the client is made for; of the secrets only a hash, which is never shown."""
-        variables = hash(tuple(os.environ.get(name) for name in _MATTER))
-        # A library that patches botocore patches the classes, and so a client of botocore's that there is.
-        patched = of_modules(sys.modules) if wants_lean(self._name, os.environ) else None
-        return os.getpid(), variables, patched
-
-    def _made(self) -> Any:
-        if not wants_lean(self._name, os.environ):
-            return _guarded(new_client())
-        reason = declined(os.environ, sys.modules)
-        if reason is None:
-            return lean_client()
-        if self._declined is not None:
-            self._declined(f"botocore's client is used instead of the lean one: {reason}")
-        return _guarded(new_client())
+    if not wants_lean(name, os.environ):
+        return guarded(new_client())
+    reason = declined(os.environ, sys.modules)
+    if reason is None:
+        return lean_client()
+    if declined_by is not None:
+        declined_by(f"botocore's client is used instead of the lean one: {reason}")
+    return guarded(new_client())
 
 
-class PendingResponse:
-    """The outcome of *ask*, which runs in another thread."""
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        self._changed = threading.Condition()
-        self._came: list[Callable[[], Any]] = []
-
-        def wait() -> None:
-            came = _outcome_of(ask)
-            with self._changed:
-                self._came.append(came)
-                self._changed.notify_all()
-
-        threading.Thread(target=copy_context().run, args=(wait,), daemon=True).start()
-
-    def within(self, seconds: float) -> Any:
-        """Return or raise the outcome. Raises botocore's ReadTimeoutError if there is none in *seconds*."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._came, seconds)
-            came = self._came[0] if self._came else None
-        if came is None:
-            raise _no_answer()
-        return came()
+def surroundings(name: str | None) -> tuple[object, ...]:
+    """Return what the client *name* is made for; of the secrets only a hash, which is never shown."""
+    variables = hash(tuple(os.environ.get(variable) for variable in _MATTER))
+    # A library that patches botocore patches the classes, and so a client of botocore's that there is.
+    patched = of_modules(sys.modules) if wants_lean(name, os.environ) else None
+    return os.getpid(), variables, patched
 
 
-def _no_answer() -> Exception:
-    from botocore.exceptions import ReadTimeoutError
+def wants_lean(given: Any, environ: Mapping[str, str]) -> bool:
+    """
+    Return whether the lean client is asked for, by ``Once(client="lean")`` or LAMBDA_ONCE_CLIENT.
 
-    error: Exception = ReadTimeoutError(endpoint_url="the token table")
-    return error
+    Raises `Misconfigured` for a word that names no client.
+    """
+    source = "client=" if isinstance(given, str) else f"{VARIABLE}="
+    word = given if isinstance(given, str) else environ.get(VARIABLE, "") if given is None else ""
+    if word not in ("", LEAN, BOTOCORE):
+        raise Misconfigured(f"{source}{word} is unknown: use {LEAN} or {BOTOCORE}, or pass a boto3 client")
+    return word == LEAN
 
 
-def _outcome_of(ask: Callable[[], Any]) -> Callable[[], Any]:
-    """Call *ask*, and return a function that returns or raises as it did."""
+def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:
+    """Return why the lean client may not be used here, as a clause for a log line; None: it may."""
+    return of_environment(environ) or of_modules(modules)
+
+
+def of_environment(environ: Mapping[str, str]) -> str | None:
+    """Return what *environ* has, or lacks, that only botocore understands; None: nothing."""
+    from lambda_once.dynamodb.sigv4 import Credentials  # for the lean client alone
+
+    if Credentials.of(environ) is None:
+        return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, or not usable"
+    for name in _NOT_UNDERSTOOD:
+        if environ.get(name):
+            return f"{name} is set"
+    for name in _PROXIES:
+        if environ.get(name) or environ.get(name.lower()):
+            return f"{name} is set"
+    for name in _SWITCHES:
+        if environ.get(name, "").lower() == "true":
+            return f"{name} is set"
+    if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
+        return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
+    if environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
+        return "credentials change under SnapStart"
+    return _of_files(environ) or _of_endpoint(environ)
+
+
+def _of_files(environ: Mapping[str, str]) -> str | None:
+    for name, usual in _FILES.items():
+        named = environ.get(name)
+        if named != os.devnull and Path(named or usual).expanduser().is_file():
+            return f"there is a configuration file, {named or usual}"
+    return None
+
+
+def _of_endpoint(environ: Mapping[str, str]) -> str | None:
+    region = environ.get("AWS_DEFAULT_REGION", "")
+    if not region:
+        return "AWS_DEFAULT_REGION is not set"
+    given = endpoint_given(environ)
+    if given is None:
+        is_standard = STANDARD_REGION.fullmatch(region) is not None
+        return None if is_standard else f"region {region} is not in the standard partition"
+    return None if _is_plain(given) else "the endpoint is not a plain URL"
+
+
+def _is_plain(url: str) -> bool:
+    """Return whether *url* has a scheme of HTTP, a host and perhaps a port, and nothing else."""
     try:
-        answer = ask()
-    except BaseException as error:  # noqa: BLE001  (it is raised where the outcome is awaited)
-        raised = error
-
-        def again() -> Any:
-            raise raised
-
-        return again
-    return lambda: answer
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:  # brackets or a port that are none
+        return False
+    more = parts.path.strip("/") or parts.query or parts.username
+    return parts.scheme in ("http", "https") and bool(host) and not more
 
 
-def longest_try(client: Any) -> float:
-    """
-    Return how many seconds a request of *client* may take by its own limits; None is our own client.
-
-    For a client that retries by itself, as botocore's do by default, there is no limit.
-    """
-    config = getattr(getattr(client, "meta", None), "config", None)
-    if config is None:
-        return CONNECT + ANSWER
-    retries = getattr(config, "retries", None) or {}
-    if retries.get("total_max_attempts") != 1:
-        return math.inf
-    limits = (config.connect_timeout, config.read_timeout)
-    return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: no limit
+def of_modules(modules: Container[str]) -> str | None:
+    """Return which of *modules* must see requests through botocore; None: none does."""
+    for name in _PATCH_BOTOCORE:
+        if name in modules:
+            return f"{name} is loaded"
+    return None
 
 
-def _guarded(client: Any) -> Any:
-    from lambda_once.dynamodb.errors import only_dynamodb
+def endpoint_given(environ: Mapping[str, str]) -> str | None:
+    """Return the endpoint that the environment names; None: AWS' own."""
+    return environ.get("AWS_ENDPOINT_URL_DYNAMODB") or environ.get("AWS_ENDPOINT_URL") or None
 
-    return only_dynamodb(client)
+
+def endpoint_url(environ: Mapping[str, str]) -> str:
+    """Return DynamoDB's URL for *environ*, which `of_environment` has not declined."""
+    return endpoint_given(environ) or f"https://dynamodb.{environ['AWS_DEFAULT_REGION']}.amazonaws.com"
 
 
-def low_level(client: Any) -> Any:
-    """Return *client*. Raises `Misconfigured` for a boto3 resource or Table, and the client of either."""
-    resources = sys.modules.get("boto3.resources.base")  # loaded if there is one
-    if resources is not None and isinstance(client, resources.ServiceResource):
-        raise Misconfigured(
-            f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
-        )
-    events = getattr(getattr(client, "meta", None), "events", None)
-    handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
-    if _CONVERTS in handlers:  # it takes the attributes {"S": "x"} for maps
-        raise Misconfigured(
-            "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
-            " its own, boto3.client('dynamodb')"
-        )
-    return client
+# ---------------------------------------------------------------- made here, or given
 
 
 def lean_client() -> Any:
@@ -403,3 +227,71 @@ def new_client() -> Any:
     loader.list_available_services = lambda _type: ["dynamodb"]
     session.register_component("data_loader", loader)
     return session.create_client("dynamodb", config=config)
+
+
+def guarded(client: Any) -> Any:
+    """Return *client*, which raises for a response that is not DynamoDB's."""
+    from lambda_once.dynamodb.errors import only_dynamodb
+
+    return only_dynamodb(client)
+
+
+def longest_try(client: Any) -> float:
+    """
+    Return how many seconds a request of *client* may take by its own limits; None is our own client.
+
+    For a client that retries by itself, as botocore's do by default, there is no limit.
+    """
+    config = getattr(getattr(client, "meta", None), "config", None)
+    if config is None:
+        return CONNECT + ANSWER
+    retries = getattr(config, "retries", None) or {}
+    if retries.get("total_max_attempts") != 1:
+        return math.inf
+    limits = (config.connect_timeout, config.read_timeout)
+    return sum(math.inf if limit is None else float(limit) for limit in limits)  # None: no limit
+
+
+def low_level(client: Any) -> Any:
+    """Return *client*. Raises `Misconfigured` for a boto3 resource or Table, and the client of either."""
+    resources = sys.modules.get("boto3.resources.base")  # loaded if there is one
+    if resources is not None and isinstance(client, resources.ServiceResource):
+        raise Misconfigured(
+            f"client= is a boto3 resource ({type(client).__name__}): give a low-level client, boto3.client(…)"
+        )
+    events = getattr(getattr(client, "meta", None), "events", None)
+    handlers = getattr(getattr(events, "_emitter", None), "_unique_id_handlers", {})
+    if _CONVERTS in handlers:  # it takes the attributes {"S": "x"} for maps
+        raise Misconfigured(
+            "client= is the client of a boto3 resource, which converts attributes itself: give a client of"
+            " its own, boto3.client('dynamodb')"
+        )
+    return client
+
+
+# ---------------------------------------------------------------- forks
+
+
+class Forgets(Protocol):
+    """Has connections or threads, which a forked process must not use: they are its parent's."""
+
+    def _forget(self) -> None:
+        """Begin anew in a forked process; close nothing, and wait for no lock."""
+        ...
+
+
+_OF_THIS_PROCESS: WeakSet[Forgets] = WeakSet()
+
+
+def forget_in_child(owner: Forgets) -> None:
+    """Have *owner* forget in each process that is forked while it lives."""
+    _OF_THIS_PROCESS.add(owner)
+
+
+def _forget_all() -> None:
+    for owner in list(_OF_THIS_PROCESS):
+        owner._forget()  # noqa: SLF001  (no method for users)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forget_all)

@@ -14,6 +14,7 @@ from lambda_once.core.clock import Clock, Waits, stamp
 from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
+from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, trace_answers
 from lambda_once.engine.ownership import Ownership, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.engine.replay import Replayer
 
-PATIENCE = 30.0
-"""Seconds that a finish waits at most for a transaction of its attempt that is being sent."""
 LAST_WORD = timedelta(seconds=2)
 """How long the release of something that never started may take at most."""
 

@@ -27,7 +27,7 @@ from lambda_once.core.writes import (
     Write,
     new_write_id,
 )
-from lambda_once.dynamodb.retry import TRIES, jitter
+from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Unanswered
-
-LONGEST = timedelta(seconds=30)
-"""How long after its first try a finish is sent again."""
 
 
 class Sending:
@@ -272,7 +269,7 @@ class PreparedFinish(NamedTuple):
     def limit(self, deadline: Deadline) -> Deadline:
         """Return until when a try may last; each is a single request."""
         began = self.write.now if self.sent else deadline.clock.now()
-        longest = Deadline(deadline.clock, began + LONGEST, math.inf)
+        longest = Deadline(deadline.clock, began + timedelta(seconds=PATIENCE), math.inf)
         if self._overran(deadline):
             return longest
         return longest._replace(at=min(longest.at, deadline.at))

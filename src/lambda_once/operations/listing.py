@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
-from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Entry, Status
 from lambda_once.stores.rows import Item, record_of
 

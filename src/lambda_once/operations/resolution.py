@@ -19,7 +19,7 @@ from lambda_once.core.lifecycle import (
 )
 from lambda_once.core.results import Inline, Parts, pack
 from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Resolver, Write, new_write_id
-from lambda_once.dynamodb.paging import MOST_KEYS
+from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status
 from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written

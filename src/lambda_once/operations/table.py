@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import Clock, Deadline, SystemClock
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
-from lambda_once.dynamodb.paging import Unprocessed, batch_write
+from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.clock import CorrectedClock
 from lambda_once.stores.index import StatusIndex
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lambda_once.core.writes import Write
     from lambda_once.stores.contract import WriteAnswer
 
-PATIENCE = 30.0
-"""Seconds that a person or the watchdog waits for one response."""
 WATCHDOG_ROW = "lambda-once#watchdog"
 SWEEP_ROW = "lambda-once#sweep"
 """Keys of cursors; no token has a ``#``, which is percent-encoded. Without status: the index omits them."""

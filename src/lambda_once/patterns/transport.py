@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import INVOCATION_DEADLINE, Clock, Deadline, SystemClock
-from lambda_once.dynamodb.client import Transport, low_level
+from lambda_once.dynamodb.client import low_level
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Unclaimed, Write, made_by
 from lambda_once.dynamodb.errors import Caught, code_of, is_denied
-from lambda_once.dynamodb.paging import MOST_KEYS
-from lambda_once.dynamodb.retry import TRIES, back_off
+from lambda_once.dynamodb.retry import MOST_KEYS, Tries
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.contract import (
@@ -127,15 +126,16 @@ class Batches:
         outcomes: list[Outcome] = [Unanswered("not sent")] * len(batch)
         left = list(range(len(batch)))
         conflicts: set[int] = set()
-        for tries in range(1, TRIES + 1):
+        tries = Tries(deadline)
+        while left:
+            began = deadline.clock.now()
             for n, outcome in zip(left, self._sent([batch[n] for n in left], deadline), strict=True):
                 outcomes[n] = outcome
                 if outcome == CONFLICT:
                     conflicts.add(n)
             left = [n for n in left if outcomes[n] in _AGAIN]
-            if not left or deadline.is_final() or deadline.passed() or tries == TRIES:
+            if left and not tries.again(began):
                 break
-            back_off(deadline, tries)
         return [_outcome(outcome, conflicted=n in conflicts) for n, outcome in enumerate(outcomes)]
 
     def _sent(self, batch: Sequence[Arguments], deadline: Deadline) -> Sequence[Outcome]:

@@ -12,7 +12,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
-from lambda_once.dynamodb.paging import pages
+from lambda_once.dynamodb.retry import pages
 from lambda_once.stores.rows import MOST_SHARDS, Item, unfinished_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from lambda_once.dynamodb.errors import (
     is_transient,
     reasons_of,
 )
-from lambda_once.dynamodb.paging import Unprocessed, batch_write
+from lambda_once.dynamodb.retry import Unprocessed, batch_write
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores import requests
 from lambda_once.stores.batches import Batches

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError, PartialCredentialsError
 
-from lambda_once.dynamodb.client import Transport
 from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreign, is_transient
-from lambda_once.dynamodb.paging import Unprocessed, batch_get
+from lambda_once.dynamodb.retry import Unprocessed, batch_get
+from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Rejected, Unanswered
 from lambda_once.stores.proof import is_answer

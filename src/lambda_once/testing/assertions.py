@@ -18,6 +18,7 @@ from lambda_once.core.codec import codec_for
 from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, unpack, unpack_chunks
+from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.operations.story import story
 from lambda_once.stores.contract import Store
 from lambda_once.stores.memory import MemoryStore
@@ -27,8 +28,6 @@ from lambda_once.testing.recording import RecordingStore
 Tokens: TypeAlias = Once | Store
 """A store, or the Once that uses it."""
 
-PATIENCE: Final = timedelta(seconds=30)
-"""How long an engine may take to answer a test."""
 MOST_SHOWN: Final = 20
 """Tokens that a message lists."""
 
@@ -210,7 +209,7 @@ def _rows_of(store: Store) -> list[Record] | None:
 def _scanned(store: Any) -> list[Record]:
     from functools import partial
 
-    from lambda_once.dynamodb.paging import pages
+    from lambda_once.dynamodb.retry import pages
     from lambda_once.stores.rows import record_of
 
     send = partial(store.transport.call, deadline=_deadline())
@@ -222,7 +221,7 @@ def _scanned(store: Any) -> list[Record]:
 
 def _deadline() -> Deadline:
     clock = SystemClock()
-    return Deadline(clock, clock.now() + PATIENCE)
+    return Deadline(clock, clock.now() + timedelta(seconds=PATIENCE))
 
 
 def _found(store: Store, key: object) -> Record | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lambda_once.dynamodb.paging import MOST_WRITES, batch_write, pages
-from lambda_once.dynamodb.retry import TRIES
+from lambda_once.dynamodb.retry import MOST_WRITES, TRIES, batch_write, pages
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import (
     ATTRIBUTES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.dynamodb.client import forget_in_child, low_level
-from lambda_once.dynamodb.retry import TRIES, back_off
+from lambda_once.dynamodb.retry import TRIES, Tries
 from lambda_once.errors import Misconfigured, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.patterns.fifo.channels import Answer, SendFailure, channel_of
@@ -157,19 +157,21 @@ class Publisher:
         return self._published(self.format.all_prepared(list(messages)))
 
     def _published(self, ready: Sequence[Message]) -> tuple[Result, ...]:
-        results, failures = unsendable(ready), 0
+        results = unsendable(ready)
         backlog = Backlog({place: each for place, each in enumerate(ready) if place not in results})
         deadline, late = retry_deadline(self._clock), False
+        tries = Tries(deadline, most=None)
         while taken := backlog.take(self._channel.largest):
             began = self._clock.now()
             batch = [ready[position] for position, _ in taken]
             answers = [LATE] * len(batch) if late else self._channel.send(self._connected(), batch)
-            for (position, tries), answer in zip(taken, answers, strict=True):
-                results |= results_of(backlog, ready, position, TRIES if late else tries + 1, answer)
-            failures = 0 if all(position in results for position, _ in taken) else failures + 1
-            if failures:
-                back_off(deadline, failures)
-            late = late or not deadline.has_time_for_another(began)
+            for (position, sent), answer in zip(taken, answers, strict=True):
+                results |= results_of(backlog, ready, position, TRIES if late else sent + 1, answer)
+            done = all(position in results for position, _ in taken)
+            if done:
+                tries.succeeded()
+            again = done or tries.again(began)
+            late = late or not (again and deadline.has_time_for_another(began))
         self._report(results)
         return tuple(results[position] for position in range(len(ready)))
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from lambda_once.dynamodb.paging import Unprocessed, batch_get
-from lambda_once.dynamodb.retry import back_off
+from lambda_once.dynamodb.retry import Tries, Unprocessed, batch_get
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.items import Item, Values
@@ -202,7 +201,8 @@ class Ledger:
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
         where = arguments.key_item(self._table.key, key, None)
-        for race in range(1, RACES + 1):
+        races = Tries(self._transport.deadline, RACES)
+        while True:
             began = self._transport.clock.now()
             seen = self._table.seen(self._item(where) or {})
             values, expected = seen.values, requests.version_of(self._table, seen)
@@ -212,14 +212,12 @@ class Ledger:
             try:
                 result = self._sent_by(id, self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
-                if race == RACES or not self._transport.deadline.has_time_for_another(began):
+                if not races.again(began):
                     raise
-                back_off(self._transport.deadline, race)
                 continue
             if isinstance(result, Duplicate) and id is not None:
                 return result
             return Applied({**values, **sets})
-        raise AssertionError  # pragma: no cover  (the last race returns or raises)
 
     @observed
     def relayout(self, key: Key) -> None:

@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from lambda_once.core.clock import Clock, epoch_seconds
-from lambda_once.dynamodb.paging import batch_get
-from lambda_once.dynamodb.retry import TRIES
+from lambda_once.dynamodb.retry import TRIES, batch_get
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed

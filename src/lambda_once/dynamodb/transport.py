@@ -1,0 +1,248 @@
+"""
+Sends requests to DynamoDB by one client, made at first use, and retries them until a deadline.
+
+botocore is imported at first use, too: a cold start may not need it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lambda_once.core.clock import FINAL
+from lambda_once.dynamodb.client import (
+    WORKERS,
+    forget_in_child,
+    guarded,
+    longest_try,
+    made_client,
+    surroundings,
+)
+from lambda_once.dynamodb.retry import Tries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from datetime import datetime
+
+    from lambda_once.core.clock import Deadline
+
+W = TypeVar("W")
+A = TypeVar("A")
+
+
+class Transport:
+    """
+    Sends requests by one client. Safe from several threads; keeps no state of a request.
+
+    *client* is a client of boto3's, the name of one that is made here (`choice`), or None. One that is made
+    here is made at first use, or by `prepare`. Every response must be DynamoDB's (`errors`).
+    """
+
+    unreadable: tuple[type[Exception], ...] = ()
+    """What the client may raise for the response to another request, where every request is our own."""
+
+    def __init__(
+        self,
+        client: Any = None,
+        heard: Callable[[Any, datetime], object] | None = None,
+        declined: Callable[[str], object] | None = None,
+    ) -> None:
+        """
+        *heard* is called with every response, errors included, and the time of its request.
+
+        *declined* is called with the reason if the lean client is asked for and botocore's is used.
+        """
+        self._heard = heard
+        self._declined = declined
+        is_made_here = client is None or isinstance(client, str)
+        self._is_own = is_made_here
+        self._name: str | None = client if is_made_here else None
+        self._client = None if is_made_here else guarded(client)
+        self._prepared: tuple[object, ...] | None = None
+        """The surroundings for which the client was made before its first use."""
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._longest = longest_try(client)
+        forget_in_child(self)
+
+    def _forget(self) -> None:
+        """
+        Leave connections and threads to the process that this one was forked from.
+
+        Two processes that read one connection get each other's responses, and threads are not forked. A
+        client that was given is its owner's.
+        """
+        self._lock = threading.Lock()  # a thread of the parent may have held it
+        self._pool = None
+        self._prepared = None
+        if self._is_own:
+            self._client = None
+
+    def call(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        deadline: Deadline,
+        failed: Callable[[Exception], object] | None = None,
+    ) -> Any:
+        """
+        Send one request; retry transient errors with full jitter until the deadline is final.
+
+        A request is not sent again if a try as long as the last one would end after the deadline.
+
+        Raises botocore's exception of the last try; *failed* is called with the earlier ones.
+        """
+        from lambda_once.dynamodb.errors import Caught, is_transient
+
+        send = partial(self._exchanged, operation)
+        tries: Tries | None = None  # made at the first failure: nearly all requests have none
+        while True:
+            asked = deadline.clock.now()
+            try:
+                answer = self._sent(send, arguments, deadline, asked)
+            except Caught as error:
+                if self._heard is not None:
+                    self._heard(getattr(error, "response", None), asked)
+                if not is_transient(error):
+                    raise
+                tries = tries or Tries(deadline)
+                if not tries.again(asked):
+                    raise
+                if failed is not None:
+                    failed(error)
+            else:
+                if self._heard is not None:
+                    self._heard(answer, asked)
+                return answer
+
+    def is_answer(self, request: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
+        """Whether *response*, a refusal too, can be that of *request*: for what bears something to check."""
+        del request, response
+        return True
+
+    def _exchanged(self, operation: str, /, **arguments: Any) -> Any:
+        """Send one request. Raises CrossedResponse for the response of another one."""
+        from botocore.exceptions import ClientError
+
+        from lambda_once.dynamodb.errors import CrossedResponse
+
+        client = self._connected()
+        send = getattr(client, operation)
+        try:
+            answer = send(**arguments)
+            if self.is_answer(arguments, answer):
+                return answer
+        except ClientError as error:
+            if self.is_answer(arguments, error.response):
+                raise
+        except self.unreadable:  # botocore's parser fails on the body of another operation
+            if operation == "transact_write_items":  # or its serialiser does, on a user's item
+                raise
+        if self._is_own:  # the next response on that connection would be another request's, too
+            client.close()
+        raise CrossedResponse
+
+    def _sent(
+        self, send: Callable[..., Any], arguments: Mapping[str, Any], deadline: Deadline, now: datetime
+    ) -> Any:
+        """
+        Send one request, and await its response, where the deadline is ever final, until the deadline.
+
+        If the client's own time limits are longer, another thread awaits the response, and goes on after the
+        deadline: the request may still be written. Past the deadline nothing is sent, nor where it is final
+        and no thread can be started; before that, only the client's limits apply then.
+        """
+        if not deadline.final:
+            return send(**arguments)
+        remaining = (deadline.at - now).total_seconds()
+        if remaining >= self._longest:
+            return send(**arguments)
+        if remaining <= 0:
+            raise _no_answer()
+        try:
+            answer = in_thread(partial(send, **arguments))
+        except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
+            if remaining <= FINAL:
+                raise _no_answer() from None
+            return send(**arguments)
+        with suppress(TimeoutError):
+            answer.exception(remaining)
+        if not answer.done():
+            raise _no_answer()
+        return answer.result()
+
+    def each(self, values: Sequence[W], work: Callable[[W], A]) -> list[A]:
+        """Do *work* for each of *values*, at once where there are several; the results are in order."""
+        if len(values) < 2:  # noqa: PLR2004  (one value needs no thread)
+            return [work(value) for value in values]
+        return list(self._threads().map(work, values))
+
+    def meanwhile(self, work: Callable[[], A]) -> Callable[[], A]:
+        """Start *work* in another thread, and return a function that awaits its result."""
+        return self._threads().submit(work).result
+
+    def _threads(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor  # a cold start sends one request at a time
+
+        with self._lock:
+            self._pool = self._pool or ThreadPoolExecutor(WORKERS, thread_name_prefix="lambda-once-store")
+            return self._pool
+
+    @property
+    def place(self) -> str:
+        """The region and endpoint of the client, for a message."""
+        meta: Any = getattr(self._client, "meta", None)
+        lean: Any = getattr(self._client, "endpoint", None)
+        if isinstance(getattr(lean, "url", None), str):
+            return f"region {lean.region} ({lean.url})"
+        region, url = getattr(meta, "region_name", None), getattr(meta, "endpoint_url", None)
+        return f"region {region} ({url})" if isinstance(region, str) else "this region"
+
+    def prepare(self) -> None:
+        """
+        Make the client before its first use, and send nothing.
+
+        It is made again at first use where the process, the endpoint, the region, the credentials or the
+        libraries that patch botocore have changed since. Raises what making it raises.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = made_client(self._name, self._declined)
+                self._prepared = surroundings(self._name)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._prepared is not None:
+                if self._prepared != surroundings(self._name):
+                    self._client = None
+                self._prepared = None
+            if self._client is None:
+                self._client = made_client(self._name, self._declined)
+            return self._client
+
+
+def in_thread(work: Callable[[], A]) -> Future[A]:
+    """Begin *work* in a daemon thread of its own. Raises RuntimeError where no thread can be started."""
+    from concurrent.futures import Future  # only the end of an invocation needs it
+
+    future: Future[A] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  (it is raised where the outcome is awaited)
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return future
+
+
+def _no_answer() -> Exception:
+    from botocore.exceptions import ReadTimeoutError
+
+    error: Exception = ReadTimeoutError(endpoint_url="the token table")
+    return error
