@@ -244,7 +244,7 @@ class Once:
     ) -> OfEvents: ...
     def event(self, f: Any = None, /, **options: Any) -> Any:
         """Make a handler of EventBridge, S3, Step Functions or direct events take effect once per event."""
-        from lambda_once.decorators.batches import event_handler
+        from lambda_once.decorators.events import event_handler
 
         return self._decorator("once.event", event_handler, Where.CALL, f, options)
 

@@ -1,8 +1,8 @@
 """
-Checkpoints of `once.execution` as the code of 0.1 made them: an execution that survives a deploy resumes.
+The format of the checkpoints of `once.execution`: an execution that survives a deploy resumes from them.
 
-``tests/golden/checkpoints-0.1.json`` is never written again: the results of the steps as the SDK's serialiser
-wrote them, in executions of the key 5. A version that checkpoints anything else gets a file of its own.
+``tests/golden/checkpoints.json``: what the SDK's serialiser made of the results of the steps, in
+executions of the key 5.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from lambda_once import Fenced, Held, InProgress, KeyReused, MemoryStore, Result
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline
 from lambda_once.errors import KNOWN
-from lambda_once.integrations import checkpoints, durable
+from lambda_once.integrations import durable
 from tests.decorators.durable_shop import HOUR
 from tests.decorators.rig import Rig, elsewhere
 from tests.docs.pages import ROOT
 
-GOLDEN = {
-    file.name: json.loads(file.read_text(encoding="utf-8"))
-    for file in sorted((ROOT / "tests" / "golden").glob("checkpoints-*.json"))
-}
-FIRST: dict[str, dict[str, Any]] = GOLDEN["checkpoints-0.1.json"]
+GOLDEN: dict[str, dict[str, Any]] = json.loads(
+    (ROOT / "tests" / "golden" / "checkpoints.json").read_text(encoding="utf-8")
+)
 ERRORS: dict[str, tuple[type[Exception], str]] = {
     "in progress": (InProgress, "inProgress"),
     "held": (Held, "error"),
@@ -62,7 +60,7 @@ def enter(rig: Rig, context: Resumed, **options: Any) -> Any:
 
 def value(name: str, step: str = "once.acquire") -> Any:
     """Return what the step of a golden execution had returned."""
-    return deserialize(None, json.dumps(FIRST[name][step]), step, "arn")
+    return deserialize(None, json.dumps(GOLDEN[name][step]), step, "arn")
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def outcome(name: str, step: str = "once.acquire") -> Record:
 def test_an_acquired_execution_completes(rig: Rig) -> None:
     """The attempt has its id, fence and lease, and its completion is written."""
     put(rig, acquisition("acquired"))
-    context = Resumed(rig, FIRST["acquired"])
+    context = Resumed(rig, GOLDEN["acquired"])
     with enter(rig, context) as attempt:
         assert (attempt.id, attempt.fence) == (rig.row().attempt_id, rig.row().fence)
         assert attempt.complete({"charged": 1}) == {"charged": 1}
@@ -114,7 +112,7 @@ def test_an_acquired_execution_completes(rig: Rig) -> None:
 def test_an_acquired_execution_fails(rig: Rig) -> None:
     """It releases the row of its attempt."""
     put(rig, acquisition("acquired"))
-    context = Resumed(rig, FIRST["acquired"])
+    context = Resumed(rig, GOLDEN["acquired"])
     with pytest.raises(ValueError, match="declined"), enter(rig, context):
         raise ValueError("declined")
     assert (rig.row().state, list(context.made)) == (State.RELEASED, ["once.fail"])
@@ -122,7 +120,7 @@ def test_an_acquired_execution_fails(rig: Rig) -> None:
 
 def test_a_completed_execution_returns_what_it_did(rig: Rig) -> None:
     """Nothing is written again."""
-    context = Resumed(rig, FIRST["completed"])
+    context = Resumed(rig, GOLDEN["completed"])
     with enter(rig, context) as attempt:
         assert attempt.complete({"charged": 1}) == {"charged": 1}
     assert (rig.rows(), context.made) == ([], {})
@@ -130,7 +128,7 @@ def test_a_completed_execution_returns_what_it_did(rig: Rig) -> None:
 
 def test_a_failed_execution_fails_as_it_did(rig: Rig) -> None:
     """Nothing is written again, either."""
-    context = Resumed(rig, FIRST["failed"])
+    context = Resumed(rig, GOLDEN["failed"])
     with pytest.raises(ValueError, match="declined"), enter(rig, context):
         raise ValueError("declined")
     assert (rig.rows(), context.made) == ([], {})
@@ -141,7 +139,7 @@ def test_a_failed_execution_fails_as_it_did(rig: Rig) -> None:
 )
 def test_a_replay_gets_its_result(rig: Rig, name: str, result: Any) -> None:
     """From the checkpoint, with the row as it was then."""
-    with enter(rig, Resumed(rig, FIRST[name])) as attempt:
+    with enter(rig, Resumed(rig, GOLDEN[name])) as attempt:
         assert (attempt.replayed, attempt.result) == (True, result)
         assert attempt.record == outcome(name)
     assert rig.rows() == []
@@ -152,18 +150,18 @@ def test_a_large_replay_is_read_from_the_row_that_it_was_of(rig: Rig) -> None:
     name = "replayed from the table"
     record = outcome(name)
     put(rig, record._replace(stored=Inline('"large"')))
-    with enter(rig, Resumed(rig, FIRST[name])) as attempt:
+    with enter(rig, Resumed(rig, GOLDEN[name])) as attempt:
         assert (attempt.replayed, attempt.result) == (True, "large")
     put(rig, record._replace(stored=Inline('"another"'), write_id="f" * 32))
-    with pytest.raises(ResultUnavailable), enter(rig, Resumed(rig, FIRST[name])):
+    with pytest.raises(ResultUnavailable), enter(rig, Resumed(rig, GOLDEN[name])):
         pass
 
 
 def test_an_overtaken_execution_gets_what_its_successor_stored(rig: Rig) -> None:
     """A completion that was refused is the successor's outcome, or `Fenced`."""
-    with enter(rig, Resumed(rig, FIRST["overtaken, and its successor completed"])) as attempt:
+    with enter(rig, Resumed(rig, GOLDEN["overtaken, and its successor completed"])) as attempt:
         assert attempt.complete({"charged": 1}) == {"charged": 2}
-    context = Resumed(rig, FIRST["overtaken, and its successor in progress"])
+    context = Resumed(rig, GOLDEN["overtaken, and its successor in progress"])
     with pytest.raises(Fenced) as refused, enter(rig, context) as attempt:
         attempt.complete({"charged": 1})
     assert refused.value.state == "inProgress"
@@ -174,7 +172,7 @@ def test_an_overtaken_execution_gets_what_its_successor_stored(rig: Rig) -> None
 def test_a_refusal_is_the_same_error(rig: Rig, name: str) -> None:
     """Its class, its message and what is known of the row, for callers that look at these."""
     kind, state = ERRORS[name]
-    with pytest.raises(kind) as refused, enter(rig, Resumed(rig, FIRST[name])):
+    with pytest.raises(kind) as refused, enter(rig, Resumed(rig, GOLDEN[name])):
         pass
     error: Any = refused.value
     answer = value(name)
@@ -200,13 +198,7 @@ def _names(encoded: Any, above: str = "") -> Iterator[str]:
 
 
 def _golden_names() -> set[str]:
-    return {
-        name
-        for executions in GOLDEN.values()
-        for steps in executions.values()
-        for encoded in steps.values()
-        for name in _names(encoded)
-    }
+    return {name for steps in GOLDEN.values() for encoded in steps.values() for name in _names(encoded)}
 
 
 def _made(rig: Rig) -> set[str]:
@@ -234,6 +226,6 @@ def test_every_name_is_in_a_golden_checkpoint(rig: Rig) -> None:
 
 def test_a_name_without_a_golden_checkpoint_is_seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail."""
-    made = checkpoints.answer_of_replay
+    made = durable.answer_of_replay
     monkeypatch.setattr(durable, "answer_of_replay", lambda *given: made(*given) | {"region": "eu"})
     assert _made(rig) - _golden_names() == {"region s"}

@@ -49,7 +49,7 @@ def table() -> Any:
 
 PARTS: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"store": MemoryStore}, "store=MemoryStore is a class: pass an instance"),
-    (lambda: {"store": {}}, "store= is a dict without acquire, finish"),
+    (lambda: {"store": {}}, "store= is a dict without acquire, write"),
     (
         lambda: {"client": boto3.resource("dynamodb", region_name="eu-central-1")},
         "client= is a boto3 resource",

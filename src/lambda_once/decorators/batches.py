@@ -1,4 +1,4 @@
-"""`once.sqs`, `once.sns`, `once.mq` and `once.event`: handlers of the records and the units of an event."""
+"""`once.sqs`, `once.sns` and `once.mq`: handlers of batches of records."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import BUILDING, codec_for
-from lambda_once.decorators.identify import Identifier, codec_of, plan_of
+from lambda_once.decorators.handlers import handler_like, with_context
+from lambda_once.decorators.identify import Identifier, plan_of
 from lambda_once.decorators.names import name_of
-from lambda_once.decorators.runtime import Runtime, apply_on_replay, execute, handler_like, with_context
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one, check_takes_record
 from lambda_once.engine.batch import Batch, Left
 from lambda_once.engine.invocation import Call, Invocation, Redelivery
 from lambda_once.engine.jobs import Job
 from lambda_once.engine.waiting import run_coroutine
-from lambda_once.errors import GiveUp, InProgress, KeyMissing, Misconfigured, OnceError, RetryLater
+from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.sources import event as events
 from lambda_once.sources.records import SQS, EventRecord, RecordId, RecordSource, failures
 from lambda_once.sources.unit import Malformed, Unit
 
@@ -232,44 +232,3 @@ def message_handler(
                 raise job.error
 
     return handler_like(function, handle, records)
-
-
-def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Settings) -> Callable[..., Any]:
-    """Return the Lambda handler that runs *function* once for each unit of its event."""
-    work = with_context(function)
-    check_of_one(settings, "the event")
-    plan = plan_of(settings, codec_of(function, settings))
-    identifier = Identifier(runtime, settings, plan, name_of(function))
-
-    def handle(event: Any, context: Any) -> Any:
-        results: dict[int, Any] = {}
-        failures: dict[int, Exception] = {}
-        with runtime.invocation(context) as invocation:
-            is_asynchronous = events.is_asynchronous(event)
-            redelivery = Redelivery.SAME_REQUEST if is_asynchronous else Redelivery.ANY
-            units = events.units(event, invocation.request_id)
-            if settings.history is not None and len(units) > 1:
-                raise Misconfigured(
-                    f"history= expects one record an event, as Powertools has keyed it; this has {len(units)}"
-                )
-
-            def run(n: int, *, may_wait: bool) -> None:
-                unit, part = units[n]
-                failures.pop(n, None)
-                try:
-                    call = identifier.call(unit, invocation, arguments=(part,), redelivery=redelivery)
-                    outcome = execute(runtime, work, call, part, context, may_wait=may_wait)
-                    results[n] = apply_on_replay(settings, outcome)
-                except Exception as error:  # noqa: BLE001  (one bad record must not fail the others)
-                    failures[n] = error
-
-            for n in range(len(units)):
-                run(n, may_wait=len(units) == 1)
-            # Those that must wait for another attempt do so after all that need not have run.
-            for n in [n for n, error in failures.items() if isinstance(error, InProgress)] * (len(units) > 1):
-                run(n, may_wait=True)
-        for n in sorted(failures):
-            raise failures[n]
-        return results[0] if len(results) == 1 else [results[n] for n in sorted(results)]
-
-    return handler_like(function, handle, identifier)

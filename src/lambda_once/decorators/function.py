@@ -14,9 +14,10 @@ from lambda_once.core.codec import codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
+from lambda_once.decorators.handlers import apply_on_replay, marked
 from lambda_once.decorators.identify import Identifier, codec_of, plan_of
 from lambda_once.decorators.names import Receivers, code_under, name_of
-from lambda_once.decorators.runtime import Runtime, apply_on_replay, marked
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
 from lambda_once.decorators.validation import (
     CONTEXT_NAMES,

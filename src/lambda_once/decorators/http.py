@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lambda_once.core.codec import Codec, codec_for
 from lambda_once.core.keys import Selector, select, select_from
-from lambda_once.decorators.identify import Identifier, plan_of
-from lambda_once.decorators.names import name_of
-from lambda_once.decorators.runtime import (
-    Runtime,
+from lambda_once.decorators.handlers import (
     apply_on_replay,
     execute,
     handler_like,
     unprotected,
     with_context,
 )
+from lambda_once.decorators.identify import Identifier, plan_of
+from lambda_once.decorators.names import name_of
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError

@@ -1,9 +1,7 @@
-"""What decorators share: store, clock, engine and environment of a `Once`; the form of a Lambda handler."""
+"""What the decorators of one `Once` share: environment, store, clock and engines."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
 import threading
@@ -13,24 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.durable import SDK, check_event
 from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
-from lambda_once.core.signatures import title
 from lambda_once.decorators.names import SharedNames
-from lambda_once.decorators.validation import checked_table, takes_context
+from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.invocation import Call, Invocation, current_invocation, invoked
-from lambda_once.engine.replay import Replayed
-from lambda_once.engine.waiting import run_coroutine
+from lambda_once.engine.invocation import Invocation, current_invocation, invoked
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.stores.memory import ForgetfulStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
 
-    from lambda_once.settings import Settings
     from lambda_once.stores.contract import Store
     from lambda_once.stores.store import DynamoDBStore
 
@@ -39,15 +32,6 @@ _FALSE: Final = ("0", "n", "no", "f", "false", "off")
 """The words for true and false in Powertools (`shared.functions.strtobool`)."""
 
 _SYSTEM_CLOCK = SystemClock()
-
-_SIGNATURE = inspect.Signature(
-    [
-        inspect.Parameter("event", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
-    ]
-)
-_MISSING: Final = object()
-"""No event was given: `None` may be one."""
 
 
 class Overrides(NamedTuple):
@@ -282,75 +266,3 @@ class Runtime:
 
     def _log_shared_name(self, name: str, reason: str) -> None:
         self.reporter.log(Details(Event.SHARED_NAME, name=name, reason=reason))
-
-
-# ------------------------------------------------------------------ handlers
-
-
-def marked(function: Callable[..., Any], identifier: object) -> Callable[..., Any]:
-    """Return *function* with *identifier* as its ``__once__``, which `explain` reads."""
-    function.__dict__["__once__"] = identifier
-    return function
-
-
-def handler_like(
-    function: Callable[..., Any], handle: Callable[[Any, Any], Any], identifier: object
-) -> Callable[..., Any]:
-    """Return *handle* as a Lambda handler with the name and docs of *function*, marked by *identifier*."""
-
-    @functools.wraps(function)
-    def handler(event: Any = _MISSING, context: Any = None, **others: Any) -> Any:
-        if event is _MISSING or others:
-            raise Misconfigured(
-                f"{title(function)} is decorated as a Lambda handler; call it with event and context. "
-                "For the record_handler of Powertools' BatchProcessor use once.function, for a route of an "
-                "Event Handler middlewares=[once.route()]"
-            )
-        if SDK in sys.modules:
-            check_event(event)
-        return handle(event, context)
-
-    handler.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
-    handler.__annotations__ = {}
-    return marked(handler, identifier)
-
-
-def with_context(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return *function* as one of two arguments, whether or not it takes the context (`takes_context`)."""
-    if takes_context(function):
-        return function
-    if inspect.iscoroutinefunction(function):
-
-        async def awaiting(argument: Any, _context: Any) -> Any:
-            return await function(argument)
-
-        return awaiting
-    return lambda argument, _context: function(argument)
-
-
-def execute(runtime: Runtime, work: Callable[..., Any], call: Call, *args: Any, may_wait: bool = True) -> Any:
-    """Execute *call* as `Engine.execute` does; return the result even of a coroutine function."""
-    if inspect.iscoroutinefunction(work):
-
-        async def awaiting() -> Any:
-            return await runtime.engine.execute_async(call, lambda: work(*args), may_wait=may_wait)
-
-        return run_coroutine(awaiting())
-    return runtime.engine.execute(call, lambda: work(*args), may_wait=may_wait)
-
-
-def unprotected(work: Callable[..., Any], *args: Any) -> Any:
-    """Call *work* without a token; return the result even of a coroutine function."""
-    result = work(*args)
-    return run_coroutine(_awaited(result)) if inspect.iscoroutinefunction(work) else result
-
-
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
-
-
-def apply_on_replay(settings: Settings, outcome: Any) -> Any:
-    """Return the result in *outcome*, passed through ``on_replay`` if it is a replay."""
-    if not isinstance(outcome, Replayed):
-        return outcome
-    return outcome.result if settings.on_replay is None else settings.on_replay(outcome.result, outcome)

@@ -10,7 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.decorators.batches import Records, pipe_response
-from lambda_once.decorators.runtime import Runtime, handler_like
+from lambda_once.decorators.handlers import handler_like
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.engine.invocation import Invocation, Redelivery
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details

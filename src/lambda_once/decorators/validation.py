@@ -194,52 +194,8 @@ def check_not_generator(function: Callable[..., Any]) -> None:
         )
 
 
-def takes_context(handler: Callable[..., Any]) -> bool:
-    """
-    Whether *handler*, a function of an event or a record, gets the context as well.
-
-    It does if it has a second positional parameter without a default, or named "context". Raises
-    `Misconfigured` for methods, and for required parameters that would get no argument.
-    """
-    check_not_generator(handler)
-    parameters = _parameters(handler)
-    positional = [
-        each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-    if positional and is_self(positional[0].name):
-        raise Misconfigured(
-            f"{title(handler)} is a method, and Lambda passes no {positional[0].name}: "
-            "decorate a module-level function that calls the method"
-        )
-    if not positional and not variadic:
-        raise Misconfigured(
-            f"{title(handler)} must accept the event or record as its first parameter; "
-            "for a route of an Event Handler use middlewares=[once.route()]"
-        )
-    for each in (*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)):
-        if each.name in CONTEXT_NAMES:
-            raise Misconfigured(f"{title(handler)}: make {each.name} its second positional parameter")
-        if each.default is each.empty:
-            raise Misconfigured(
-                f"{title(handler)} has a required parameter {each.name}, but gets only two arguments: "
-                "the event or record, and the context. Give it a default"
-            )
-    if len(positional) < 2:  # noqa: PLR2004  (the event alone)
-        return variadic
-    return positional[1].default is inspect.Parameter.empty or positional[1].name in CONTEXT_NAMES
-
-
 def is_self(name: str | None) -> bool:
     return name in ("self", "cls")
-
-
-def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of *handler*; of what it wraps, if it accepts any arguments."""
-    parameters = [*signature_of(handler, follow_wrapped=False).parameters.values()]
-    passes_on = all(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters)
-    wrapped = getattr(handler, "__wrapped__", None)
-    return _parameters(wrapped) if passes_on and wrapped is not None else parameters
 
 
 # -- callables among the options

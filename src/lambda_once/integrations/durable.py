@@ -14,9 +14,10 @@ does the step run again; the execution is suspended meanwhile.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -30,8 +31,10 @@ from aws_durable_execution_sdk_python.exceptions import (
 )
 from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
+from lambda_once import errors
 from lambda_once.core.clock import through
-from lambda_once.core.lifecycle import new_attempt_id
+from lambda_once.core.lifecycle import Decision, Record, State, new_attempt_id
+from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
@@ -45,9 +48,10 @@ from lambda_once.errors import (
     OnceError,
     ResultUnavailable,
     RetryLater,
+    StoredError,
     StoreUnavailable,
+    stored_error,
 )
-from lambda_once.integrations.checkpoints import Answer, answer_of_error, answer_of_replay, outcome_of
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
@@ -66,6 +70,12 @@ if TYPE_CHECKING:
 
 LONGEST_PAUSE: Final = 60
 """Seconds between two runs of a step at most, beyond the error's own ``retry_after``."""
+CHECKPOINTED: Final = 96 * 1024
+"""Characters of a replayed result that a checkpoint takes; a checkpoint is limited to 256 KB (SDK)."""
+
+Answer = dict[str, Any]
+"""What a step returns of the token, and each replay of the execution gets: values that the SDK serialises."""
+
 _otherwise = RetryPresets.default()
 _random = SystemRandom()
 
@@ -353,3 +363,64 @@ def _subclasses(*kinds: type[BaseException]) -> Iterator[type[BaseException]]:
     for kind in kinds:
         yield kind
         yield from _subclasses(*kind.__subclasses__())
+
+
+# ------------------------------------------------------------------ checkpointed answers
+
+
+def answer_of_error(error: OnceError) -> Answer:
+    """Return *error*; one of the developer's own (`Seal.open`) as the class of ours that it extends."""
+    ours = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    known = vars(error)
+    return {
+        "token": error.token,
+        "error": error.kind if isinstance(error, StoredError) else ours.__name__,
+        "stored": isinstance(error, StoredError),
+        "message": str(error),
+        "known": {name: known[name] for name in (*errors.KNOWN, "fields") if name in known},
+    }
+
+
+def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
+    """
+    Return *replayed* without its result if that is sealed, too large or not to be written again.
+
+    It is read from the table then.
+    """
+    text = None
+    if call.seal is None:
+        with suppress(NotSerialisable):  # a codec may return what it does not take
+            text = call.plan.codec.dump(replayed.result)
+    fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
+    record = replayed.record._replace(stored=None, error=None, resolution=None)
+    return {
+        "token": call.token,
+        "record": {**record._asdict(), "state": record.state.value},
+        "text": text if fits else None,
+    }
+
+
+def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
+    """Return the outcome in *answer*, or raise its error."""
+    if "error" in answer:
+        raise _error(answer, call.plan.on_error)
+    record = Record(**{**answer["record"], "state": State(answer["record"]["state"])})
+    if answer["text"] is not None:
+        return Replayed(call.plan.codec.load(answer["text"]), record)
+    try:
+        found = engine.store.read(call.token, call.invocation.deadline)
+        if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
+            raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
+        return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
+    except RetryLater as error:  # outside a step it is the invocation that is retried
+        raise InvocationError(str(error)) from error
+
+
+def _error(answer: Answer, on_error: OnError) -> OnceError:
+    if answer["stored"]:
+        named = on_error if isinstance(on_error, Mapping) else ()
+        error: OnceError = stored_error(answer["error"], answer["message"], named=named)
+    else:
+        error = getattr(errors, answer["error"])(answer["message"])
+    vars(error).update(answer["known"])
+    return error

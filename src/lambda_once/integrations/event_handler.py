@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
+from lambda_once.decorators.handlers import apply_on_replay
 from lambda_once.decorators.http import STORED_BELOW, HttpIdentifier, problem_of
-from lambda_once.decorators.runtime import Runtime, apply_on_replay
+from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
