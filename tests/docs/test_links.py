@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors, links, named
+from tests.docs.pages import BESIDE_TESTS, PAGES, ROOT, anchors, links, named
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
-WHICH_GUARANTEE = ROOT / "docs" / "which-guarantee.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
 _TEST = re.compile(r"`(test_\w+)`")
 _DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE_TESTS], ids=named)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     """The file is there, and so is the heading where the link names one."""
     broken = []
@@ -31,21 +30,20 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     """No page is left that only those find who list the folder."""
     reached = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
-    assert [named(page) for page in PAGES[1:] if page not in reached] == []
+    assert [named(page) for page in [*PAGES[1:], *BESIDE_TESTS] if page not in reached] == []
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    """Each page of docs/ once, and no page that is not there."""
-    named_pages = re.findall(r'"(docs/[^"]+\.md)"', SITE.read_text(encoding="utf-8"))
-    assert sorted(named_pages) == [named(page) for page in PAGES[1:]]
+    """Each page of docs/ and beside the tests once, and no page that is not there."""
+    named_pages = re.findall(r'"((?:docs|tests)/[^"]+\.md)"', SITE.read_text(encoding="utf-8"))
+    assert sorted(named_pages) == sorted(named(page) for page in [*PAGES[1:], *BESIDE_TESTS])
 
 
-@pytest.mark.parametrize("page", [GUARANTEES, WHICH_GUARANTEE], ids=named)
-def test_the_tests_that_the_guarantees_name_exist(page: Path) -> None:
-    """Each stands somewhere in tests/ under the name that the page gives."""
+def test_the_tests_that_the_guarantees_name_exist() -> None:
+    """Each is somewhere in tests/ under the name that the page gives."""
     files = (ROOT / "tests").rglob("test_*.py")
     defined = {name for file in files for name in _DEFINED.findall(file.read_text(encoding="utf-8"))}
-    named_tests = set(_TEST.findall(page.read_text(encoding="utf-8")))
+    named_tests = set(_TEST.findall(GUARANTEES.read_text(encoding="utf-8")))
     assert named_tests - defined == set()
 
 
@@ -60,10 +58,10 @@ def test_each_guarantee_has_a_test_and_a_negative_twin() -> None:
         assert number in (7, 10) or any("_twin_" in name for name in cited), section.splitlines()[0]
 
 
-def test_each_test_of_which_guarantee_is_in_the_file_that_its_link_leads_to() -> None:
+def test_each_test_is_in_the_file_that_its_link_leads_to() -> None:
     """A reader who follows the link finds the test there."""
-    links = re.findall(r"\[(`test_[^\]]+`)\]\(([^)]+)\)", WHICH_GUARANTEE.read_text(encoding="utf-8"))
+    links = re.findall(r"\[(`test_[^\]]+`)\]\(([^)]+)\)", GUARANTEES.read_text(encoding="utf-8"))
     assert links
     for names, target in links:
-        defined = _DEFINED.findall((WHICH_GUARANTEE.parent / target).read_text(encoding="utf-8"))
+        defined = _DEFINED.findall((GUARANTEES.parent / target).read_text(encoding="utf-8"))
         assert set(_TEST.findall(names)) <= set(defined), target

@@ -148,8 +148,8 @@ def test_dark_mode_switches(visitor: Callable[..., Visitor]) -> None:
     ("path", "scheme"),
     [
         ("/", "light"),
-        ("/docs/which-guarantee/", "light"),
-        ("/docs/which-guarantee/", "dark"),
+        ("/docs/guarantees/", "light"),
+        ("/docs/guarantees/", "dark"),
         ("/reference/lambda_once.patterns.fifo/", "dark"),
     ],
 )

@@ -90,10 +90,10 @@ def until_answered(call: Callable[[], Added]) -> Added:
 
 @pytest.mark.engine
 def test_two_hundred_threads_add_exactly(engine: Ground) -> None:
-    """200 threads × 50 updates, every second answer lost and every id sent twice: the sum is 10,000."""
-    balance, told = hurried(engine, threads=200, updates=50, shards=100)
-    assert balance == 10_000
-    assert len(told) == 20_000
+    """200 threads × 10 updates, every second answer lost and every id sent twice: the sum is 2,000."""
+    balance, told = hurried(engine, threads=200, updates=10, shards=100)
+    assert balance == 2_000
+    assert len(told) == 4_000
 
 
 @pytest.mark.engine
