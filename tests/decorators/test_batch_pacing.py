@@ -71,9 +71,9 @@ def _when(monkeypatch: pytest.MonkeyPatch, method: str, happens: Callable[[], ob
     """Let *happens* be called at the beginning of each call of the pipeline's *method*."""
     real: Any = getattr(Pipeline, method)
 
-    def watched(pipeline: Pipeline, *args: Any) -> Any:
+    def watched(pipeline: Pipeline, *args: Any, **what: Any) -> Any:
         happens()
-        return real(pipeline, *args)
+        return real(pipeline, *args, **what)
 
     monkeypatch.setattr(Pipeline, method, watched)
 

@@ -158,16 +158,16 @@ def test_the_first_write_does_not_wait_for_those_who_do_not_come(monkeypatch: py
 
 def test_nothing_starts_while_a_completion_is_older_than_a_second(line: Line) -> None:
     """To the millisecond, and again once it is written."""
-    assert line.pipeline.is_ready
+    assert line.pipeline._may_start()
     line.end("a")
     line.on_its_way()
     line.rig.clock.advance(OLDEST)
-    assert line.pipeline.is_ready
+    assert line.pipeline._may_start()
     line.rig.clock.advance(0.001)
-    assert not line.pipeline.is_ready
+    assert not line.pipeline._may_start()
     line.let_through()
-    line.pipeline.wait_until_ready()
-    assert line.pipeline.is_ready
+    line.pipeline.wait()
+    assert line.pipeline._may_start()
 
 
 def test_an_ending_that_waits_for_its_write_grows_old_too(line: Line) -> None:
@@ -179,9 +179,9 @@ def test_an_ending_that_waits_for_its_write_grows_old_too(line: Line) -> None:
     line.rig.clock.advance(0.5)
     line.let_through()
     assert line.on_its_way() == ["b"]
-    assert line.pipeline.is_ready
+    assert line.pipeline._may_start()
     line.rig.clock.advance(0.501)
-    assert not line.pipeline.is_ready
+    assert not line.pipeline._may_start()
 
 
 def test_nothing_starts_while_a_completion_is_tried_again(line: Line) -> None:
@@ -189,15 +189,15 @@ def test_nothing_starts_while_a_completion_is_tried_again(line: Line) -> None:
     line.store.throttles = 1
     line.end("a")
     line.on_its_way()
-    assert line.pipeline.is_ready
+    assert line.pipeline._may_start()
     line.let_through()
     assert line.on_its_way() == ["a"]
     assert sum(line.rig.clock.slept) < OLDEST
-    assert not line.pipeline.is_ready
+    assert not line.pipeline._may_start()
     line.end("b")
     line.let_through()
     assert line.on_its_way() == ["b"]
-    assert line.pipeline.is_ready
+    assert line.pipeline._may_start()
 
 
 def test_who_waits_is_let_in_when_it_is_written(line: Line) -> None:
@@ -207,7 +207,7 @@ def test_who_waits_is_let_in_when_it_is_written(line: Line) -> None:
 
     def record() -> None:
         asking.set()
-        line.pipeline.wait_until_ready()
+        line.pipeline.wait()
         order.append("started")
 
     line.end("a")
@@ -240,7 +240,7 @@ def test_a_batch_without_endings_writes_nothing() -> None:
     """Ten duplicates cost no thread."""
     line = Line()
     before = threading.active_count()
-    line.pipeline.wait_until_ready()
+    line.pipeline.wait()
     assert threading.active_count() == before
     line.pipeline.close()
     assert line.store.on_their_way.empty()

@@ -347,10 +347,10 @@ def stalling(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Stalling:
     assert isinstance(store, Stalling)
     real = Pipeline._may
 
-    def asked(pipeline: Pipeline, *args: Any) -> bool | None:
+    def asked(pipeline: Pipeline, *args: Any, **what: Any) -> bool | None:
         if store.again.is_set():
             store.asked.set()
-        return real(pipeline, *args)
+        return real(pipeline, *args, **what)
 
     monkeypatch.setattr(Pipeline, "_may", asked)
     return store
@@ -379,7 +379,7 @@ def test_after_five_seconds_the_unstarted_go_back(rig: Rig, stalling: Stalling, 
 
 @pytest.mark.parametrize(
     ("guard", "gone"),
-    [("_may_start", lambda _pipeline: True), ("_wait_until", lambda _pipeline, _ready: True)],
+    [("_may_start", lambda _pipeline: True), ("wait", lambda _pipeline, **_: True)],
 )
 def test_twin_that_starts_whatever_is_late(
     rig: Rig, stalling: Stalling, monkeypatch: pytest.MonkeyPatch, guard: str, gone: Any

@@ -210,9 +210,9 @@ def test_another_payload_waits_for_the_first_ones_end(
     assert isinstance(store, Following)
     real = Pipeline._may
 
-    def waits(pipeline: Pipeline, *args: Any) -> bool | None:
+    def waits(pipeline: Pipeline, *args: Any, **what: Any) -> bool | None:
         store.somebody.set()
-        return real(pipeline, *args)
+        return real(pipeline, *args, **what)
 
     monkeypatch.setattr(Pipeline, "_may", waits)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from lambda_once.core import results
 from lambda_once.dynamodb import retry, transport
-from lambda_once.engine import ownership, pipeline
+from lambda_once.engine import pipeline, waiting
 from lambda_once.observability import reporter
 from lambda_once.stores import batches
 from tests.simulation import baton
@@ -37,7 +37,7 @@ def determined(seed: int) -> Iterator[None]:
         (pipeline, "threading", threads),
         (transport, "threading", threads),
         (futures, "threading", threads),
-        (ownership, "threading", threads),
+        (waiting, "threading", threads),
         (batches.Batches, "usable", property(lambda found: not found._stopped)),
         (reporter, "_write", _nothing),
         (reporter, "standard_logger", _nothing),

@@ -12,9 +12,8 @@ from lambda_once.decorators.identify import Identifier, plan_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one, check_takes_record
-from lambda_once.engine.batch import Batch, Left
+from lambda_once.engine.batch import Batch, Job, Left
 from lambda_once.engine.invocation import Call, Invocation, Redelivery
-from lambda_once.engine.jobs import Job
 from lambda_once.engine.waiting import run_coroutine
 from lambda_once.errors import GiveUp, KeyMissing, Misconfigured, OnceError, RetryLater
 from lambda_once.observability.events import Event

@@ -21,7 +21,7 @@ from lambda_once.sources.unit import Malformed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lambda_once.engine.jobs import Job
+    from lambda_once.engine.batch import Job
     from lambda_once.errors import GiveUp
     from lambda_once.settings import Settings
 

@@ -1,4 +1,12 @@
-"""One batch: its tokens are acquired, its jobs run lane by lane, its completions are written together."""
+"""
+One batch: its tokens are acquired, its jobs run lane by lane, its completions are written together.
+
+Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
+jobs of a standard queue are independent. Where order counts they are in *lanes*, one for each group (groups
+that share a job share a lane). A failure stops each order that has a record in the job: what follows there is
+retried unstarted, so that the order is kept. On a FIFO queue each group is an order; in a stream the shard is
+one, with a group for each partition key where work is concurrent.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +16,140 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import Engine, done
-from lambda_once.engine.jobs import (
-    Job,
-    Unstarted,
-    is_final,
-    lanes,
-    may_be_given_up,
-    skip_behind_failure,
-    waiting,
-)
+from lambda_once.engine.invocation import Call, Redelivery
 from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import off_loop, through_async, uncancelled
-from lambda_once.errors import GiveUp, OnceError
+from lambda_once.errors import (
+    GiveUp,
+    InProgress,
+    Misconfigured,
+    OnceError,
+    ResultUnavailable,
+    RetryLater,
+    StoredError,
+)
 from lambda_once.observability.events import Event
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from lambda_once.core.clock import Deadline
+    from lambda_once.engine.acquire import Acquisition
 
 MOST_AHEAD = 100
 """Tokens that are acquired ahead of the work: as many as four parallel requests release at the end."""
 _LEAKED = "the handler raised CancelledError, but its task was not cancelled; only this record failed"
+
+
+class Job:
+    """One piece of work of a batch, and how far it is."""
+
+    __slots__ = (
+        "argument",
+        "bad",
+        "begun",
+        "call",
+        "error",
+        "follows",
+        "groups",
+        "id",
+        "known",
+        "orders",
+        "ownership",
+        "undecided",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        id_: object,
+        group: str | None,
+        order: str | None,
+        call: Call | None = None,
+        argument: Any = None,
+    ) -> None:
+        self.id = id_
+        """The id of its first record."""
+        self.groups = set() if group is None else {group}
+        """The groups that its records belong to, where order counts."""
+        self.orders = set() if order is None else {order}
+        """The orders that its failure stops."""
+        self.waits = call is not None and call.redelivery is Redelivery.IN_ORDER
+        """Whether it waits in its turn for the attempt that holds its token."""
+        self.call = call
+        """None: the record is bad."""
+        self.bad: Exception | None = None
+        """Why the record is bad: its error when it is its turn."""
+        self.follows = False
+        """Another payload under the token of an earlier job, whose finish it waits for."""
+        self.argument = argument
+        self.ownership: Ownership | None = None
+        """Of its token, from the acquisition until the work begins."""
+        self.known: Replayed | OnceError | None = None
+        """What its acquisition found in place of an ownership."""
+        self.begun = False
+        """Whether it is being started, or over."""
+        self.error: BaseException | None = None
+        """Why its records are retried; None: they are not."""
+        self.undecided = False
+        """Whether its error, if it is a `GiveUp`, may still be given to ``on_give_up``."""
+
+    def fold(self, group: str | None, order: str | None) -> None:
+        """Add another record, which shares the outcome."""
+        if group is not None:
+            self.groups.add(group)
+        if order is not None:
+            self.orders.add(order)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its records are retried, and what follows them with them."""
+        return self.error is not None and not (self.undecided and may_be_given_up(self.error))
+
+    @property
+    def is_in_progress(self) -> bool:
+        """Whether its token is held by another attempt."""
+        return isinstance(self.known, InProgress)
+
+    def acquired(self, acquisition: Acquisition) -> None:
+        """Note the result of its acquisition."""
+        if isinstance(acquisition, Ownership):
+            self.ownership, self.known = acquisition, None
+        else:
+            self.ownership, self.known = None, acquisition
+
+    def take_known_outcome(self, *, may_wait: bool) -> bool:
+        """
+        Take the outcome of a bad record or a duplicate, and return True; False where there is none yet.
+
+        *may_wait*: a token in progress is waited for, so that is no outcome. Nor is any while the batch is
+        interrupted.
+        """
+        if self.call is None:
+            self.begun, self.error = True, self.bad
+            return True
+        if self.known is None or (may_wait and self.is_in_progress):
+            return False
+        if self.call.invocation.tally.interrupted is not None:
+            return False
+        self.take_outcome()
+        return True
+
+    def take_outcome(self) -> None:
+        """Begin, and fail if the token was refused."""
+        self.begun = True
+        self.error = self.known if isinstance(self.known, OnceError) and not is_final(self.known) else None
+
+
+class Skipped(RetryLater):
+    """An earlier record of the same order failed: this one was not started, to keep the order."""
+
+
+class Unstarted(RetryLater):
+    """Not started: the table does not take the completions of earlier records, or too little time remains."""
 
 
 class LeakedCancellation(Exception):
@@ -144,7 +261,8 @@ class Batch:
             self._acquire_ahead(job)
         if job.take_known_outcome(may_wait=may_wait):
             return False
-        if not self._is_turn(job) and not self._is_withdrawn(job):
+        may = self._pipeline is None or self._pipeline.wait(written=job.follows)
+        if not may and not self._is_withdrawn(job):
             self._engine.release(*self._withdrawn())
         if isinstance(job.error, Unstarted):
             return False
@@ -163,7 +281,8 @@ class Batch:
                     await off_loop(self._acquire_ahead, job)
         if job.take_known_outcome(may_wait=may_wait):
             return False
-        if not await self._is_turn_async(job) and not self._is_withdrawn(job):
+        may = self._pipeline is None or await self._pipeline.wait_async(written=job.follows)
+        if not may and not self._is_withdrawn(job):
             await off_loop(self._engine.release, *self._withdrawn())
         if isinstance(job.error, Unstarted):
             return False
@@ -176,71 +295,72 @@ class Batch:
     def _run(self, job: Job, *, may_wait: bool) -> None:
         if not self._begins(job, may_wait=may_wait):
             return
-        attempt = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
-        if attempt is None:
+        ownership = through(self._starting(job, may_wait=may_wait and not has_running_loop()), self._clock)
+        if ownership is None:
             return
-        job.acquisition = None
+        job.ownership = None
         try:
-            with self._engine.as_current(attempt):
-                value = done(self._function(job.argument, self._context), attempt)
+            with self._engine.as_current(ownership):
+                value = done(self._function(job.argument, self._context), ownership)
         except BaseException as error:
             # Plain work cannot be cancelled: a CancelledError leaked out of something else.
             if not isinstance(error, Exception) and not _is_cancellation(error):
-                through(self._engine.failed(attempt, error), self._clock)
+                through(self._engine.failed(ownership, error), self._clock)
                 raise
-            through(self._failed(job, attempt, error), self._clock)
+            through(self._failed(job, ownership, error), self._clock)
         else:
-            through(self._returned(job, attempt, value), self._clock)
+            through(self._returned(job, ownership, value), self._clock)
 
     async def _run_async(self, job: Job, *, may_wait: bool) -> None:
         if not await self._begins_async(job, may_wait=may_wait):
             return
-        attempt = await self._started_async(job, may_wait=may_wait)
-        if attempt is None:
+        ownership = await self._started_async(job, may_wait=may_wait)
+        if ownership is None:
             return
-        job.acquisition = None
+        job.ownership = None
         try:
-            with self._engine.as_current(attempt):
-                value = done(await self._function(job.argument, self._context), attempt)
+            with self._engine.as_current(ownership):
+                value = done(await self._function(job.argument, self._context), ownership)
         except BaseException as error:
             is_leaked = _is_cancellation(error) and not _is_being_cancelled()
             if not isinstance(error, Exception) and not is_leaked:
-                await uncancelled(self._finisher.off_loop(attempt, self._engine.failed(attempt, error)))
+                await uncancelled(self._finisher.off_loop(ownership, self._engine.failed(ownership, error)))
                 if isinstance(error, SystemExit | KeyboardInterrupt):
                     raise Left(error) from error
                 raise
-            await self._finish_async(attempt, self._failed(job, attempt, error))
+            await self._finish_async(ownership, self._failed(job, ownership, error))
         else:
-            await self._finish_async(attempt, self._returned(job, attempt, value))
+            await self._finish_async(ownership, self._returned(job, ownership, value))
 
-    async def _finish_async(self, attempt: Ownership, finishing: Waits[None]) -> None:
+    async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Write here where the pipeline writes, and off the loop where it may wait."""
-        call = attempt.call
+        call = ownership.call
         blocks = call.history is not None or call.plan.seal is not None
-        if self._pipeline is not None and attempt.close() is None and not blocks:
+        if self._pipeline is not None and ownership.close() is None and not blocks:
             through(finishing, self._clock)
         else:
-            await uncancelled(self._finisher.off_loop(attempt, finishing))
+            await uncancelled(self._finisher.off_loop(ownership, finishing))
 
     async def _started_async(self, job: Job, *, may_wait: bool) -> Ownership | None:
-        attempt = job.acquisition
+        ownership = job.ownership
         if (
-            isinstance(attempt, Ownership)
-            and attempt.call.invocation.tally.interrupted is None
-            and attempt.call.history is None
-            and self._engine.acquirer.may_start(attempt)
+            ownership is not None
+            and ownership.call.invocation.tally.interrupted is None
+            and ownership.call.history is None
+            and self._engine.acquirer.may_start(ownership)
         ):
-            return attempt
-        if attempt is None:  # perhaps released a moment ago: its own row would refuse it
+            return ownership
+        if ownership is None and job.known is None:
+            # Perhaps it was released a moment ago: its own row would refuse it.
             async with self._releasing:
                 pass
-        # Cancelled meanwhile, the token is in `job.acquisition`, and released when the batch is closed.
+        # Cancelled meanwhile, the token is in `job.ownership`, and released when the batch is closed.
         try:
             while True:
-                attempt = await through_async(self._starting(job, may_wait=may_wait), self._clock)
+                ownership = await through_async(self._starting(job, may_wait=may_wait), self._clock)
                 # Other work may have blocked the loop meanwhile: a lease may have run out.
-                if attempt is None or self._engine.acquirer.may_start(attempt):
-                    return attempt
+                if ownership is None or self._engine.acquirer.may_start(ownership):
+                    return ownership
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
@@ -249,32 +369,17 @@ class Batch:
         acquirer = self._engine.acquirer
         if job.call is None:
             return None
-        if job.acquisition is None or (may_wait and job.is_in_progress):
-            (job.acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
+        if job.ownership is None and (job.known is None or (may_wait and job.is_in_progress)):
+            (acquisition,) = yield from acquirer.acquire_all([job.call], may_wait=may_wait)
+            job.acquired(acquisition)
         job.call.invocation.tally.raise_interruption()
         try:
-            if isinstance(job.acquisition, Ownership):
-                job.acquisition = yield from acquirer.make_ready(job.acquisition, may_wait=may_wait)
+            if job.ownership is not None:
+                job.acquired((yield from acquirer.make_ready(job.ownership, may_wait=may_wait)))
         except OnceError as error:
-            job.acquisition = error
+            job.acquired(error)
         job.take_outcome()
-        return job.acquisition if isinstance(job.acquisition, Ownership) else None
-
-    def _is_turn(self, job: Job) -> bool:
-        """Return True once *job* may start; False where nothing may, for completions or for time."""
-        pipeline = self._pipeline
-        if pipeline is None:
-            return True
-        return (not job.follows or pipeline.wait_until_written()) and pipeline.wait_until_ready()
-
-    async def _is_turn_async(self, job: Job) -> bool:
-        """Do what `_is_turn` does on the event loop: a lane that waits takes no thread from the work."""
-        pipeline = self._pipeline
-        if pipeline is None:
-            return True
-        if job.follows and not await pipeline.wait_until_written_async():
-            return False
-        return pipeline.is_ready or await pipeline.wait_until_ready_async()
+        return job.ownership
 
     def _is_withdrawn(self, job: Job) -> bool:
         """
@@ -289,24 +394,19 @@ class Batch:
         return isinstance(job.error, Unstarted)
 
     def _withdrawn(self) -> list[Ownership]:
-        """Fail all that has not begun, to be retried; return the attempts to be released."""
+        """Fail all that has not begun, to be retried; return the ownerships to be released."""
         self._withdraw("completions of earlier records could not be written; retry later")
         return self._unstarted()
 
     def _withdraw(self, message: str) -> None:
         for job in self._jobs:
-            if (
-                job.begun
-                or job.error is not None
-                or job.call is None
-                or isinstance(job.acquisition, Replayed | OnceError)
-            ):
-                continue
-            job.error = Unstarted(message, token=job.call.token)
+            is_open = not job.begun and job.error is None and job.known is None
+            if is_open and job.call is not None:
+                job.error = Unstarted(message, token=job.call.token)
 
     def _before_waiting(self) -> list[Ownership]:
         """
-        Return the attempts to be released before a job waits; none is acquired ahead any more.
+        Return the ownerships to be released before a job waits; none is acquired ahead any more.
 
         A waiting job holds no other token, or two invocations could deadlock.
         """
@@ -314,13 +414,13 @@ class Batch:
         return self._unstarted()
 
     def _unstarted(self) -> list[Ownership]:
-        """Return the attempts of the jobs that have not begun, which no longer have them."""
-        attempts = []
+        """Return the ownerships of the jobs that have not begun, which no longer have them."""
+        ownerships = []
         for job in self._jobs:
-            if not job.begun and isinstance(job.acquisition, Ownership):
-                attempts.append(job.acquisition)
-                job.acquisition = None
-        return attempts
+            if not job.begun and job.ownership is not None:
+                ownerships.append(job.ownership)
+                job.ownership = None
+        return ownerships
 
     def _give_up(self, job: Job) -> None:
         """Let *job* pass if it can never succeed and *on_give_up* returns; if that raises, the job fails."""
@@ -342,20 +442,20 @@ class Batch:
         except (SystemExit, KeyboardInterrupt) as error:
             raise Left(error) from error
 
-    def _returned(self, job: Job, attempt: Ownership, value: Any) -> Waits[None]:
-        self._finisher.make_ready(attempt)
-        if attempt.completed is None:
-            yield from self._finish(job, self._finisher.prepare_return(attempt, value))
+    def _returned(self, job: Job, ownership: Ownership, value: Any) -> Waits[None]:
+        self._finisher.make_ready(ownership)
+        if ownership.completed is None:
+            yield from self._finish(job, self._finisher.prepare_return(ownership, value))
 
-    def _failed(self, job: Job, attempt: Ownership, error: BaseException) -> Waits[None]:
-        attempt.report_exception(error)
+    def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
+        ownership.report_exception(error)
         job.error = error
         if not isinstance(error, Exception):
             job.error = LeakedCancellation(_LEAKED)
             job.error.__cause__ = error
-        self._finisher.make_ready(attempt)
-        if attempt.completed is None:
-            finish = self._finisher.prepare_error(attempt, error)
+        self._finisher.make_ready(ownership)
+        if ownership.completed is None:
+            finish = self._finisher.prepare_error(ownership, error)
             if finish.event is Event.STORED:
                 job.error = None  # its outcome is final, unless it cannot be written
             yield from self._finish(job, finish)
@@ -399,13 +499,13 @@ class Batch:
 
     def _acquire_ahead(self, job: Job) -> None:
         """Acquire the token of *job*, and those of the jobs after it up to `MOST_AHEAD`, together."""
-        held = sum(not each.begun and isinstance(each.acquisition, Ownership) for each in self._jobs)
+        held = sum(not each.begun and each.ownership is not None for each in self._jobs)
         later = (each for each in self._left if each is not job and each.error is None)
         some = [job, *islice(later, max(MOST_AHEAD - 1 - held, 0))]
         calls = [each.call for each in some if each.call is not None]
         found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
         for each, acquisition in zip(some, found, strict=True):
-            each.acquisition = acquisition
+            each.acquired(acquisition)
             del self._left[each]
 
     def _close(self) -> None:
@@ -418,11 +518,61 @@ class Batch:
                 for job in self._jobs:  # a completion may be refused after the next one has begun
                     skip_behind_failure(job, self._jobs)
         finally:
-            unstarted = [job.acquisition for job in self._jobs if isinstance(job.acquisition, Ownership)]
+            unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
             if unstarted and self._over:
-                self._finisher.withdraw([(attempt.call, attempt.id) for attempt in unstarted])
+                self._finisher.withdraw([(ownership.call, ownership.id) for ownership in unstarted])
             elif unstarted:
                 self._engine.release(*unstarted)
+
+
+def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
+    """Fail *job* if one of *jobs* before it in one of its orders has failed; return whether one has."""
+    if not job.orders:
+        return False
+    earlier = jobs[: jobs.index(job)]
+    failed = next((each for each in earlier if each.has_failed and each.orders & job.orders), None)
+    if failed is not None and job.error is None:
+        job.error = Skipped(f"an earlier record of its order failed: {failed.id}")
+    return failed is not None
+
+
+def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
+    """
+    Return the jobs that must run in order as lists, each in the order of *jobs*.
+
+    That is one for each group (joined where a job has records of several), or for each job without one.
+    """
+    if not any(job.groups for job in jobs):
+        return [[job] for job in jobs]
+    found: list[tuple[set[str], list[tuple[int, Job]]]] = []
+    for numbered in enumerate(jobs):
+        groups = numbered[1].groups
+        joined = [lane for lane in found if lane[0] & groups]
+        found = [lane for lane in found if not lane[0] & groups]
+        lane = sorted([*(one for _, members in joined for one in members), numbered], key=lambda one: one[0])
+        found.append((groups.union(*(names for names, _ in joined)), lane))
+    found.sort(key=lambda lane: lane[1][0][0])
+    return [[job for _, job in members] for _, members in found]
+
+
+def waiting(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that may wait for the other attempt's outcome now; none of them is in an order."""
+    refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
+    return [
+        job
+        for job, call in refused
+        if call is not None and (call.plan.waits or call.redelivery is Redelivery.SAME_REQUEST)
+    ]
+
+
+def may_be_given_up(error: BaseException) -> bool:
+    """Whether ``on_give_up`` gets *error*: its record can never succeed."""
+    return isinstance(error, GiveUp) and not isinstance(error, Misconfigured)
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether the outcome is final although it is no result: its message must not be retried."""
+    return isinstance(error, StoredError | ResultUnavailable)
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import threading
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
@@ -28,13 +27,12 @@ from lambda_once.core.writes import (
     new_write_id,
 )
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
+from lambda_once.engine.waiting import Signal
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lambda_once.engine.invocation import Call
     from lambda_once.stores.contract import Unanswered
 
@@ -43,42 +41,24 @@ class Sending:
     """A transaction that is being sent; its answer can be waited for in a thread or on an event loop."""
 
     def __init__(self) -> None:
-        self._over = False
+        self.over = False
         """Whether it was answered, or a waiting finish gave it up."""
-        self._changed = threading.Condition()
-        self._listeners: list[Callable[[], object]] = []
-
-    @property
-    def over(self) -> bool:
-        return self._over
+        self._changed = Signal()
 
     def end(self) -> None:
         """Wake all that wait."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
-                listener()
+        self.over = True
+        self._changed.wake()
 
     def wait(self, seconds: float) -> None:
-        """Return once it is answered, or after *seconds*; nobody waits for it a second time."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._over, seconds)
+        """Return once it is answered, or after *seconds*; it is waited for only once."""
+        with self._changed.condition:
+            self._changed.condition.wait_for(lambda: self.over, seconds)
         self.end()
 
     async def wait_async(self, seconds: float) -> None:
-        """Do what `wait` does on the event loop, whose executor may have no thread left to wait in."""
-        import asyncio
-
-        loop, answered = asyncio.get_running_loop(), asyncio.Event()
-        with self._changed:
-            if self._over:
-                return
-            self._listeners.append(lambda: loop.call_soon_threadsafe(answered.set))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(answered.wait(), seconds)
+        """Do what `wait` does on the event loop."""
+        await self._changed.wait_async(seconds, unless=lambda: self.over)
         self.end()
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, sleep_on_loop
-from lambda_once.engine.waiting import off_loop
+from lambda_once.engine.waiting import Signal, off_loop
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 
 if TYPE_CHECKING:
@@ -69,52 +68,52 @@ class Pipeline:
         self._idle = False
         """Whether the writer waits for something to write."""
         self._stalled = False
-        self._changed = threading.Condition()
-        self._listeners: list[Callable[[], object]] = []
-        """Wake what waits on an event loop."""
+        self._changed = Signal()
         self._thread: threading.Thread | None = None
 
     def submit(self, finish: PreparedFinish, done: Done) -> None:
         """Write *finish* soon; *done* is called from another thread."""
-        with self._changed:
+        with self._changed.condition:
             self._expected -= 1
             self._waiting.append(Queued(finish, done))
             self._start_writer()
             if self._idle or not self._expected:  # else the writer looks by itself: to wake it costs a switch
-                self._changed.notify_all()
+                self._changed.condition.notify_all()
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether another record may start now."""
-        with self._changed:
-            return self._may_start()
-
-    def wait_until_ready(self) -> bool:
+    def wait(self, *, written: bool = False) -> bool:
         """
         Return True once another record may start: no completion is late or being retried.
 
-        False after `STALLED` seconds, and from then on: what has not started should not start. So near the
-        end of the invocation.
+        *written*: once all that was submitted is written or given up. False after `STALLED` seconds, and from
+        then on: what has not started should not start. So near the end of the invocation.
         """
-        return self._wait_until(self._may_start)
+        began = self._clock.now()
+        while (may := self._may(began, written=written)) is None:
+            if self._is_written_elsewhere():
+                self._changed.wait(POLL)
+            elif group := self._taken():
+                self._send(group)
+            else:
+                self._clock.sleep(POLL)
+        return may
 
-    async def wait_until_ready_async(self) -> bool:
-        """Do what `wait_until_ready` does on the event loop, without a thread of any executor."""
-        return await self._wait_until_async(self._may_start)
-
-    def wait_until_written(self) -> bool:
-        """Return True once all that was submitted is written or given up; False as `wait_until_ready`."""
-        return self._wait_until(self._is_written)
-
-    async def wait_until_written_async(self) -> bool:
-        """Do what `wait_until_written` does on the event loop."""
-        return await self._wait_until_async(self._is_written)
+    async def wait_async(self, *, written: bool = False) -> bool:
+        """Do what `wait` does on the event loop: a lane that waits takes no thread from the work."""
+        began = self._clock.now()
+        while (may := self._may(began, written=written)) is None:
+            if self._is_written_elsewhere():
+                await self._changed.wait_async(POLL)
+            elif group := self._taken():
+                await off_loop(self._send, group)
+            else:
+                await sleep_on_loop(self._clock, POLL)
+        return may
 
     def close(self) -> None:
         """Write what is left, and return when all of it is written or given up."""
-        with self._changed:
+        with self._changed.condition:
             self._closing = True
-            self._changed.notify_all()
+            self._changed.condition.notify_all()
         try:
             self._join()
         finally:  # a KeyboardInterrupt comes here, too: it reaches the caller when all is written
@@ -125,56 +124,15 @@ class Pipeline:
         if self._thread is not None:
             self._thread.join()
 
-    def _wait_until(self, ready: Callable[[], bool]) -> bool:
-        began = self._clock.now()
-        while (may := self._may(ready, began)) is None:
-            if self._is_written_elsewhere():
-                with self._changed:
-                    self._changed.wait(POLL)
-            elif group := self._taken():
-                self._send(group)
-            else:
-                self._clock.sleep(POLL)
-        return may
-
-    async def _wait_until_async(self, ready: Callable[[], bool]) -> bool:
-        began = self._clock.now()
-        while (may := self._may(ready, began)) is None:
-            if self._is_written_elsewhere():
-                await self._change()
-            elif group := self._taken():
-                await off_loop(self._send, group)
-            else:
-                await sleep_on_loop(self._clock, POLL)
-        return may
-
-    def _may(self, ready: Callable[[], bool], began: datetime) -> bool | None:
+    def _may(self, began: datetime, *, written: bool) -> bool | None:
         """Return whether what has waited since *began* may go on; None: not yet."""
-        with self._changed:
+        with self._changed.condition:
             if self._stalled:
                 return False
-            if ready():
+            if self._is_written() if written else self._may_start():
                 return True
             self._stalled = (self._clock.now() - began).total_seconds() >= STALLED
             return False if self._stalled or self._deadline.is_final() else None
-
-    async def _change(self) -> None:
-        """Return when something has changed, at the latest after `POLL`."""
-        import asyncio
-
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-        with self._changed:
-            self._listeners.append(lambda: loop.call_soon_threadsafe(changed.set))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), POLL)
-
-    def _notify(self) -> None:
-        """Wake all that wait; called with the lock."""
-        self._changed.notify_all()
-        listeners, self._listeners = self._listeners, []
-        for listener in listeners:
-            with suppress(RuntimeError):  # its loop is closed: nothing waits there any more
-                listener()
 
     def _is_written_elsewhere(self) -> bool:
         """Whether another thread writes: without the pipeline's own those that wait do, one after another."""
@@ -210,18 +168,18 @@ class Pipeline:
             self._send(group)
 
     def _linger(self) -> None:
-        with self._changed:
+        with self._changed.condition:
             joined = 0
             while self._expected and not self._closing and len(self._waiting) > joined:
                 joined = len(self._waiting)
-                self._changed.wait(LINGER)
+                self._changed.condition.wait(LINGER)
 
     def _next(self) -> list[Queued]:
         """Return what goes out next; nothing once all is written and no more will come."""
         while True:
-            with self._changed:
+            with self._changed.condition:
                 self._idle = True
-                self._changed.wait_for(lambda: self._waiting or self._closing)
+                self._changed.condition.wait_for(lambda: self._waiting or self._closing)
                 self._idle = False
                 group = self._taken()
                 if group or not self._waiting:
@@ -233,7 +191,7 @@ class Pipeline:
 
     def _taken(self) -> list[Queued]:
         """Take what can be sent now, if there is anything; near the end all of it, in parallel requests."""
-        with self._changed:
+        with self._changed.condition:
             now = self._clock.now()
             ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
             group = ready if self._deadline.is_final_at(now) else ready[:MOST]
@@ -255,10 +213,10 @@ class Pipeline:
         # What was unanswered together is sent again together, in one call.
         soonest = min((queued.at for queued in late if queued.at is not None), default=None)
         sent = {id(queued) for queued in group}
-        with self._changed:
+        with self._changed.condition:
             self._on_its_way = [queued for queued in self._on_its_way if id(queued) not in sent]
             self._waiting.extend(queued._replace(at=soonest) for queued in late)
-            self._notify()
+            self._changed.wake()
 
     def _answers(self, group: list[Queued]) -> tuple[list[WriteAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""

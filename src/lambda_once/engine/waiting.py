@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lambda_once.core.clock import Clock, Waits, has_running_loop, sleep_on_loop
@@ -39,6 +40,40 @@ class WaitResult(NamedTuple):
     """The work is over."""
 
     value: Any
+
+
+class Signal:
+    """A condition that work on an event loop can wait for, too: its executor may have no thread left."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition()
+        self._listeners: list[Callable[[], object]] = []
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+        with self.condition:
+            self.condition.notify_all()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            with suppress(RuntimeError):  # its loop is closed: nothing waits there any more
+                listener()
+
+    def wait(self, seconds: float) -> None:
+        """Return when it is woken, or after *seconds*."""
+        with self.condition:
+            self.condition.wait(seconds)
+
+    async def wait_async(self, seconds: float, unless: Callable[[], bool] = bool) -> None:
+        """Do what `wait` does on the event loop; return at once where *unless* holds."""
+        import asyncio
+
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        with self.condition:
+            if unless():
+                return
+            self._listeners.append(lambda: loop.call_soon_threadsafe(woken.set))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(woken.wait(), seconds)
 
 
 async def through_async(work: Waits[T], clock: Clock, undo: Callable[[T], object] | None = None) -> T:
