@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.errors import KeyMissing, Misconfigured
-from lambda_once.patterns.unique import KeySpec, key_of, key_parts
+from lambda_once.patterns.unique import KeySpec, key_fields, key_of
 from lambda_once.patterns.unique import joined as joined_fields
 
 PARTS = st.lists(st.text(min_size=1) | st.integers(), min_size=1, max_size=4)
@@ -23,7 +23,7 @@ def joined(values: Sequence[object]) -> str:
 
 def keyed(key: KeySpec, **item: object) -> dict[str, object]:
     """Return the key attributes of *item*."""
-    return key_of(key_parts(key), item)
+    return key_of(key_fields(key), item)
 
 
 @given(PARTS, PARTS)
@@ -115,4 +115,4 @@ def test_an_item_that_brings_what_is_made_is_refused() -> None:
 def test_a_key_of_no_table_is_refused(key: KeySpec) -> None:
     """One or two attributes, each with a name and, where it is made, with fields of other names."""
     with pytest.raises(Misconfigured, match="key="):
-        key_parts(key)
+        key_fields(key)

@@ -11,7 +11,7 @@ import pytest
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.documents import ABSENT, Documents
 from lambda_once.patterns.documents import documents as documents_module
-from lambda_once.patterns.documents.requests import TableKeys
+from lambda_once.patterns.documents.requests import DocumentPlace, document_place
 from lambda_once.patterns.documents.stream import cleaner
 from lambda_once.patterns.ledger import Ledger
 from lambda_once.patterns.ledger import layout as ledger_layout
@@ -236,10 +236,10 @@ def test_by_the_usual_names_a_deletion_never_expires_there(
 ) -> None:
     """Negative twin: the names are not used, and the table's TTL attribute is missing."""
 
-    def usual(table: str, key: str, sort: str, prefix: str, _names: Any) -> TableKeys:
-        return TableKeys(table, key, sort, prefix)
+    def usual(table: str, key: str, sort: str, prefix: str, _names: Any) -> DocumentPlace:
+        return document_place(table, key, sort, prefix)
 
-    monkeypatch.setattr(documents_module, "TableKeys", usual)
+    monkeypatch.setattr(documents_module, "document_place", usual)
     table = ground.table("pk", "sk")
     contracts = contracts_of(ground, table, FakeClock())
     contracts.write("lease", "x")

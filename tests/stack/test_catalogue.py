@@ -46,7 +46,7 @@ def products(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPat
         deployed.outputs["CatalogueTableName"],
         deployed.client("dynamodb"),
         key=catalogue.CATALOGUE._table.key,
-        stamp=catalogue.CATALOGUE._table.stamp,
+        stamp=catalogue.CATALOGUE._table.own["ts"],
         clock=clock,
     )
     monkeypatch.setattr(catalogue, "CATALOGUE", ratchet)

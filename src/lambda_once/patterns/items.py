@@ -1,8 +1,8 @@
-"""Python values as DynamoDB's typed attributes, and back; the names of a pattern's own attributes."""
+"""Python values as DynamoDB's typed attributes, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from math import isfinite
@@ -18,43 +18,6 @@ Values = dict[str, Any]
 
 DIGITS: Final = 38
 """The most significant digits of a number (DynamoDB developer guide, "Number")."""
-
-
-def is_key_value(value: object) -> bool:
-    """Return whether *value* can be a key attribute: text, bytes or a number, and not empty."""
-    return (
-        isinstance(value, str | bytes | int | Decimal)
-        and not isinstance(value, bool)
-        and value not in ("", b"")
-    )
-
-
-def own_names(given: object, own: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """
-    Return the name in the table of each attribute of *own*, those of a pattern: as in *given*, or the same.
-
-    *others*: names in use, such as the key's. Raises `Misconfigured`.
-    """
-    if not isinstance(given, Mapping | None):
-        raise Misconfigured(f"names={given!r}: give a mapping of {', '.join(own)}")
-    wanted = {} if given is None else given
-    if strange := [each for each in wanted if each not in own]:
-        raise Misconfigured(f"names: the pattern writes no {strange[0]!r}, but {', '.join(own)}")
-    names = {each: wanted.get(each, each) for each in own}
-    check_different([*others, *names.values()], own)
-    return names
-
-
-def check_different(names: Iterable[object], own: Sequence[str]) -> None:
-    """Raise `Misconfigured` where one of *names*, those of the key and of *own*, is used twice or no text."""
-    used: set[str] = set()
-    for name in names:
-        if not isinstance(name, str) or name == "" or name in used:
-            raise Misconfigured(
-                f"attribute {name!r}: names are text and must differ, the key's too; names= gives other names"
-                f" to {', '.join(own)}"
-            )
-        used.add(name)
 
 
 def typed(value: object) -> dict[str, Any]:

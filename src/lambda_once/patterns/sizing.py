@@ -22,9 +22,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.ledger.arguments import MOST_SHARDS
 from lambda_once.patterns.ledger.layout import (
     ID_BYTES,
+    MOST_SHARDS,
     bucket_count,
     item_overhead,
     layout_for,

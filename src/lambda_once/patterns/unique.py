@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -15,6 +13,7 @@ from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Duplicate
+from lambda_once.patterns.table import checked_key, key_names
 from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
@@ -34,9 +33,6 @@ MARK: Final = "put"
 SEPARATOR: Final = "#"
 NUMBER: Final = "="
 """The first character of a whole number in a key. Like the separator it occurs in no encoded text."""
-
-KEY_LIMITS: Final = (2048, 1024)
-"""Bytes of a partition key and of a sort key (DynamoDB developer guide, "Quotas")."""
 
 KeySpec = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """The key attributes, partition key first; or for each the fields that it is made of."""
@@ -68,14 +64,13 @@ class Unique:
         clock: Clock | None = None,
     ) -> None:
         self._table = table
-        self._key = key_parts(key)
+        self._key = key_fields(key)
         self._identity = _names(identity)
         self._ignore = _names(ignore)
         self._mark = mark
         self._transport = PatternTransport(client, clock)
         self._observer = Observer(self, table, metrics, logger, key=lambda item: key_of(self._key, item))
-        names = {part.name for part in self._key}
-        if mark is not None and (mark == "" or mark in names.union(self._identity)):
+        if mark is not None and (mark == "" or mark in {*self._key, *self._identity}):
             raise Misconfigured(f"mark={mark!r}: name an attribute that items do not have, or None")
 
     @observed
@@ -104,7 +99,7 @@ class Unique:
         content = self._content(item)
         mark = {} if self._mark is None else {self._mark: {"id": os.urandom(16).hex(), "content": content}}
         row = typed_item({**item, **key, **mark})
-        request = put_request(self._table, row, self._key[0].name)
+        request = put_request(self._table, row, next(iter(self._key)))
         return TransactItem("Put", request, lambda found: self._duplicate(found, row))
 
     def put_all(self, items: Iterable[Mapping[str, object]]) -> tuple[Applied | Duplicate | OnceError, ...]:
@@ -141,7 +136,7 @@ class Unique:
         return key_of(self._key, item)
 
     def _content(self, item: Mapping[str, object]) -> str:
-        apart = {*self._identity, *(part.name for part in self._key), self._mark}
+        apart = {*self._identity, *self._key, self._mark}
         content = {name: each for name, each in item.items() if name not in apart}
         try:
             return fingerprint(without(content, self._ignore))
@@ -149,8 +144,7 @@ class Unique:
             raise Misconfigured(f"the item cannot be stored: {error}") from None
 
     def _known(self, item: Values) -> Values:
-        names = (*(part.name for part in self._key), *self._identity)
-        return {name: item[name] for name in names if name in item}
+        return {name: item[name] for name in (*self._key, *self._identity) if name in item}
 
 
 def put_request(table: str, item: Item, partition: str) -> dict[str, Any]:
@@ -167,43 +161,32 @@ def put_request(table: str, item: Item, partition: str) -> dict[str, Any]:
 # -- keys made of fields
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPart:
-    """One attribute of the primary key."""
-
-    name: str
-    limit: int
-    """Bytes at most."""
-    fields: tuple[str, ...]
-    """What it is made of; empty where the item has the attribute itself."""
-
-
-def key_parts(key: KeySpec) -> tuple[KeyPart, ...]:
-    """Return the partition key and, if any, the sort key. Raises `Misconfigured`."""
-    pairs = (
-        [(name, _names(fields)) for name, fields in key.items()]
-        if isinstance(key, Mapping)
-        else [(name, ()) for name in _names(key)]
-    )
-    names = [name for name, _ in pairs]
-    if len(names) not in (1, 2) or len(set(names)) != len(names) or "" in names:
-        raise Misconfigured(f"key={key!r}: name the partition key and, if the table has one, the sort key")
-    for name, fields in pairs:
-        if isinstance(key, Mapping) and (not fields or "" in fields or name in fields):
-            raise Misconfigured(f"key={key!r}: name the other attributes that {name!r} is made of")
-    limits = zip(pairs, KEY_LIMITS, strict=False)
-    return tuple(KeyPart(name, limit, fields) for (name, fields), limit in limits)
-
-
-def key_of(parts: Sequence[KeyPart], item: Mapping[str, object]) -> Values:
+def key_fields(key: KeySpec) -> dict[str, tuple[str, ...]]:
     """
-    Return the key attributes of *item*.
+    Return the key attributes, partition key first, with the fields that each is made of.
+
+    There are none where items have the attribute itself. Raises `Misconfigured`.
+    """
+    if not isinstance(key, Mapping):
+        return dict.fromkeys(key_names(_names(key)), ())
+    made = {name: _names(key[name]) for name in key_names(tuple(key))}
+    for name, fields in made.items():
+        if not fields or "" in fields or name in fields:
+            raise Misconfigured(f"key={key!r}: name the other attributes that {name!r} is made of")
+    return made
+
+
+def key_of(key: Mapping[str, Sequence[str]], item: Mapping[str, object]) -> Values:
+    """
+    Return the attributes of *key*, `key_fields`, for *item*.
 
     Fields are percent-encoded and joined by ``#``, so no two lists of fields have the same key: ("a#b", "c")
     is ``a%23b#c``. A whole number is ``=5``, the text "5" is ``5``. Raises `KeyMissing` for a field that is
     missing, None or empty, and `Misconfigured`.
     """
-    return {part.name: _made(part, item) if part.fields else _given(part, item) for part in parts}
+    return checked_key(
+        {name: _made(name, fields, item) if fields else _present(name, item) for name, fields in key.items()}
+    )
 
 
 def joined(fields: Mapping[str, object]) -> str:
@@ -211,25 +194,12 @@ def joined(fields: Mapping[str, object]) -> str:
     return SEPARATOR.join(_encoded(name, value) for name, value in fields.items())
 
 
-def _made(part: KeyPart, item: Mapping[str, object]) -> str:
-    if part.name in item:
-        made_of = ", ".join(part.fields)
+def _made(name: str, fields: Sequence[str], item: Mapping[str, object]) -> str:
+    if name in item:
         raise Misconfigured(
-            f"{part.name!r} is made of {made_of}: leave it out of the item, or name it in key="
+            f"{name!r} is made of {', '.join(fields)}: leave it out of the item, or name it in key="
         )
-    text = joined({name: _present(name, item) for name in part.fields})
-    _check_length(part, text)
-    return text
-
-
-def _given(part: KeyPart, item: Mapping[str, object]) -> object:
-    found = _present(part.name, item)
-    if isinstance(found, bool) or not isinstance(found, str | bytes | int | Decimal):
-        kind = type(found).__name__
-        raise Misconfigured(f"{part.name!r} is a {kind}: a key attribute is text, a number or bytes")
-    if isinstance(found, str | bytes):
-        _check_length(part, found)
-    return found
+    return joined({field: _present(field, item) for field in fields})
 
 
 def _present(name: str, item: Mapping[str, object]) -> object:
@@ -245,13 +215,6 @@ def _encoded(name: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{NUMBER}{value}"
     raise Misconfigured(f"{name!r} is a {type(value).__name__}: a key is made of text and whole numbers")
-
-
-def _check_length(part: KeyPart, value: str | bytes) -> None:
-    size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
-    if size > part.limit:
-        takes = f"DynamoDB takes {part.limit}"
-        raise Misconfigured(f"{part.name!r} has {size} bytes, and {takes}: use a digest as key")
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

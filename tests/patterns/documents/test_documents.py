@@ -328,7 +328,7 @@ def test_bad_input_is_refused_before_anything_is_sent(given: dict[str, Any], sai
         ({"part_bytes": 0}, "1 to 400,000"),
         ({"part_bytes": 400_001}, "1 to 400,000"),
         ({"part_bytes": True}, "1 to 400,000"),
-        ({"key": "sk"}, "must differ"),
+        ({"key": "sk"}, "that differ"),
         ({"sort": "version"}, "'version': .* must differ.* names="),
         ({"ahead": timedelta(seconds=-1)}, "how far clocks may differ"),
         ({"keep_deleted": timedelta(minutes=59)}, "outlive"),

@@ -27,7 +27,7 @@ from lambda_once.patterns.documents.parts import (
 )
 
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-PLACE = requests.TableKeys("documents", "pk", "sk")
+PLACE = requests.document_place("documents", "pk", "sk")
 
 
 def part(version: str, name: str, total: int = 2) -> Part:

@@ -9,8 +9,6 @@ import pytest
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.ledger import Ledger, layout
-from lambda_once.patterns.ledger import arguments as ledger_arguments
-from lambda_once.patterns.ledger import layout as ledger_layout
 from lambda_once.patterns.ledger import ledger as ledger_module
 from lambda_once.patterns.ledger import requests as ledger_requests
 from lambda_once.patterns.results import Applied, Duplicate
@@ -93,12 +91,12 @@ def test_by_one_item_of_shard_0_sum_and_ids_are_lost(ground: Ground, monkeypatch
     zero = [each for each in IDS if layout.shard_of(layout.id_digest(each), 4) == 0]
     table = ground.table()
     counted(ground, table, zero, shards=1)
-    homes = ledger_arguments.homes
-    monkeypatch.setattr(ledger_arguments, "homes", lambda *given: homes(*given)[:1])
+    homes = layout.homes
+    monkeypatch.setattr(layout, "homes", lambda *given: homes(*given)[:1])
     monkeypatch.setattr(
-        ledger_arguments,
+        layout,
         "all_homes",
-        lambda names, key, shards: [ledger_arguments.key_item(names, key, shard) for shard in range(shards)],
+        lambda table, key, shards: [layout.key_item(table, key, shard) for shard in range(shards)],
     )
     assert balance(ground, table, shards=4) is None
     counted(ground, table, zero, shards=4)
@@ -168,7 +166,7 @@ def test_windows_in_turns_over_months(engine: Ground) -> None:
 @pytest.mark.engine
 def test_without_the_longer_layout_ids_never_die(engine: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: where each arranges the ids in its own layout, they get younger each time, and stay."""
-    for module in (ledger_requests, ledger_layout):
+    for module in (ledger_requests, layout):
         monkeypatch.setattr(module, "in_use", lambda _, ours: ours)
     two = [{"window": 14 * DAY, "buckets": 3}, {"window": 15 * DAY, "buckets": 3}]
     assert in_turns(engine, *two)[-1] == 60

@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "update of the key": (lambda: ledger().update("c", {"pk": 1}, expected={"v": 1}), "belongs to the key"),
     "update with a bad id": (lambda: ledger().update("c", {}, expected={"v": 1}, id=""), "1 to 1,024"),
     "change with a bad id": (lambda: ledger().change("c", dict, id=b""), "1 to 1,024"),
-    "no key name": (lambda: ledger(key=""), "name is text"),
+    "no key name": (lambda: ledger(key=""), "one or two attributes"),
     "three key names": (lambda: ledger(key=("a", "b", "c")), "one or two attributes"),
     "one name twice": (lambda: ledger(key=("a", "a")), "one or two attributes"),
     "a key of its own": (lambda: ledger(key="bt"), "'bt': .* must differ.* names="),

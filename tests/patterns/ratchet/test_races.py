@@ -14,7 +14,7 @@ import pytest
 from lambda_once.errors import StoreUnavailable
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
-from lambda_once.patterns.ratchet.requests import InFlight
+from lambda_once.patterns.ratchet.ratchet import InFlight
 from lambda_once.patterns.results import Applied, Conflict
 from lambda_once.testing import FakeClock
 from tests.kit.faulty import Fate, FaultyClient, by_seed

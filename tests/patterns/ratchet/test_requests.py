@@ -14,15 +14,15 @@ from lambda_once.patterns.ratchet.requests import (
     NOTHING_READ,
     OWN,
     PUT_IS_NEWER,
-    RatchetTable,
     get,
     put,
     query,
     rank_of,
+    ratchet_table,
     tombstone,
 )
 
-SHAPE = RatchetTable("products", ("pk", "sk"), "ts")
+SHAPE = ratchet_table("products", ("pk", "sk"), "ts")
 KEY = {"pk": "p", "sk": "s"}
 
 
@@ -117,7 +117,7 @@ def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
 def test_a_shape_with_names_that_collide_is_refused(table: str, key: tuple[str, ...], stamp: str) -> None:
     """One or two names for the key, and none of them used for anything else."""
     with pytest.raises(Misconfigured):
-        RatchetTable(table, key, stamp)
+        ratchet_table(table, key, stamp)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.items import plain_item
 from lambda_once.patterns.ratchet import Ratchet
 from lambda_once.patterns.ratchet import requests as ratchet_requests
-from lambda_once.patterns.ratchet.requests import RatchetTable
 from lambda_once.patterns.results import Applied, Conflict, Stale, TooFarAhead
 from lambda_once.testing import FakeClock
 from tests.kit import tables
@@ -86,7 +85,8 @@ def test_by_the_usual_names_a_tombstone_never_expires_there(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: the names are not used, and the table's TTL attribute is missing."""
-    monkeypatch.setattr(RatchetTable, "own", lambda _, attribute: attribute)
+    shape = ratchet_requests.ratchet_table
+    monkeypatch.setattr(ratchet_requests, "ratchet_table", lambda *given: shape(*given[:3]))
     table = ground.table("pk", "sk")
     renamed(ground, table).delete(KEY, MS)
     assert "expiresAt" not in stored(ground, table)
@@ -185,7 +185,7 @@ def test_an_index_is_read_in_its_own_order(products: Ratchet) -> None:
 def test_without_the_mark_a_tombstone_is_shown(products: Ratchet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the index by name has the tombstone, and only its mark tells."""
     monkeypatch.setattr(ratchet_requests, "IS_LIVE", "NOT (#deleted = :deleted AND #deleted <> :deleted)")
-    monkeypatch.setattr(RatchetTable, "live", lambda _, item: plain_item(item))
+    monkeypatch.setattr(ratchet_requests, "live", lambda _, item: plain_item(item))
     assert names_of(products.query("d", index="byName")) == "d"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents.parts import SEPARATOR, Form, StoredVersion
+from lambda_once.patterns.table import KEY_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 MOST_PART_BYTES: Final = 400_000
 """An item is at most 409,600 bytes with its names and keys, of which the keys may take 2,048 and 282."""
 MOST_PARTS: Final = 9_999
-MOST_ID_BYTES: Final = 2_048
-"""DynamoDB's limit of a partition key."""
 MOST_START_BYTES: Final = 741
 """Of prefix and name: a sort key has 1,024 bytes, of which version and section take 283."""
 MOST_NAME_BYTES: Final = 255
@@ -86,12 +85,12 @@ def _fits(text: str, most: int) -> bool:
 def check_id(entity_id: object, prefix: str) -> None:
     """Raise `Misconfigured` for an id that is not a valid key: with *prefix*, of a partition and a name."""
     match entity_id:
-        case str() if prefix == "" and entity_id and _fits(entity_id, MOST_ID_BYTES):
+        case str() if prefix == "" and entity_id and _fits(entity_id, KEY_LIMITS[0]):
             return
         case (str(key), str(name)) if prefix and key and name and SEPARATOR not in name:
-            if _fits(key, MOST_ID_BYTES) and _fits(prefix + name, MOST_START_BYTES):
+            if _fits(key, KEY_LIMITS[0]) and _fits(prefix + name, MOST_START_BYTES):
                 return
-    wanted = f"text of 1 to {MOST_ID_BYTES:,} bytes"
+    wanted = f"text of 1 to {KEY_LIMITS[0]:,} bytes"
     if prefix:
         wanted = f"(partition, name), the name without {SEPARATOR!r}, {MOST_START_BYTES} bytes with prefix="
     raise Misconfigured(f"the id of a document is {wanted}, and this is {entity_id!r:.80}")

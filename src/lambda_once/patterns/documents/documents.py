@@ -27,8 +27,7 @@ from lambda_once.patterns.documents.parts import (
     checked_version,
     expect,
 )
-from lambda_once.patterns.documents.requests import DocumentTable, TableKeys
-from lambda_once.patterns.items import own_names
+from lambda_once.patterns.documents.requests import DocumentTable, document_place
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Conflict, Unreadable, VersionAhead
 from lambda_once.patterns.transport import PatternTransport
@@ -104,7 +103,7 @@ class Documents:
             )
         transport = PatternTransport(client, clock)
         self._clock = transport.clock
-        self.place = TableKeys(table, key, sort, prefix, own_names(names, parts.ATTRIBUTES, (key, sort)))
+        self.place = document_place(table, key, sort, prefix, names)
         self._table = DocumentTable(self.place, transport)
         self._part_bytes = part_bytes
         self._ahead = ahead

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.dynamodb.retry import MOST_WRITES, TRIES, batch_write, pages
@@ -20,6 +19,7 @@ from lambda_once.patterns.documents.parts import (
     is_version,
 )
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
+from lambda_once.patterns.table import PatternTable, own_names
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ The head is as this writer saw it: no version in between is lost, and versions o
 committed twice, so a late copy of this write meets another head and does nothing.
 """
 
-USUAL_NAMES: Final = MappingProxyType({name: name for name in ATTRIBUTES})
 SHOWN: Final = ("total", "form", "above")
 """The attributes of a part that are read without its body."""
 
@@ -43,45 +42,48 @@ MOST_BYTES: Final = 4_000_000
 """Of one BatchWriteItem here: below DynamoDB's 16 MB, counted in Base64, and sent within two seconds."""
 
 
-class TableKeys(NamedTuple):
+class DocumentPlace(NamedTuple):
     """
-    A table, its key attributes, what the sort keys of documents begin with, and the names of `ATTRIBUTES`.
+    Where documents are: the table, and what the sort keys of documents begin with.
 
     With a prefix, the items of document (partition, name) are ``prefix name # …`` there.
     """
 
-    table: str
-    key: str
-    sort: str
+    table: PatternTable
     prefix: str = ""
-    names: Mapping[str, str] = USUAL_NAMES
 
     def at(self, entity_id: DocumentId, sort: str) -> Item:
         if not isinstance(entity_id, str):
             entity_id, sort = entity_id[0], f"{self.prefix}{entity_id[1]}{SEPARATOR}{sort}"
-        return {self.key: {"S": entity_id}, self.sort: {"S": sort}}
-
-    def named(self, own: Item) -> Item:
-        return {self.names[name]: each for name, each in own.items()}
-
-    def own(self, item: Mapping[str, Any]) -> Item:
-        """Return those of `ATTRIBUTES` that *item* has: the reverse of `named`."""
-        return {own: item[name] for own, name in self.names.items() if name in item}
+        key, sort_key = self.table.key
+        return {key: {"S": entity_id}, sort_key: {"S": sort}}
 
     def within(self, key: Mapping[str, Any]) -> tuple[DocumentId, str]:
         """Return the document of the item at *key*, and what `at` was given; "" where it is none's."""
-        partition, sort = key[self.key]["S"], key[self.sort]["S"]
+        partition, sort = (key[name]["S"] for name in self.table.key)
         if self.prefix == "":
             return partition, sort
         name, _, rest = sort[len(self.prefix) :].partition(SEPARATOR)
         return (partition, name), rest if sort.startswith(self.prefix) else ""
+
+    @property
+    def expression_names(self) -> dict[str, str]:
+        """The placeholders of the key attributes."""
+        return dict(zip(("#key", "#sort"), self.table.key, strict=True))
+
+
+def document_place(table: str, key: str, sort: str, prefix: str = "", names: object = None) -> DocumentPlace:
+    """Return the place with *names* for the attributes of documents. Raises `Misconfigured`."""
+    return DocumentPlace(
+        PatternTable.of(table, (key, sort), own_names(names, ATTRIBUTES), ATTRIBUTES), prefix
+    )
 
 
 # -- requests
 
 
 def query(
-    place: TableKeys,
+    place: DocumentPlace,
     entity_id: DocumentId,
     up_to: str,
     *,
@@ -91,29 +93,29 @@ def query(
 ) -> dict[str, Any]:
     """Return the Query for a document's items, backwards to *lowest*; without *bodies* it costs the same."""
     request: dict[str, Any] = {
-        "TableName": place.table,
+        "TableName": place.table.name,
         "KeyConditionExpression": "#key = :id AND #sort BETWEEN :lowest AND :up_to",
-        "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
+        "ExpressionAttributeNames": place.expression_names,
         "ExpressionAttributeValues": {
-            ":id": place.at(entity_id, up_to)[place.key],
-            ":lowest": place.at(entity_id, lowest)[place.sort],
-            ":up_to": place.at(entity_id, up_to)[place.sort],
+            ":id": place.at(entity_id, up_to)[place.table.key[0]],
+            ":lowest": place.at(entity_id, lowest)[place.table.key[1]],
+            ":up_to": place.at(entity_id, up_to)[place.table.key[1]],
         },
         "ScanIndexForward": False,
         "ConsistentRead": consistent,
     }
     if not bodies:
         request["ProjectionExpression"] = ", ".join(f"#{name}" for name in ("key", "sort", *SHOWN))
-        request["ExpressionAttributeNames"] |= {f"#{own}": place.names[own] for own in SHOWN}
+        request["ExpressionAttributeNames"] |= {f"#{own}": place.table.own[own] for own in SHOWN}
     return request
 
 
-def last(place: TableKeys, partition: str, before: Item | None) -> dict[str, Any]:
+def last(place: DocumentPlace, partition: str, before: Item | None) -> dict[str, Any]:
     """Return the Query for the last item of all documents in *partition*, or the last one *before* a key."""
     return {
-        "TableName": place.table,
+        "TableName": place.table.name,
         "KeyConditionExpression": "#key = :id AND begins_with(#sort, :prefix)",
-        "ExpressionAttributeNames": {"#key": place.key, "#sort": place.sort},
+        "ExpressionAttributeNames": place.expression_names,
         "ExpressionAttributeValues": {":id": {"S": partition}, ":prefix": {"S": place.prefix}},
         "ScanIndexForward": False,
         "Limit": 1,
@@ -121,24 +123,31 @@ def last(place: TableKeys, partition: str, before: Item | None) -> dict[str, Any
     }
 
 
-def put_head(place: TableKeys, entity_id: DocumentId, head: Head, seen: Head | None) -> dict[str, Any]:
+def put_head(place: DocumentPlace, entity_id: DocumentId, head: Head, seen: Head | None) -> dict[str, Any]:
     """Return the PutItem that replaces *seen* by *head*; a refusal returns the head that is there."""
     request: dict[str, Any] = {
-        "TableName": place.table,
-        "Item": place.at(entity_id, HEAD) | place.named(typed_item(_values(head))),
+        "TableName": place.table.name,
+        "Item": place.at(entity_id, HEAD) | place.table.named(typed_item(_values(head))),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
     if seen is None:
-        return request | {"ConditionExpression": FIRST, "ExpressionAttributeNames": {"#key": place.key}}
+        return request | {
+            "ConditionExpression": FIRST,
+            "ExpressionAttributeNames": {"#key": place.table.key[0]},
+        }
     return request | {
         "ConditionExpression": AS_SEEN,
-        "ExpressionAttributeNames": {"#version": place.names["version"]},
+        "ExpressionAttributeNames": {"#version": place.table.own["version"]},
         "ExpressionAttributeValues": {":seen": {"S": seen.version}},
     }
 
 
 def put_parts(
-    place: TableKeys, entity_id: DocumentId, version: Version, drafts: Sequence[Draft], above: Version | None
+    place: DocumentPlace,
+    entity_id: DocumentId,
+    version: Version,
+    drafts: Sequence[Draft],
+    above: Version | None,
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the writes of each BatchWriteItem for *version*, which was begun while *above* was current."""
     begun: Item = {} if above is None else {"above": {"S": above}}
@@ -146,7 +155,7 @@ def put_parts(
     total = 0
     for draft in drafts:
         key = place.at(entity_id, _sort(version, draft.name))
-        item = key | place.named(_item(draft, len(drafts)) | begun)
+        item = key | place.table.named(_item(draft, len(drafts)) | begun)
         if batch and (len(batch) == MOST_WRITES or total + len(draft.body) > MOST_BYTES):
             yield batch
             batch, total = [], 0
@@ -167,10 +176,10 @@ def _item(draft: Draft, total: int) -> Item:
     return item | {"section": {"BOOL": True}} if draft.section else item
 
 
-def stored_part(place: TableKeys, item: Mapping[str, Any]) -> Part | None:
+def stored_part(place: DocumentPlace, item: Mapping[str, Any]) -> Part | None:
     """Return *item* as a part; None for an item of the user's."""
     version, separator, name = place.within(item)[1].partition(SEPARATOR)
-    own = place.own(item)
+    own = place.table.own_of(item)
     if not separator or not is_version(version) or "total" not in own:
         return None
     return Part(
@@ -190,9 +199,9 @@ def _values(head: Head) -> Values:
     return values | ({} if head.ttl is None else {"ttl": head.ttl})
 
 
-def head_of(place: TableKeys, item: Mapping[str, Any]) -> Head:
+def head_of(place: DocumentPlace, item: Mapping[str, Any]) -> Head:
     """Return *item* as a head. Raises `Misconfigured` for another item with its sort key."""
-    values = plain_item(place.own(item))
+    values = plain_item(place.table.own_of(item))
     version, before, at = values.get("version"), values.get("before"), values.get("at")
     if not is_version(version) or not isinstance(before, list) or type(at) is not int:
         raise Misconfigured(
@@ -207,13 +216,13 @@ def head_of(place: TableKeys, item: Mapping[str, Any]) -> Head:
 class DocumentTable:
     """One table. Every method raises `StoreUnavailable` without an answer, and `Misconfigured`."""
 
-    def __init__(self, place: TableKeys, transport: PatternTransport) -> None:
+    def __init__(self, place: DocumentPlace, transport: PatternTransport) -> None:
         self._place = place
         self._transport = transport
 
     def head(self, entity_id: DocumentId) -> Head | None:
         key = self._place.at(entity_id, HEAD)
-        request = {"TableName": self._place.table, "Key": key, "ConsistentRead": True}
+        request = {"TableName": self._place.table.name, "Key": key, "ConsistentRead": True}
         item = self._transport.send("get_item", request).get("Item")
         return None if item is None else head_of(self._place, item)
 
@@ -257,7 +266,9 @@ class DocumentTable:
         while found := self._transport.send("query", last(place, partition, before))["Items"]:
             entity_id, rest = place.within(found[0])
             ours = LOWEST < rest <= HEAD  # an item of others beneath the prefix is passed by
-            before = place.at(entity_id, LOWEST) if ours else {name: found[0][name] for name in place[1:3]}
+            before = (
+                place.at(entity_id, LOWEST) if ours else {name: found[0][name] for name in place.table.key}
+            )
             if rest == HEAD:
                 yield entity_id[1], head_of(self._place, found[0])
 
@@ -271,4 +282,4 @@ class DocumentTable:
 
     def _write(self, writes: list[dict[str, Any]]) -> None:
         """Send *writes*, and again what was left unprocessed, as long as answers process a part."""
-        batch_write(self._transport.send, self._place.table, writes, self._transport.deadline, TRIES)
+        batch_write(self._transport.send, self._place.table.name, writes, self._transport.deadline, TRIES)

@@ -19,7 +19,7 @@ from lambda_once.patterns.documents.parts import HEAD, DocumentId
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lambda_once.patterns.documents.requests import TableKeys
+    from lambda_once.patterns.documents.requests import DocumentPlace
 
     Handler = Callable[..., dict[str, Any]]
 
@@ -51,7 +51,7 @@ def cleaner(documents: Documents, *, grace: timedelta = GRACE) -> Handler:
     return handler
 
 
-def _heads(event: Mapping[str, Any], place: TableKeys) -> dict[DocumentId, list[str]]:
+def _heads(event: Mapping[str, Any], place: DocumentPlace) -> dict[DocumentId, list[str]]:
     """Return the sequence numbers of the written heads in *event*, by document."""
     found: dict[DocumentId, list[str]] = {}
     for record in event.get("Records", ()):

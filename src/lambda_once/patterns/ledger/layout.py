@@ -11,7 +11,7 @@ then: each write removes the names of all buckets that are not live.
     bl  the layout, ``100 × width + buckets``; older items have none
     bv  the number of writes through a ledger
 
-These are the usual names; a table may have others (`LedgerTable`).
+These are the usual names; a table may have others (`ledger_table`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import epoch_milliseconds
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, Values, check_different, own_names, plain_item
+from lambda_once.patterns.items import Item, Values, plain_item
+from lambda_once.patterns.table import PatternTable, own_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,9 @@ BUCKETS, TIME, WIDTH, LAYOUT, VERSION = "b", "bt", "bw", "bl", "bv"
 STAMPS: Final = (TIME, WIDTH, LAYOUT, VERSION)
 
 LONGEST_ID: Final = 1024
+
+SEPARATOR: Final = "#"
+MOST_SHARDS: Final = 1_000
 
 
 def waste(ids: float, buckets: int) -> float:
@@ -125,38 +129,28 @@ class Seen(NamedTuple):
     """Without the key."""
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerTable:
-    """A table, its key attributes, and the names of the ledger's own attributes there, by the usual ones."""
-
-    name: str
-    key: tuple[str, ...]
-    own: Mapping[str, str]
-    taken: frozenset[str]
-    """The names of the key and of the ledger's own."""
-
-    def seen(self, item: Mapping[str, Mapping[str, Any]]) -> Seen:
-        """Return *item* in two parts. Raises `Misconfigured` where others use a name of the ledger's own."""
-        own = {usual: dict(item[name]) for usual, name in self.own.items() if name in item}
-        for usual, each in own.items():
-            whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
-            if not (whole and TIME in own and WIDTH in own):
-                key = plain_item({name: item[name] for name in self.key})
-                raise Misconfigured(
-                    f"attribute {self.own[usual]!r} of item {key} was not written by ledger {self.name!r}:"
-                    " give the ledger's own another name by names=. Nothing was written"
-                )
-        return Seen(own, plain_item({name: item[name] for name in item if name not in self.taken}))
-
-
-def ledger_table(name: str, key: tuple[str, ...], names: object = None) -> LedgerTable:
-    """Return the table with *names* for its own attributes; that of ``b`` is the buckets' prefix."""
+def ledger_table(name: str, key: object, names: object = None) -> PatternTable:
+    """Return the table with *names* for the ledger's own attributes; that of ``b`` is the buckets' prefix."""
     own = (BUCKETS, *STAMPS)
-    given = own_names(names, own, ())
+    given = own_names(names, own)
     prefix = given.pop(BUCKETS)
-    every = {bucket_name(number): f"{prefix}{number}" for number in range(NAMES)} | given
-    check_different([*key, *every.values()], own)
-    return LedgerTable(name, key, every, frozenset((*key, *every.values())))
+    return PatternTable.of(
+        name, key, {bucket_name(number): f"{prefix}{number}" for number in range(NAMES)} | given, own
+    )
+
+
+def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
+    """Return *item* in two parts. Raises `Misconfigured` where others use a name of the ledger's own."""
+    own = table.own_of(item)
+    for usual, each in own.items():
+        whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
+        if not (whole and TIME in own and WIDTH in own):
+            key = plain_item({name: item[name] for name in table.key})
+            raise Misconfigured(
+                f"attribute {table.own[usual]!r} of item {key} was not written by ledger {table.name!r}:"
+                " give the ledger's own another name by names=. Nothing was written"
+            )
+    return Seen(own, plain_item({name: item[name] for name in item if name not in table.taken}))
 
 
 def id_digest(name: object) -> bytes:
@@ -172,8 +166,52 @@ def id_digest(name: object) -> bytes:
     return sha256(written).digest()[:ID_BYTES]
 
 
+# -- keys, and their shards
+
+
+def shard_count(shards: object) -> int:
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
+        raise Misconfigured(f"a ledger has 1 to {MOST_SHARDS:,} shards, not {shards!r}")
+    return shards
+
+
 def shard_of(digest: bytes, shards: int) -> int:
     return int.from_bytes(digest, "big") % shards
+
+
+def homes(table: PatternTable, key: object, digest: bytes, shards: int) -> list[Item]:
+    """
+    Return the keys of the items that may have an id of this digest, first the one that is written to.
+
+    Shard 0 is two items, the one with number 0 and the one without: a ledger of one shard has the latter.
+    """
+    if shards == 1:
+        return [key_item(table, key, None)]
+    shard = shard_of(digest, shards)
+    return [key_item(table, key, shard), *([key_item(table, key, None)] if shard == 0 else [])]
+
+
+def all_homes(table: PatternTable, key: object, shards: int) -> list[Item]:
+    """Return the keys of all items of *key*; each has a part of its sums."""
+    numbers: list[int | None] = [None] if shards == 1 else [None, *range(shards)]
+    return [key_item(table, key, shard) for shard in numbers]
+
+
+def key_item(table: PatternTable, key: object, shard: int | None) -> Item:
+    """Return the key of the item, or of one shard, which has a partition of its own."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) != len(table.key):
+        names = " and ".join(table.key)
+        raise Misconfigured(f"a key here is {names}: {len(table.key)} parts, not {len(parts)}")
+    if shard is not None:
+        parts = (_sharded(table.key[0], parts[0], shard), *parts[1:])
+    return table.key_item(dict(zip(table.key, parts, strict=True)))
+
+
+def _sharded(name: str, part: object, shard: int) -> str:
+    if not isinstance(part, str) or part == "" or SEPARATOR in part:
+        raise Misconfigured(f"key {name!r} of a sharded ledger is text without {SEPARATOR!r}, not {part!r}")
+    return f"{part}{SEPARATOR}{shard}"
 
 
 # -- an item as it is: *seen* is `Seen.own`

@@ -11,13 +11,13 @@ from lambda_once.dynamodb.retry import Tries, Unprocessed, batch_get
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.patterns.items import Item, Values
-from lambda_once.patterns.ledger import arguments, requests
 from lambda_once.patterns.ledger import layout as layouts
-from lambda_once.patterns.ledger.arguments import Amount, Key
-from lambda_once.patterns.ledger.layout import ID_BYTES, id_digest, ids_at
-from lambda_once.patterns.ledger.requests import DIGITS, LedgerWrite
+from lambda_once.patterns.ledger import requests
+from lambda_once.patterns.ledger.layout import ID_BYTES, Seen, id_digest, ids_at
+from lambda_once.patterns.ledger.requests import DIGITS, Amount, LedgerWrite
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.results import Applied, Conflict, Duplicate, Full, Refused
+from lambda_once.patterns.table import KeyValue
 from lambda_once.patterns.transactions import TOO_LARGE, TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Clock
     from lambda_once.observability.reporter import AnyLogger, Namespaced
+
+Key = KeyValue | tuple[KeyValue, ...]
+"""The partition key, or partition key and sort key."""
 
 FORMS: Final = 10
 """How often one write is sent in another form because the item changed, before it is given up."""
@@ -70,11 +73,11 @@ class Ledger:
     ) -> None:
         if shards_next is not None and shards_before is not None:
             raise Misconfigured("give shards_next or shards_before: one change of the number at a time")
-        self._table = layouts.ledger_table(table, arguments.key_names(key), names)
+        self._table = layouts.ledger_table(table, key, names)
         self._layout = layouts.layout_for(window, buckets)
-        self._shards = arguments.shard_count(shards)
+        self._shards = layouts.shard_count(shards)
         other = shards_before if shards_next is None else shards_next
-        self._other_shards = self._shards if other is None else arguments.shard_count(other)
+        self._other_shards = self._shards if other is None else layouts.shard_count(other)
         self._most_shards = max(self._shards, self._other_shards)
         self._transport = PatternTransport(client, clock)
         self._observer = Observer(self, table, metrics, logger)
@@ -125,7 +128,7 @@ class Ledger:
             raise Misconfigured("transact_item: not while shards_next= or shards_before= is given")
         writes = self._additions(key, amounts, id, floor or {}, set or {})
         now = self._transport.clock.now()
-        seen = [self._table.seen(self._item(write.key) or {}).own for write in writes]
+        seen = [self._seen(self._item(write.key)).own for write in writes]
         has_id = [writes[0].digest in ids_at(item, self._layout, now) for item in seen]
         if any(has_id):  # the entry is refused as a duplicate
             write = writes[has_id.index(True)]
@@ -135,7 +138,7 @@ class Ledger:
             request = requests.again(write, now, seen[0])
 
         def refusal(item: Item) -> Duplicate | Refused:
-            found = requests.refused_because(write, now, self._table.seen(item))
+            found = requests.refused_because(write, now, self._seen(item))
             if found is not None:
                 return Duplicate() if isinstance(found, Duplicate) else found
             raise Conflict(f"{write.shown} has another layout now: make a new entry, and retry")
@@ -148,12 +151,12 @@ class Ledger:
 
         Counters of several shards are summed. Raises `StoreUnavailable`.
         """
-        keys = arguments.all_homes(self._table.key, key, self._most_shards)
+        keys = layouts.all_homes(self._table, key, self._most_shards)
         if self._most_shards == 1:
             item = self._item(keys[0])
-            return None if item is None else self._table.seen(item).values
+            return None if item is None else self._seen(item).values
         items = self._items(keys)
-        return _summed(self._table.seen(item).values for item in items) if items else None
+        return _summed(self._seen(item).values for item in items) if items else None
 
     @observed
     def update(
@@ -174,9 +177,9 @@ class Ledger:
         """
         self._refuse_shards("update")
         digest = self._digest("update", key, id)
-        sets = arguments.checked_values("change", change, self._table.taken)
-        wanted = arguments.checked_expected(expected, self._table.taken)
-        where = arguments.key_item(self._table.key, key, None)
+        sets = requests.checked_values("change", change, self._table.taken)
+        wanted = requests.checked_expected(expected, self._table.taken)
+        where = layouts.key_item(self._table, key, None)
         result = self._sent_by(id, self._write(where, digest, sets=sets, expected=wanted))
         return Duplicate() if isinstance(result, Duplicate) and id is not None else Applied()
 
@@ -200,15 +203,15 @@ class Ledger:
         """
         self._refuse_shards("change")
         digest = self._digest("change", key, id)
-        where = arguments.key_item(self._table.key, key, None)
+        where = layouts.key_item(self._table, key, None)
         races = Tries(self._transport.deadline, RACES)
         while True:
             began = self._transport.clock.now()
-            seen = self._table.seen(self._item(where) or {})
+            seen = self._seen(self._item(where))
             values, expected = seen.values, requests.version_of(self._table, seen)
             if digest in ids_at(seen.own, self._layout, self._transport.clock.now()):
                 return Duplicate(values)
-            sets = arguments.checked_values("change", change(dict(values)), self._table.taken)
+            sets = requests.checked_values("change", change(dict(values)), self._table.taken)
             try:
                 result = self._sent_by(id, self._write(where, digest, sets=sets, expected=expected))
             except Conflict:
@@ -226,10 +229,10 @@ class Ledger:
 
         A longer window is applied by the next write anyway. Raises as `add` does.
         """
-        for where in arguments.all_homes(self._table.key, key, self._most_shards):
+        for where in layouts.all_homes(self._table, key, self._most_shards):
             write = self._write(where, b"")
             for _ in range(FORMS):
-                seen = self._table.seen(self._item(where) or {}).own
+                seen = self._seen(self._item(where)).own
                 if layouts.layout_of(seen, self._layout) in (None, self._layout):
                     break
                 number = layouts.newest(seen, self._layout, self._transport.clock.now())
@@ -245,11 +248,11 @@ class Ledger:
     ) -> list[LedgerWrite]:
         """Return the addition to each item that may have the id, first the one to send."""
         digest = id_digest(name)
-        added = arguments.checked_amounts(amounts, self._table.taken)
-        settings = arguments.checked_values("set", sets, self._table.taken | added.keys())
+        added = requests.checked_amounts(amounts, self._table.taken)
+        settings = requests.checked_values("set", sets, self._table.taken | added.keys())
         if not added and not settings:
             raise Misconfigured("nothing to add: name a counter and an amount, or an attribute to set")
-        floors = arguments.checked_floor(floor, added)
+        floors = requests.checked_floor(floor, added)
         if floors or settings:
             self._refuse_shards("floor and set")
         parts: dict[str, Any] = {"amounts": added, "floor": floors, "sets": settings}
@@ -296,7 +299,7 @@ class Ledger:
             try:
                 self._update(request)
             except ConditionFailed as failed:
-                seen = self._table.seen(failed.item or {})
+                seen = self._seen(failed.item)
             else:
                 return Applied()
             result = requests.refused_because(write, now, seen)
@@ -329,6 +332,9 @@ class Ledger:
         item: Item | None = self._transport.send("get_item", request).get("Item")
         return item
 
+    def _seen(self, item: Mapping[str, Mapping[str, Any]] | None) -> Seen:
+        return layouts.seen_in(self._table, item or {})
+
     # -- shards
 
     def _items(self, keys: list[Item]) -> list[Item]:
@@ -342,13 +348,13 @@ class Ledger:
 
     def _homes(self, key: Key, digest: bytes) -> list[Item]:
         """Return the items that may have the id, by both numbers of shards; first the one to write to."""
-        homes = arguments.homes(self._table.key, key, digest, self._shards)
-        others = arguments.homes(self._table.key, key, digest, self._other_shards)
+        homes = layouts.homes(self._table, key, digest, self._shards)
+        others = layouts.homes(self._table, key, digest, self._other_shards)
         return homes + [each for each in others if each not in homes]
 
     def _has_id(self, digest: bytes, homes: list[Item]) -> bool:
         now, items = self._transport.clock.now(), self._items(homes)
-        return any(digest in ids_at(self._table.seen(item).own, self._layout, now) for item in items)
+        return any(digest in ids_at(self._seen(item).own, self._layout, now) for item in items)
 
     def _refuse_shards(self, what: str) -> None:
         if self._most_shards > 1:

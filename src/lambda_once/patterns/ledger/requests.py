@@ -1,13 +1,15 @@
-"""The UpdateItem of a ledger as a value, each condition with its guarantee, and why it was refused. Pure."""
+"""The writes of a ledger as values: arguments, requests, conditions with their guarantees, refusals. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured
-from lambda_once.patterns.items import Item, Values, plain_item, typed
+from lambda_once.patterns.items import Item, Values, decimal_of, plain_item, typed, typed_item
 from lambda_once.patterns.ledger import layout as layouts
 from lambda_once.patterns.ledger.layout import (
     LAYOUT,
@@ -16,31 +18,36 @@ from lambda_once.patterns.ledger.layout import (
     VERSION,
     WIDTH,
     Layout,
-    LedgerTable,
     Seen,
     ids_at,
     in_use,
 )
 from lambda_once.patterns.results import Conflict, Duplicate, Refused
+from lambda_once.patterns.table import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
+
+    from lambda_once.patterns.table import PatternTable
 
 
 Number = int | Decimal
+Amount = int | float | Decimal
+"""A float counts as the decimal that it prints as."""
 
 DIGITS: Final = 300
 """Enough for the exact sum of any two of DynamoDB's numbers; one of more than 38 digits it refuses."""
 
 _MISSING: Final = object()
+_PATH: Final = frozenset(".[]")
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerWrite:
     """One write to one item. *amounts* are added, *sets* are set."""
 
-    table: LedgerTable
+    table: PatternTable
     key: Item
     digest: bytes
     """Of the id; empty where only the layout changes."""
@@ -55,6 +62,76 @@ class LedgerWrite:
     @property
     def shown(self) -> str:
         return f"item {plain_item(self.key)} of ledger {self.table.name!r}"
+
+
+# -- arguments: all of it raises `Misconfigured`, before anything is sent
+
+
+def checked_amounts(amounts: object, apart: AbstractSet[str]) -> dict[str, Number]:
+    return {name: _number(name, each) for name, each in _named("amounts", amounts, apart).items()}
+
+
+def checked_floor(floor: object, amounts: Mapping[str, Number]) -> dict[str, Number]:
+    """Return the floors, each of a counter that something is added to."""
+    floors = {name: _number(name, each) for name, each in _named("floor", floor, frozenset()).items()}
+    if not floors.keys() <= amounts.keys():
+        strange = sorted(floors.keys() - amounts.keys())
+        raise Misconfigured(f"floor names {strange}, to which nothing is added: name counters of this write")
+    return floors
+
+
+def checked_values(what: str, values: object, apart: AbstractSet[str]) -> dict[str, object]:
+    found = _named(what, values, apart)
+    typed_item(found)
+    return found
+
+
+def checked_expected(expected: object, apart: AbstractSet[str]) -> dict[str, object]:
+    found = _named("expected", expected, apart)
+    if not found:
+        raise Misconfigured("expected names no attribute: give what was read, such as a version")
+    for name, each in found.items():
+        if not isinstance(each, str | bytes | bool | int | float | Decimal | None):
+            raise Misconfigured(
+                f"expected {name!r} is a {type(each).__name__}: compare text, bytes, a number, a bool or None"
+            )
+    typed_item(found)
+    return found
+
+
+def _named(what: str, given: object, apart: AbstractSet[str]) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        raise Misconfigured(f"{what} is a mapping by attribute, not a {type(given).__name__}")
+    for name in given:
+        _check_name(name, apart)
+    return dict(given)
+
+
+def _check_name(name: object, apart: AbstractSet[str]) -> None:
+    if not isinstance(name, str) or not 1 <= len(name.encode(errors="replace")) <= LONGEST_NAME:
+        raise Misconfigured(f"an attribute's name is text of 1 to {LONGEST_NAME} bytes, not {name!r}")
+    if _PATH & {*name}:
+        raise Misconfigured(f"attribute {name!r}: a ledger writes whole attributes, not paths into them")
+    if name in apart:
+        raise Misconfigured(
+            f"attribute {name!r} is named twice, belongs to the key, or is the ledger's own: give it another"
+            " name, or the ledger's by names="
+        )
+
+
+def _number(name: str, amount: object) -> Number:
+    if isinstance(amount, float) and isfinite(amount):
+        amount = decimal_of(amount)
+    if isinstance(amount, bool) or not isinstance(amount, int | Decimal):
+        kind = type(amount).__name__
+        raise Misconfigured(f"attribute {name!r}: {kind} is not added exactly: give an int or a Decimal")
+    if isinstance(amount, Decimal) and not amount.is_finite():
+        raise Misconfigured(f"attribute {name!r}: {amount} is not an amount")
+    try:
+        typed(amount)  # refuses what has more than 38 digits
+    except Misconfigured as error:
+        raise Misconfigured(f"attribute {name!r}: {error}") from None
+    return amount
 
 
 # -- requests
@@ -200,7 +277,7 @@ def refused_because(write: LedgerWrite, now: datetime, seen: Seen) -> Duplicate 
     return None
 
 
-def version_of(table: LedgerTable, seen: Seen) -> dict[str, int | None]:
+def version_of(table: PatternTable, seen: Seen) -> dict[str, int | None]:
     """Return what a write must expect if no ledger may write to the item meanwhile."""
     version = seen.own.get(VERSION)
     return {table.own[VERSION]: None if version is None else int(version["N"])}
@@ -240,7 +317,7 @@ def _has(values: Values, name: str, expected: object) -> bool:
 class _Terms:
     """The names and values of one request's expressions, by placeholder."""
 
-    def __init__(self, table: LedgerTable) -> None:
+    def __init__(self, table: PatternTable) -> None:
         self.values: dict[str, dict[str, Any]] = {}
         self._placeholders: dict[str, str] = {}
         self._own = table.own

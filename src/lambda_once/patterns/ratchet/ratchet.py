@@ -15,12 +15,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from lambda_once.core.clock import Clock, epoch_seconds
 from lambda_once.dynamodb.retry import TRIES, batch_get
-from lambda_once.errors import Misconfigured
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.patterns.items import Item, Values, plain_item, typed_item
 from lambda_once.patterns.observing import Observer, observed
 from lambda_once.patterns.ratchet import requests
-from lambda_once.patterns.ratchet.requests import ANYTHING, Anything, InFlight, RatchetTable
-from lambda_once.patterns.ratchet.timestamps import Stamp, Timestamps, check_ahead, comparable, stamp_of
+from lambda_once.patterns.ratchet.requests import ANYTHING, STAMP, Anything, typed_content
+from lambda_once.patterns.ratchet.timestamps import (
+    Stamp,
+    Timestamps,
+    check_ahead,
+    comparable,
+    is_older,
+    stamp_of,
+)
 from lambda_once.patterns.results import Applied, Conflict, Stale
 from lambda_once.patterns.transactions import TransactItem
 from lambda_once.patterns.transport import ConditionFailed, PatternTransport
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
     from lambda_once.observability.reporter import AnyLogger, Namespaced
     from lambda_once.patterns.ratchet.requests import Expected, RatchetWrite
+    from lambda_once.patterns.table import PatternTable
 
 TOMBSTONE_TTL: Final = timedelta(days=30)
 """A message may wait 14 days, and 14 more after a redrive (Amazon SQS developer guide); and two in hand."""
@@ -77,8 +85,8 @@ class Ratchet:
             raise Misconfigured(f"tombstone_ttl {tombstone_ttl}: give more than the longest redelivery takes")
         if ahead is not None and ahead < timedelta(0):
             raise Misconfigured(f"ahead {ahead}: give zero or more, or None for tokens that are not times")
-        keys = (key,) if isinstance(key, str) else tuple(key)
-        self._table = RatchetTable(table, keys, stamp, names or {}, indexes or {})
+        self._table = requests.ratchet_table(table, key, stamp, names)
+        self._indexes = indexes or {}
         self._tombstone_ttl = tombstone_ttl
         self._ahead = ahead
         self._transport = PatternTransport(client, clock)
@@ -155,7 +163,7 @@ class Ratchet:
             sent.refused(unanswered=failed.unanswered)
             return self._not_written(write, failed.item or {}, expected, sent)
         sent.written()
-        return Applied({self._table.stamp: write.stamp})
+        return Applied({self._table.own[STAMP]: write.stamp})
 
     def _in_time(self, write: RatchetWrite, key: Mapping[str, object]) -> str:
         """Return *key* as text. Raises `TooFarAhead`."""
@@ -166,7 +174,7 @@ class Ratchet:
     def _not_written(
         self, write: RatchetWrite, item: Mapping[str, Mapping[str, Any]], expected: Expected, sent: InFlight
     ) -> Applied | Stale:
-        name = self._table.stamp
+        name = self._table.own[STAMP]
         found = item.get(name)
         stored: Stamp | None = None
         if found is not None:
@@ -189,7 +197,7 @@ class Ratchet:
     def get(self, key: Mapping[str, object], *, consistent: bool = True) -> Values | None:
         """Return the item with its timestamp; None if there is none, or a tombstone."""
         answer = self._transport.send("get_item", requests.get(self._table, key, consistent=consistent))
-        return self._table.live(answer.get("Item"))
+        return self._live(answer.get("Item"))
 
     def batch_get(
         self, keys: Iterable[Mapping[str, object]], *, consistent: bool = True
@@ -200,7 +208,7 @@ class Ratchet:
         send, deadline = self._transport.send, self._transport.deadline
         items = batch_get(send, self._table.name, keys, deadline, TRIES, ConsistentRead=consistent)
         keyed = ((self._table.key_of(plain_item(item)), item) for item in items)
-        found = {tuple(key.values()): self._table.live(item) for key, item in keyed}
+        found = {tuple(key.values()): self._live(item) for key, item in keyed}
         return [found.get(tuple(key.values())) for key in wanted]
 
     def query(
@@ -228,7 +236,7 @@ class Ratchet:
         request = requests.query(
             self._table,
             partition,
-            index=index,
+            index=None if index is None else (index, self._indexes[index]),
             begins_with=begins_with,
             between=between,
             descending=descending,
@@ -245,20 +253,60 @@ class Ratchet:
             start = answer.get("LastEvaluatedKey")
             if start is None:
                 break
-        shown = [each for each in map(self._table.live, items[:limit]) if each is not None]
+        shown = [each for each in map(self._live, items[:limit]) if each is not None]
         if len(items) > limit:  # the last row that was read is beyond this page
             return Page(shown, {name: shown[-1][name] for name in place})
         return Page(shown, None if start is None else plain_item(start))
 
+    def _live(self, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
+        return requests.live(self._table, item)
+
     def _place(self, index: str | None, ranges: list[object], limit: int) -> dict[str, None]:
         """Return the attributes that name the end of a page. Raises `Misconfigured` for a query."""
-        keys = self._table.key if index is None else self._table.indexes.get(index, ())
+        keys = self._table.key if index is None else self._indexes.get(index, ())
         if limit < 1 or not keys or len(keys) < (2 if ranges or index is None else 1) or len(ranges) > 1:
             raise Misconfigured(
                 f"limit {limit}, key {keys}: query needs a sort key or an index of indexes=, a limit of 1 or"
                 " more, and begins_with= or between= but not both"
             )
         return dict.fromkeys((*self._table.key, *keys))
+
+
+class InFlight:
+    """All requests of one write of a revision; ``open``: how many may have taken effect."""
+
+    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
+        self.key = key
+        self.content = content
+        self.open = 0
+        self._written = False
+        self._lock = lock
+
+    def written(self) -> None:
+        with self._lock:
+            self._written = True
+
+    def refused(self, *, unanswered: bool) -> None:
+        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
+        with self._lock:
+            self.open -= not unanswered
+
+    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
+        """
+        Return whether another request of this write took effect before the item became *stored*.
+
+        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
+        this write is not older; so where *stored* is older, this write never took effect.
+        """
+        with self._lock:
+            if self._written:
+                return True
+            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
+                return False
+        raise StoreUnavailable(
+            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
+            "written or not. Read it, and decide again"
+        )
 
 
 class Revision:
@@ -306,10 +354,10 @@ class Revision:
             self._sent = None
 
 
-def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: RatchetTable) -> bool:
+def _is(expected: Mapping[str, object] | None, found: Mapping[str, Any], table: PatternTable) -> bool:
     """Return whether *found* is what was expected, so that the timestamp is the only reason for a refusal."""
-    item = table.live(found)
+    item = requests.live(table, found)
     if expected is None or item is None:
         return expected is None and item is None
-    same = requests.rank_of(table.content(expected)) == requests.rank_of(table.content(item))
-    return same and item[table.stamp] == expected[table.stamp]
+    same = requests.rank_of(typed_content(table, expected)) == requests.rank_of(typed_content(table, item))
+    return same and item[table.own[STAMP]] == expected[table.own[STAMP]]

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.core.canonical import digest
-from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.patterns.items import Item, Values, is_key_value, own_names, plain_item, typed, typed_item
-from lambda_once.patterns.ratchet.timestamps import Stamp, is_older
+from lambda_once.errors import Misconfigured
+from lambda_once.patterns.items import Item, Values, plain_item, typed, typed_item
+from lambda_once.patterns.table import PatternTable, own_names
 
 if TYPE_CHECKING:
-    import threading
+    from lambda_once.patterns.ratchet.timestamps import Stamp
 
 
+STAMP: Final = "ts"
 DELETED: Final = "deleted"
 TTL: Final = "ttl"
 RANK: Final = "_rank"
@@ -62,66 +63,40 @@ OWN: Final = "(#write = :write)"
 _PLACEHOLDER: Final = re.compile(r"[#:]\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class RatchetTable:
-    """A table, its key attributes, the attribute of the timestamp, and other names for the ratchet's own."""
+def ratchet_table(name: str, key: object, stamp: str, names: object = None) -> PatternTable:
+    """Return the table with *stamp* for the timestamp, and *names* for the ratchet's other attributes."""
+    own = (DELETED, TTL, RANK, WRITE)
+    return PatternTable.of(name, key, {STAMP: stamp, **own_names(names, own)}, own)
 
-    name: str
-    key: tuple[str, ...]
-    stamp: str
-    names: Mapping[str, str] = field(default_factory=dict)
-    indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def own(self, attribute: str) -> str:
-        return self.names.get(attribute, attribute)
+def typed_content(table: PatternTable, item: Mapping[str, object]) -> Item:
+    """
+    Return *item* typed, without timestamp and rank. Raises `Misconfigured` for what cannot be stored.
 
-    def __post_init__(self) -> None:
-        if not self.name or len(self.key) not in (1, 2):
-            raise Misconfigured(f"table {self.name!r}, key {self.key!r}: give a table and one or two names")
-        own_names(self.names, (DELETED, TTL, RANK, WRITE), (*self.key, self.stamp))
+    ``deleted: False`` is content: existing tables have it.
+    """
+    table.key_of(item)
+    taken = item.keys() & {table.own[RANK], table.own[WRITE]}
+    if item.get(table.own[DELETED], False) is not False:
+        taken |= {table.own[DELETED]}
+    if taken:
+        raise Misconfigured(f"attribute {min(taken)!r} is the ratchet's own: give it another name")
+    return typed_item({name: each for name, each in item.items() if name != table.own[STAMP]})
 
-    def key_of(self, values: Mapping[str, object]) -> Values:
-        """Return the key attributes of *values*. Raises `Misconfigured` where one is missing or not a key."""
-        for name in self.key:
-            if name not in values:
-                raise Misconfigured(f"key attribute {name!r} is missing: the key is {', '.join(self.key)}")
-            if not is_key_value(values[name]):
-                raise Misconfigured(f"key attribute {name!r}: give text, bytes or a number that is not empty")
-        return {name: values[name] for name in self.key}
 
-    def just_key(self, values: Mapping[str, object]) -> Values:
-        """Return *values* as a key. Raises `Misconfigured` also for other attributes."""
-        if extra := sorted(values.keys() - set(self.key)):
-            raise Misconfigured(f"{', '.join(extra)}: not in the key, which is {', '.join(self.key)}")
-        return self.key_of(values)
-
-    def content(self, item: Mapping[str, object]) -> Item:
-        """
-        Return *item* typed, without timestamp and rank. Raises `Misconfigured` for what cannot be stored.
-
-        ``deleted: False`` is content: existing tables have it.
-        """
-        self.key_of(item)
-        taken = item.keys() & {self.own(RANK), self.own(WRITE)}
-        if item.get(self.own(DELETED), False) is not False:
-            taken |= {self.own(DELETED)}
-        if taken:
-            raise Misconfigured(f"attribute {min(taken)!r} is the ratchet's own: give it another name")
-        return typed_item({name: each for name, each in item.items() if name != self.stamp})
-
-    def live(self, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
-        """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
-        if item is None or item.get(self.own(DELETED)) == {"BOOL": True}:
-            return None
-        apart = (self.own(RANK), self.own(WRITE))
-        return {name: each for name, each in plain_item(item).items() if name not in apart}
+def live(table: PatternTable, item: Mapping[str, Mapping[str, Any]] | None) -> Values | None:
+    """Return *item* in Python values, without the ratchet's own; None for none and for a tombstone."""
+    if item is None or item.get(table.own[DELETED]) == {"BOOL": True}:
+        return None
+    apart = (table.own[RANK], table.own[WRITE])
+    return {name: each for name, each in plain_item(item).items() if name not in apart}
 
 
 @dataclass(frozen=True, slots=True)
 class RatchetWrite:
     """One write of a whole item."""
 
-    table: RatchetTable
+    table: PatternTable
     stamp: Stamp
     item: Item
     rank: str | None
@@ -138,9 +113,9 @@ class RatchetWrite:
         if not isinstance(expected, Anything):
             read = NOTHING_READ if expected is None else AS_READ
             condition = f"({condition}) AND ({read} OR {OWN})"
-            item = item | {self.table.own(WRITE): typed(write_id)}
-        names = {"#ts": self.table.stamp, "#pk": self.table.key[0], "#deleted": self.table.own(DELETED)}
-        names |= {"#rank": self.table.own(RANK), "#write": self.table.own(WRITE)}
+            item = item | {self.table.own[WRITE]: typed(write_id)}
+        names = {"#ts": self.table.own[STAMP], "#pk": self.table.key[0], "#deleted": self.table.own[DELETED]}
+        names |= {"#rank": self.table.own[RANK], "#write": self.table.own[WRITE]}
         values = {":ts": self.stamp, ":rank": self.rank, ":deleted": True, ":write": write_id}
         values |= {":width": len(str(self.stamp)), **self._read(expected)}
         used = set(_PLACEHOLDER.findall(condition))
@@ -162,22 +137,25 @@ class RatchetWrite:
     def _read(self, expected: Expected) -> Values:
         if expected is None or isinstance(expected, Anything):
             return {}
-        if self.table.stamp not in expected:
-            raise Misconfigured(f"expected has no {self.table.stamp!r}: give the result of get")
-        return {":read": expected[self.table.stamp], ":readrank": rank_of(self.table.content(expected))}
+        if self.table.own[STAMP] not in expected:
+            raise Misconfigured(f"expected has no {self.table.own[STAMP]!r}: give the result of get")
+        return {
+            ":read": expected[self.table.own[STAMP]],
+            ":readrank": rank_of(typed_content(self.table, expected)),
+        }
 
 
-def put(table: RatchetTable, item: Mapping[str, object], stamp: Stamp) -> RatchetWrite:
+def put(table: PatternTable, item: Mapping[str, object], stamp: Stamp) -> RatchetWrite:
     """Return the write of *item*. Raises `Misconfigured`."""
-    content = table.content(item)
+    content = typed_content(table, item)
     rank = rank_of(content)
-    marks = {table.stamp: typed(stamp), table.own(RANK): typed(rank)}
+    marks = {table.own[STAMP]: typed(stamp), table.own[RANK]: typed(rank)}
     return RatchetWrite(table, stamp, content | marks, rank)
 
 
-def tombstone(table: RatchetTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
+def tombstone(table: PatternTable, key: Mapping[str, object], stamp: Stamp, ttl: int) -> RatchetWrite:
     """Return the write of a tombstone: key, timestamp, mark and *ttl* (epoch seconds)."""
-    item = {**table.just_key(key), table.stamp: stamp, table.own(DELETED): True, table.own(TTL): ttl}
+    item = {**table.just_key(key), table.own[STAMP]: stamp, table.own[DELETED]: True, table.own[TTL]: ttl}
     return RatchetWrite(table, stamp, typed_item(item), None)
 
 
@@ -186,24 +164,28 @@ def rank_of(content: Item) -> str:
     return digest(plain_item(content))[:RANK_DIGITS]
 
 
-def get(table: RatchetTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
-    return {"TableName": table.name, "Key": typed_item(table.just_key(key)), "ConsistentRead": consistent}
+def get(table: PatternTable, key: Mapping[str, object], *, consistent: bool) -> dict[str, Any]:
+    return {"TableName": table.name, "Key": table.key_item(key), "ConsistentRead": consistent}
 
 
 def query(
-    table: RatchetTable,
+    table: PatternTable,
     partition: object,
     *,
-    index: str | None = None,
+    index: tuple[str, tuple[str, ...]] | None = None,
     begins_with: str | None = None,
     between: tuple[object, object] | None = None,
     descending: bool,
     consistent: bool,
 ) -> dict[str, Any]:
-    """Return the arguments of Query but for Limit and ExclusiveStartKey. An index has no consistent reads."""
-    key = table.key if index is None else table.indexes[index]
+    """
+    Return the arguments of Query but for Limit and ExclusiveStartKey.
+
+    *index*: its name and key attributes; it has no consistent reads.
+    """
+    key = table.key if index is None else index[1]
     condition, values = "#pk = :pk", {":pk": partition, ":deleted": True}
-    names = {"#pk": key[0], "#deleted": table.own(DELETED)}
+    names = {"#pk": key[0], "#deleted": table.own[DELETED]}
     if begins_with is not None:
         condition += " AND begins_with(#sk, :sk)"
         values[":sk"] = begins_with
@@ -212,7 +194,7 @@ def query(
         values |= {":from": between[0], ":to": between[1]}
     return {
         "TableName": table.name,
-        **({} if index is None else {"IndexName": index}),
+        **({} if index is None else {"IndexName": index[0]}),
         "KeyConditionExpression": condition,
         "FilterExpression": IS_LIVE,
         "ExpressionAttributeNames": names | ({"#sk": key[1]} if "#sk" in condition else {}),
@@ -220,40 +202,3 @@ def query(
         "ScanIndexForward": not descending,
         "ConsistentRead": consistent and index is None,
     }
-
-
-class InFlight:
-    """All requests of one write of a revision; ``open``: how many may have taken effect."""
-
-    def __init__(self, key: str, content: tuple[str | None, bool] | None, lock: threading.Lock) -> None:
-        self.key = key
-        self.content = content
-        self.open = 0
-        self._written = False
-        self._lock = lock
-
-    def written(self) -> None:
-        with self._lock:
-            self._written = True
-
-    def refused(self, *, unanswered: bool) -> None:
-        """Note that one request was refused; *unanswered*: an earlier try of it may have taken effect."""
-        with self._lock:
-            self.open -= not unanswered
-
-    def was_written(self, stamp: Stamp, stored: Stamp | None) -> bool:
-        """
-        Return whether another request of this write took effect before the item became *stored*.
-
-        Raises `StoreUnavailable` where one may have: then *stored* may have replaced it. Whatever replaced
-        this write is not older; so where *stored* is older, this write never took effect.
-        """
-        with self._lock:
-            if self._written:
-                return True
-            if self.open == 0 or (stored is not None and is_older(stored, stamp)):
-                return False
-        raise StoreUnavailable(
-            f"{self.key}: a request got no answer, and the item is newer now, or gone: it may have been "
-            "written or not. Read it, and decide again"
-        )
