@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.lean import Endpoint, LeanClient
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won
+from lambda_once.stores.contract import Refused, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
 from lambda_once.testing.store_suite.world import PAID, World
@@ -142,7 +142,7 @@ def _checked(ground: Ground, token: str, attempt: str, held: dict[str, str]) -> 
         case Refused(record):
             assert record is None or record.token == token
         case _:
-            assert isinstance(answer, Unanswered | Rejected)
+            assert isinstance(answer, Unanswered | Misconfigured)
 
 
 @pytest.mark.parametrize("client", [_boto3, _lean], ids=["boto3", "lean"])

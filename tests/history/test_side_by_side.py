@@ -32,7 +32,6 @@ from botocore.exceptions import ReadTimeoutError
 from pydantic import BaseModel
 
 from lambda_once import InProgress, KeyMissing, KeyReused, Misconfigured, Once
-from lambda_once.stores.contract import Rejected
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import api_event, lambda_context
 from tests.history.test_failures import Broken
@@ -523,7 +522,7 @@ def test_the_result_cannot_be_stored(shop: Shop) -> None:
 
 class _FinishesNothing(DynamoDBStore):
     def write(self, writes: Any, _deadline: Any) -> Any:
-        return [Rejected(Misconfigured("no permission"))] * len(writes)
+        return [Misconfigured("no permission")] * len(writes)
 
 
 def test_the_release_cannot_be_stored(shop: Shop) -> None:

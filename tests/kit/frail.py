@@ -10,7 +10,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores.contract import AcquireAnswer, Rejected, Store, Unanswered, Unfinished, WriteAnswer
+from lambda_once.stores.contract import AcquireAnswer, Store, Unanswered, Unfinished, WriteAnswer
 
 
 class FrailStore:
@@ -35,7 +35,7 @@ class FrailStore:
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         if self.loses_ends:  # and nobody lives to try it again
-            return [Rejected(Misconfigured("the environment died")) for _ in writes]
+            return [Misconfigured("the environment died") for _ in writes]
         if self.out:
             return [Unanswered("ConnectTimeoutError") for _ in writes]
         return self.sound.write(writes, deadline)

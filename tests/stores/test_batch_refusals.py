@@ -8,7 +8,8 @@ import pytest
 
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import TRIES
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from tests.kit.wire import (
     Fate,
     altered,
@@ -78,8 +79,8 @@ def test_a_row_of_another_program_is_not_trusted(line: Line) -> None:
     rows.put({"lockToken": {"S": line.token(0)}, "status": {"S": "inProgress"}, "owner": {"S": "them"}})
     before = rows.item(line.token(0))
     first, second = line.acquire(line.acquisition(0), line.acquisition(1))
-    assert isinstance(first, Rejected)
-    assert "use a table that no other" in str(first.error)
+    assert isinstance(first, Misconfigured)
+    assert "use a table that no other" in str(first)
     assert isinstance(second, Won)
     assert rows.item(line.token(0)) == before
 
@@ -127,7 +128,10 @@ def test_several_calls_that_are_denied_are_told_once(line: Line) -> None:
 def test_an_identity_that_has_expired_says_nothing_of_permissions(line: Line) -> None:
     """Every token is rejected for what it is, and batches go on once it is renewed."""
     line.wire.fates = [refused("ExpiredTokenException")] * 3
-    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Rejected, Rejected]
+    assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [
+        Misconfigured,
+        Misconfigured,
+    ]
     line.wire.fates.clear()
     line.wire.sent.clear()
     line.acquire(line.acquisition(0), line.acquisition(1))
@@ -141,8 +145,8 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
     line.wire.fates = [failing(None, code), refused("ResourceNotFoundException")]
     first, second = line.acquire(line.acquisition(0), line.acquisition(1))
     assert isinstance(first, Won)
-    assert isinstance(second, Rejected)
-    assert "does not exist in region eu-central-1 (http" in str(second.error)
+    assert isinstance(second, Misconfigured)
+    assert "does not exist in region eu-central-1 (http" in str(second)
     line.acquire(line.acquisition(2))
     line.wire.fates = [failing(None, code)]
     assert line.finish(line.write(0), line.write(2)) == [Written.WRITTEN, Written.WRITTEN]

@@ -15,7 +15,7 @@ from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import LONGEST_PAUSE, TRIES
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Won, Written
+from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
@@ -189,9 +189,9 @@ def test_what_never_passes_is_not_tried_again(wired: World, wire: Wire, fate: Fa
     """It is said what is wrong, and what to do; nothing was written."""
     wire.fates = [fate]
     answer = wired.acquire(wired.acquisition())
-    assert isinstance(answer, Rejected)
+    assert isinstance(answer, Misconfigured)
     with pytest.raises(Misconfigured, match=says) as raised:
-        raise answer.error
+        raise answer
     assert raised.value.token == wired.token
     assert wire.sent == ["UpdateItem"]
     assert wired.read() is None
@@ -208,8 +208,8 @@ def test_a_table_with_another_key(wired: World) -> None:
     )
     wired.store = DynamoDBStore("others", client)
     answer = wired.acquire(wired.acquisition())
-    assert isinstance(answer, Rejected)
-    assert "lockToken (S)" in str(answer.error)
+    assert isinstance(answer, Misconfigured)
+    assert "lockToken (S)" in str(answer)
 
 
 MISSING = {
@@ -231,8 +231,8 @@ def test_an_environment_that_is_not_set_up(
     memory.store = DynamoDBStore("tokens")
     acquisitions = [memory.acquisition(token="a"), memory.acquisition(token="b")]
     for answer in memory.store.acquire(acquisitions, memory.deadline):
-        assert isinstance(answer, Rejected)
-        assert says in str(answer.error)
+        assert isinstance(answer, Misconfigured)
+        assert says in str(answer)
 
 
 def test_a_row_of_another_program_is_not_trusted(wired: World) -> None:
@@ -241,8 +241,8 @@ def test_a_row_of_another_program_is_not_trusted(wired: World) -> None:
     wired.rows.put({"lockToken": {"S": wired.token}, "status": {"S": "inProgress"}, "owner": {"S": "them"}})
     before = wired.item()
     answer = wired.acquire(wired.acquisition())
-    assert isinstance(answer, Rejected)
-    assert "no other program writes to" in str(answer.error)
+    assert isinstance(answer, Misconfigured)
+    assert "no other program writes to" in str(answer)
     assert wired.item() == before
     with pytest.raises(Misconfigured, match="not written by lambda-once"):
         wired.read()
@@ -308,7 +308,7 @@ def test_one_that_fails_takes_no_other_with_it(wired: World, wire: Wire) -> None
     acquisitions = [wired.acquisition(token=f"{wired.token}-{n}") for n in range(10)]
     with single_writes():
         answers = wired.store.acquire(acquisitions, wired.deadline)
-    assert sorted(type(answer).__name__ for answer in answers) == ["Rejected"] + ["Won"] * 9
+    assert sorted(type(answer).__name__ for answer in answers) == ["Misconfigured"] + ["Won"] * 9
 
 
 PUT = {"Put": {"TableName": "tokens", "Item": {"lockToken": {"S": "order"}}}}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lambda_once.core.lifecycle import OnLapse
+from lambda_once.errors import Misconfigured
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Rejected
 from lambda_once.testing.store_suite.world import PAID, World
 from tests.stores.world import DynamoDBRows, Item
 
@@ -37,8 +37,8 @@ def _put(world: World, item: Item) -> Item:
 
 def _rejected(world: World, item: Item, rule: OnLapse) -> None:
     answer = world.acquire(world.acquisition(rule=rule))
-    assert isinstance(answer, Rejected), answer
-    assert world.token in str(answer.error)
+    assert isinstance(answer, Misconfigured), answer
+    assert world.token in str(answer)
     assert world.item() == item
 
 

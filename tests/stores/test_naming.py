@@ -14,7 +14,7 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import requests
-from lambda_once.stores.contract import Rejected, Unanswered, Won, Written
+from lambda_once.stores.contract import Unanswered, Won, Written
 from lambda_once.stores.naming import OF_A_ROW, NamedTransport, TableNames, named, renamed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
@@ -136,9 +136,9 @@ def test_a_constant_partition_key_is_refused(client: Any) -> None:
     answers, items = _acquired_by_swapped_names(client)
     assert items == []
     for answer in answers:
-        assert isinstance(answer, Rejected)
+        assert isinstance(answer, Misconfigured)
         for words in ("partition key must be sk (S)", "sort key pk (S)", "500 executions", "LAMBDA_ONCE_KEY"):
-            assert words in str(answer.error)
+            assert words in str(answer)
 
 
 def test_twin_without_the_look_at_the_key_all_tokens_are_in_one_partition(
@@ -187,9 +187,9 @@ def test_names_that_the_table_lacks_are_named(client: Any) -> None:
         store = DynamoDBStore(name, client, names=TableNames(key="pk"))
         world = World(store, NamedRows(client, name, TableNames(key="pk")))
         answer = world.acquire(world.acquisition())
-    assert isinstance(answer, Rejected)
+    assert isinstance(answer, Misconfigured)
     for words in (name, "partition key must be pk (S), with no sort key", "LAMBDA_ONCE_KEY"):
-        assert words in str(answer.error)
+        assert words in str(answer)
 
 
 # ------------------------------------------------------------------ by the environment

@@ -33,7 +33,7 @@ from lambda_once.operations.resolution import (
 from lambda_once.operations.search import by_token, parts_present
 from lambda_once.operations.story import describe_outcome
 from lambda_once.operations.tokens import is_request, token_status
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
+from lambda_once.stores.contract import Refused, Unanswered, Written
 
 if TYPE_CHECKING:
     from lambda_once.core.lifecycle import Record
@@ -249,7 +249,7 @@ def is_written(access: Access, write: Write) -> bool:
                 "otherwise retry"
             )
             raise click.exceptions.Exit(2)
-        case Rejected(error):
+        case Misconfigured() as error:
             raise error
         case Refused():
             return False

@@ -30,7 +30,7 @@ from lambda_once.errors import (
 )
 from lambda_once.observability.events import Event
 from lambda_once.settings import LEASE_MARGIN
-from lambda_once.stores.contract import AcquireAnswer, Refused, Rejected, Unanswered, Won
+from lambda_once.stores.contract import AcquireAnswer, Refused, Unanswered, Won
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -274,7 +274,7 @@ class Acquirer:
                 return self._won(call, write, answer)
             case Unanswered(reason):
                 raise self._unknown(call, reason)
-            case Rejected(wrong):
+            case Misconfigured() as wrong:
                 raise wrong
 
     def _answer(self, call: Call, record: Record, decision: Decision) -> Replayed:

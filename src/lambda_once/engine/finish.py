@@ -18,13 +18,12 @@ from lambda_once.dynamodb.retry import PATIENCE
 from lambda_once.engine.invocation import Call, trace_answers
 from lambda_once.engine.ownership import Ownership, PreparedFinish, written_by
 from lambda_once.engine.waiting import through_async
-from lambda_once.errors import Fenced, StoreUnavailable
+from lambda_once.errors import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from lambda_once.policies import HOLD, STORE, ErrorResponse, Policy, policy_for
 from lambda_once.stores.contract import (
     Refused,
-    Rejected,
     Store,
     Unanswered,
     WriteAnswer,
@@ -197,7 +196,7 @@ class Finisher:
                 )
             case Unanswered(reason):
                 attempt.report(Event.COMPLETION_FAILED, error=error, reason=reason)
-            case Rejected(wrong):
+            case Misconfigured() as wrong:
                 attempt.report(Event.COMPLETION_FAILED, error=error, reason=str(wrong))
             case _ as unreachable:
                 assert_never(unreachable)
@@ -222,7 +221,7 @@ class Finisher:
                     f"it still expires at {stamp(attempt.lease)}"
                 )
                 raise StoreUnavailable(message, token=attempt.token)
-            case Rejected(wrong):
+            case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:
                 assert_never(unreachable)
@@ -248,7 +247,7 @@ class Finisher:
                     "the next delivery re-checks it"
                 )
                 raise StoreUnavailable(message, token=attempt.token)
-            case Rejected(wrong):
+            case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:
                 assert_never(unreachable)

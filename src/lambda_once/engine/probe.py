@@ -8,10 +8,10 @@ from lambda_once.core.lifecycle import Decision, Record, new_attempt_id
 from lambda_once.core.writes import Complete, Resolver, Write, new_write_id
 from lambda_once.engine.finish import Finisher, stored_result
 from lambda_once.engine.ownership import ttl_after
-from lambda_once.errors import StoreUnavailable
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.policies import NOT_DONE, Done, Lapsed, ask
-from lambda_once.stores.contract import Rejected, Unanswered, Written
+from lambda_once.stores.contract import Unanswered, Written
 
 if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
@@ -44,8 +44,8 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
     change = Complete(stored_result(call.plan.codec, result, call.seal).stored)
     write = Write(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
     (written,) = finisher.store.write([write], call.invocation.deadline)
-    if isinstance(written, Rejected):
-        raise written.error
+    if isinstance(written, Misconfigured):
+        raise written
     if isinstance(written, Unanswered):
         message = (
             f"the probe found token {call.token} done, but the completion was not written "

@@ -20,9 +20,10 @@ from lambda_once.core.lifecycle import (
 from lambda_once.core.results import Inline, Parts, pack
 from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Resolver, Write, new_write_id
 from lambda_once.dynamodb.retry import MOST_KEYS
+from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Written
+from lambda_once.stores.contract import Refused, Unanswered, Written
 from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _released(table: TokenTable, record: Record, by: str, because: str) -> Outco
             return Outcome.REFUSED
         case Unanswered():
             return Outcome.UNANSWERED
-        case Rejected(error):
+        case Misconfigured() as error:
             raise error
         case _ as unreachable:
             assert_never(unreachable)

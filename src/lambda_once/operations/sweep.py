@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
-from lambda_once.errors import OnceError, StoreUnavailable
+from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.table import SWEEP_ROW, Cursor, TokenTable
-from lambda_once.stores.contract import Rejected
 
 if TYPE_CHECKING:
     from lambda_once.stores.rows import Item
@@ -93,8 +92,8 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
             return False
         token = row["lockToken"]["S"]
         failed = table.transport.failed(error, "DeleteItem", token)
-        if isinstance(failed, Rejected):
-            return failed.error
+        if isinstance(failed, Misconfigured):
+            return failed
         message = f"no response to the deletion of {token} ({failed.reason}); the next sweep continues"
         return StoreUnavailable(message, token=token)
     return True

@@ -16,7 +16,7 @@ from lambda_once.operations.sweep import has_ttl, sweep
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.tokens import Status, parts_of
 from lambda_once.operations.watchdog_actions import Actions, Decided, ProbeFailed
-from lambda_once.stores.contract import Refused, Rejected, Unanswered, Unfinished, WriteAnswer
+from lambda_once.stores.contract import Refused, Unanswered, Unfinished, WriteAnswer
 from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
@@ -194,15 +194,15 @@ class _Check:
             if not self._resolved(each, answer)
         ]
         for each, answer in failed:
-            if isinstance(answer, Rejected):
-                raise answer.error
+            if isinstance(answer, Misconfigured):
+                raise answer
             token = each.record.token
             message = f"outcome of the update to {token} is unknown; the next run re-checks it"
             raise StoreUnavailable(message, token=token)
 
     def _resolved(self, each: Decided, answer: WriteAnswer) -> bool:
         """Count and report a write or a refusal; False for neither."""
-        if isinstance(answer, Unanswered | Rejected):
+        if isinstance(answer, Unanswered | Misconfigured):
             return False
         if isinstance(answer, Refused):
             self.counts["refused"] += 1

@@ -21,7 +21,6 @@ from lambda_once.stores import requests
 from lambda_once.stores.contract import (
     AcquireAnswer,
     Refused,
-    Rejected,
     Unanswered,
     Won,
     WriteAnswer,
@@ -53,9 +52,9 @@ _AGAIN = frozenset(
     }
 )
 
-Outcome = str | None | Unanswered | Rejected
+Outcome = str | None | Unanswered | Misconfigured
 """Of one statement: None is success, a str DynamoDB's error code."""
-Found = Record | None | Unanswered | Rejected
+Found = Record | None | Unanswered | Misconfigured
 """The row that refused a statement; None: there is none."""
 
 
@@ -174,7 +173,7 @@ class Batches:
                 found |= dict.fromkeys(part, Unanswered(str(unavailable)))
             except Misconfigured as wrong:
                 self._stop(str(wrong))
-                found |= dict.fromkeys(part, Rejected(wrong))
+                found |= dict.fromkeys(part, wrong)
             else:
                 found |= {token: _record(rows.get(token)) for token in part}
         return found
@@ -184,7 +183,7 @@ def _record(item: object) -> Found:
     try:
         return None if item is None else record_of(item)  # type: ignore[arg-type]
     except Misconfigured as wrong:
-        return Rejected(wrong)
+        return wrong
 
 
 def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
@@ -199,9 +198,9 @@ def _outcome(last: Outcome, *, conflicted: bool) -> Outcome:
 def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAnswer | None:
     if outcome is None:
         return Won.first(acquisition)
-    if isinstance(outcome, Unanswered | Rejected):
+    if isinstance(outcome, Unanswered | Misconfigured):
         return outcome
-    if outcome not in (DUPLICATE, CONFLICT) or found is None or isinstance(found, Rejected):
+    if outcome not in (DUPLICATE, CONFLICT) or found is None or isinstance(found, Misconfigured):
         return None  # a single write finds out what is wrong, or that the row is gone
     if isinstance(found, Unanswered):
         return found
@@ -213,9 +212,9 @@ def _acquired(acquisition: Acquire, outcome: Outcome, found: Found) -> AcquireAn
 def _finished(write: Write, outcome: Outcome, found: Found) -> WriteAnswer | None:
     if outcome is None:
         return Written.WRITTEN
-    if isinstance(outcome, Unanswered | Rejected):
+    if isinstance(outcome, Unanswered | Misconfigured):
         return outcome
-    if outcome not in (REFUSED, CONFLICT) or isinstance(found, Rejected):
+    if outcome not in (REFUSED, CONFLICT) or isinstance(found, Misconfigured):
         return None  # the refusal of a single write carries the row: no permission to read is needed
     if isinstance(found, Unanswered):
         return found

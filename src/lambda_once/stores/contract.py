@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Acquire, Write, after_acquire, after_write, made_by
+from lambda_once.errors import Misconfigured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.errors import Misconfigured
 
 
 class Won(NamedTuple):
@@ -66,14 +66,9 @@ class Unanswered(NamedTuple):
     """How many parts of a large result, from the first, are written: the next try may skip them."""
 
 
-class Rejected(NamedTuple):
-    """The write cannot succeed: the table or a permission is missing. Nothing was written."""
-
-    error: Misconfigured
-
-
-AcquireAnswer = Won | Refused | Unanswered | Rejected
-WriteAnswer = Written | Refused | Unanswered | Rejected
+AcquireAnswer = Won | Refused | Unanswered | Misconfigured
+WriteAnswer = Written | Refused | Unanswered | Misconfigured
+"""`Misconfigured` is returned: the table or a permission is missing, nothing was written, no retry helps."""
 
 
 def answer_acquire(before: Record | None, acquisition: Acquire) -> tuple[AcquireAnswer, Record | None]:

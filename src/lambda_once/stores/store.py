@@ -28,7 +28,6 @@ from lambda_once.stores.batches import Batches
 from lambda_once.stores.contract import (
     AcquireAnswer,
     Refused,
-    Rejected,
     Unanswered,
     Unfinished,
     Won,
@@ -170,7 +169,7 @@ class DynamoDBStore:
 
     def _not_acquired(self, error: Exception, acquisition: Acquire, deadline: Deadline) -> AcquireAnswer:
         record = self._refusing(error, acquisition.token, deadline)
-        if isinstance(record, Unanswered | Rejected):
+        if isinstance(record, Unanswered | Misconfigured):
             return record
         if record is not None and record.in_progress_by(acquisition.attempt_id):
             return Won.before(record)
@@ -184,14 +183,14 @@ class DynamoDBStore:
             if code_of(error) != CONDITION:
                 return self.transport.failed(error, "UpdateItem", write.token)
             record = self._refusing(error, write.token, deadline)
-            if isinstance(record, Unanswered | Rejected):
+            if isinstance(record, Unanswered | Misconfigured):
                 return record
             return Written.WRITTEN if made_by(record, write) else Refused(record)
         return Written.WRITTEN
 
     def _refusing(
         self, error: Exception, token: str, deadline: Deadline
-    ) -> Record | Unanswered | Rejected | None:
+    ) -> Record | Unanswered | Misconfigured | None:
         """Return the row that refused the write: it comes with the refusal, except from a conflict."""
         try:
             item = error.response.get("Item") if isinstance(error, ClientError) else None
@@ -199,9 +198,9 @@ class DynamoDBStore:
         except StoreUnavailable as unavailable:
             return Unanswered(str(unavailable))
         except Misconfigured as wrong:
-            return Rejected(wrong)
+            return wrong
 
-    def _put_parts(self, write: Write, deadline: Deadline) -> Write | Unanswered | Rejected:
+    def _put_parts(self, write: Write, deadline: Deadline) -> Write | Unanswered | Misconfigured:
         """
         Write the parts of a large result, and return *write* as its row is to be written then.
 
@@ -221,20 +220,22 @@ class DynamoDBStore:
         try:
             batch_write(partial(self.transport.call, deadline=deadline), self.table, left, deadline)
         except Unprocessed:
-            failed: Unanswered | Rejected = Unanswered("not all parts of its result were written in time")
+            failed: Unanswered | Misconfigured = Unanswered(
+                "not all parts of its result were written in time"
+            )
         except Caught as error:
             failed = self.transport.failed(error, "BatchWriteItem", write.token)
         else:
             return write
-        if isinstance(failed, Rejected):
-            self._parts_denied(f"{failed.error}; {PARTS_DENIED}")
+        if isinstance(failed, Misconfigured):
+            self._parts_denied(f"{failed}; {PARTS_DENIED}")
             return replace(write, change=change._replace(result=change.result.in_row()))
         return failed._replace(parts=min((wanted.index(put) for put in left), default=len(wanted)))
 
-    def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Rejected:
+    def _keep_parts(self, write: Write, keep: Keep, deadline: Deadline) -> Write | Unanswered | Misconfigured:
         """Lengthen the ttl of the parts: before the row's, or the row would outlive its result."""
 
-        def lengthen(request: Any) -> Unanswered | Rejected | None:
+        def lengthen(request: Any) -> Unanswered | Misconfigured | None:
             try:
                 self.transport.call("update_item", request, deadline)
             except Caught as error:

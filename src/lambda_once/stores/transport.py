@@ -11,7 +11,7 @@ from lambda_once.dynamodb.errors import NOT_DYNAMODB, Caught, code_of, is_foreig
 from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores.contract import Rejected, Unanswered
+from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.proof import is_answer
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class TokenTransport(Transport):
             return self.call(operation, arguments, deadline)
         except Caught as error:
             failed = self.failed(error, operation, token)
-            if isinstance(failed, Rejected):
-                raise failed.error from error
+            if isinstance(failed, Misconfigured):
+                raise failed from error
             raise unavailable(token, failed.reason) from error
 
     def items(
@@ -83,12 +83,11 @@ class TokenTransport(Transport):
             raise unavailable(token, "the rows could not all be read in time") from None
         return {row["lockToken"]["S"]: row for row in rows}
 
-    def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Rejected:
+    def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Misconfigured:
         """Return what *error* means for one token."""
         if is_transient(error):
             return Unanswered(code_of(error))
-        advice = misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
-        return Rejected(advice)
+        return misconfigured(error, self.table, operation, token, self.shape, self.index, self.place)
 
 
 def unavailable(token: str | None, reason: str) -> StoreUnavailable:
