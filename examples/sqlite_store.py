@@ -24,7 +24,6 @@ from lambda_once.core.writes import Acquire, Complete, Write
 from lambda_once.stores.contract import (
     AcquireAnswer,
     Unanswered,
-    Unfinished,
     WriteAnswer,
     Written,
     answer_acquire,
@@ -111,16 +110,13 @@ class SqliteStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         query = "SELECT row FROM tokens WHERE state = ? AND lease < ? ORDER BY lease"
         with self._lock:
             found = self._db.execute(
                 query, (state.value, "~" if before is None else stamp(before))
             ).fetchall()
-        for row in (_record(data) for (data,) in found):
-            yield Unfinished(
-                row.token, state, row.attempt_id, row.locked_by, row.created, row.expected_completion
-            )
+        yield from (_record(data) for (data,) in found)
 
     def forget(self, token: str) -> None:
         """Delete the row of *token*."""

@@ -24,10 +24,9 @@ from click.testing import CliRunner
 
 from lambda_once import MemoryStore, Misconfigured, Once
 from lambda_once.cli.app import app
-from lambda_once.cli.explained import as_json as explanation_json
-from lambda_once.cli.explained import comparison_as_json
+from lambda_once.cli.explain import comparison_json, unit_json
+from lambda_once.cli.lists import counts_json
 from lambda_once.cli.render import story_json
-from lambda_once.cli.watch_command import counts_json
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
@@ -204,7 +203,7 @@ def _outputs() -> Iterator[str]:
     for command, value in {
         "show": story_json(record, NOW + timedelta(hours=1), None, None),
         "watch": counts_json(Counts({}, {}, None, {}), NOW),
-        "explain": explanation_json(explanation, full=True) | comparison_as_json(comparison, full=True),
+        "explain": unit_json(explanation, full=True) | comparison_json(comparison, full=True),
         "plan": json.loads(planned.stdout),
     }.items():
         yield from (f"lambda-once {command} prints {path}" for path in _paths(value))

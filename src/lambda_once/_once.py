@@ -307,7 +307,7 @@ class Once:
         if self._require_key:
             check_key("once.route", "a route", settings, Where.API)
         load()
-        route = Route(self._runtime, settings, sys._getframe(1))  # noqa: SLF001  (where `explain` finds it)
+        route = Route(self._runtime, settings)
         return AsyncMiddleware(route) if async_resolver else route.middleware
 
     @overload

@@ -107,7 +107,7 @@ def drawn(picture: Picture) -> str:
             highlight=False,
             emoji=False,
         )
-        patch.setattr(render, "console", lambda: console)
+        patch.setattr(render, "console", lambda **_: console)
         patch.setattr(render.Output, "say", lambda _, text: console.print(Text(text, style="dim")))
         with on_strict(patch) as shop:
             picture.prepare(shop)

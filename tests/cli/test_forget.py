@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import forget_command, options
+from lambda_once.cli import decisions, options
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
 from lambda_once.dynamodb.retry import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
 from lambda_once.operations import table as table_module
-from lambda_once.operations.forgetting import FORGOTTEN, forgetting
+from lambda_once.operations.resolution import FORGOTTEN, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
@@ -243,7 +243,7 @@ def test_a_run_that_ends_after_the_parts_is_repeated(at: Desk, monkeypatch: pyte
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(forget_command, "is_written", dies)
+        patched.setattr(decisions, "is_written", dies)
         assert at.run("forget", token, *SURE).exit_code != 0
     assert at.row("p-1") == before
     assert NAME not in _stored(at)

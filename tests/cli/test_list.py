@@ -84,7 +84,7 @@ def test_what_is_held_tells_why(shop: Shop) -> None:
 
 def test_what_is_held_no_more_is_left_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is read as it is now."""
-    from lambda_once.cli import list_command
+    from lambda_once.cli import lists
     from lambda_once.operations import listing
 
     shop.hold("orders/refund/held-1")
@@ -95,7 +95,7 @@ def test_what_is_held_no_more_is_left_out(shop: Shop, monkeypatch: pytest.Monkey
         shop.decide("orders/refund/held-1", Release())
         return iter(entries)
 
-    monkeypatch.setattr(list_command, "unfinished", behind)
+    monkeypatch.setattr(lists, "unfinished", behind)
     assert _keys(shop, "--held") == ["held-2"]
 
 
@@ -107,7 +107,7 @@ def _on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
     console = Console(
         file=screen, width=columns, force_terminal=True, color_system=None, highlight=False, emoji=False
     )
-    monkeypatch.setattr(render, "console", lambda: console)
+    monkeypatch.setattr(render, "console", lambda **_: console)
     return screen
 
 
@@ -200,7 +200,7 @@ def test_a_limit_still_counts_exactly(shop: Shop) -> None:
 def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may still list what is complete by now; the row decides."""
     _a_bad_night(shop)
-    from lambda_once.cli import list_command
+    from lambda_once.cli import lists
     from lambda_once.operations import listing
 
     def behind(*args: object) -> object:
@@ -215,7 +215,7 @@ def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest
         shop.client.delete_item(TableName=shop.name, Key={"lockToken": {"S": "orders/refund/held-1"}})
         return iter(entries)
 
-    monkeypatch.setattr(list_command, "unfinished", behind)
+    monkeypatch.setattr(lists, "unfinished", behind)
     assert _keys(shop, "--consistent") == ["late-1", "busy"]
 
 
@@ -251,7 +251,7 @@ def test_the_first_rows_of_a_crowd_come_after_one_round(
     monkeypatch.setattr(TokenTransport, "call", counted)
     table = TokenTable(crowd.name, crowd.client, FakeClock(NOW), SHARDS)
     entries = unfinished(table, frozenset({Status.OVERDUE}), NOW)
-    assert next(entries).token == overdue_token(0)
+    assert next(entries).record.token == overdue_token(0)
     assert asked == ["query"] * (1 + len(partitions(State.IN_PROGRESS)))
     assert 1 + sum(1 for _ in entries) == OVERDUE
 

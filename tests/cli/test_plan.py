@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lambda_once.cli.app import app
-from lambda_once.cli.plan_command import as_json
+from lambda_once.cli.plan import as_json
 from lambda_once.patterns.sizing import LedgerPlan, plan
 from tests.cli.shop import complaint
 

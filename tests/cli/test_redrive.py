@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.cli import options, redrive_command
+from lambda_once.cli import decisions, options
 from lambda_once.core.lifecycle import Decider, State
 from lambda_once.operations import resolution as resolutions
 from lambda_once.operations.listing import unfinished
@@ -223,7 +223,7 @@ def test_what_a_person_decided_is_skipped_on_the_engine(on_engine: Desk) -> None
 
 def test_twin_that_asks_for_no_decision(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the guard the second payment is charged again."""
-    monkeypatch.setattr(redrive_command, "decided_by_person", lambda _: False)
+    monkeypatch.setattr(decisions, "decided_by_person", lambda _: False)
     with pytest.raises(AssertionError):
         _decided_by_a_person(at)
 

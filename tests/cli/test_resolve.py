@@ -10,7 +10,7 @@ import click
 import pytest
 
 from lambda_once import StoredError
-from lambda_once.cli import options, resolve_command
+from lambda_once.cli import decisions, options
 from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline, Parts
 from lambda_once.operations.resolution import Resolve, resolution
@@ -463,7 +463,7 @@ def test_a_result_over_the_limit_is_not_read_to_its_end(
     at: Desk, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says what the limit is."""
-    monkeypatch.setattr(resolve_command, "TEXT_LIMIT", 1_000)
+    monkeypatch.setattr(decisions, "TEXT_LIMIT", 1_000)
     ran = at.run(
         "resolve", at.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
     )

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from rich.console import Console
 
-from lambda_once.cli import watch_command
+from lambda_once.cli import lists
 from lambda_once.stores.transport import TokenTransport
 from tests.cli.shop import Shop, lines, on_strict, open_shop
 
@@ -99,7 +99,7 @@ def test_a_terminal_shows_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     with on_strict(monkeypatch) as shop:
         shop.hold("orders/charge/1")
         terminal = Console(force_terminal=True, width=100, record=True)
-        monkeypatch.setattr(watch_command, "console", lambda: terminal)
+        monkeypatch.setattr(lists, "console", lambda **_: terminal)
         assert shop.run("watch", "--count", "2").exit_code == 1
         text = terminal.export_text()
         assert "oldest overdue" in text

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from lambda_once import Misconfigured
-from lambda_once.cli.explained import as_json, drawn
+from lambda_once.cli.explain import drawn, unit_json
 from lambda_once.core.lifecycle import Record
 from lambda_once.explain.comparison import Verdict, compared
 from lambda_once.explain.explanation import Explanation, explain
@@ -117,7 +117,9 @@ def test_the_token_is_the_one_that_is_taken(
     explained = _explain(handler, event)
     assert rig.rows() == []
     handler(event, rig.context())
-    assert [(each.token, each.fingerprint) for each in explained] == [_identity(row) for row in rig.rows()]
+    assert [(each.token, each.identity.fingerprint) for each in explained] == [
+        _identity(row) for row in rig.rows()
+    ]
     assert {each.problem for each in explained} == {None}
     assert {each.decorator for each in explained} == {f"once.{face}"}
 
@@ -299,8 +301,8 @@ def test_who_named_the_caller_is_told_and_not_whom(
     (told,) = _explain(handler, event)
     assert named in str(told.caller_from)
     assert (joins or "None") in str(told.caller_joins)
-    assert (told.presented is not None) is compared
-    shown = f"{told!r} {as_json(told, full=True)}"
+    assert (told.identity.presented is not None) is compared
+    shown = f"{told!r} {unit_json(told, full=True)}"
     for secret in ("alice", "s3cret", jwt(ALICE), basic("alice", "s3cret")):
         assert secret not in shown
 
@@ -335,7 +337,7 @@ def test_a_duplicate_without_proof_is_told(rig: Rig) -> None:
     written = StringIO()
     console = Console(width=500, file=written)
     console.print(drawn([("request", told)], [], full=True))
-    shown = (as_json(told[0], full=True)["callerAdvice"], written.getvalue())
+    shown = (unit_json(told[0], full=True)["callerAdvice"], written.getvalue())
     for text in shown:
         assert 'caller="requestContext.authorizer.lambda.userId"' in text
         assert "s3cret" not in text
@@ -389,7 +391,7 @@ def test_a_function_is_explained_by_its_arguments(rig: Rig, is_async: bool) -> N
     ran: Any = once(Cart(5, [1]), note="x")
     if is_async:
         asyncio.run(ran)
-    assert (told.token, told.fingerprint) == _identity(rig.row())
+    assert (told.token, told.identity.fingerprint) == _identity(rig.row())
     assert told.payload == "the arguments by name: cart, note"
 
 

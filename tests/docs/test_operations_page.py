@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import pytest
 import yaml
 from botocore import xform_name
 
-from lambda_once.cli.app import COMMANDS
+from lambda_once.cli.app import COMMANDS, app
 from tests.docs.pages import ROOT, blocks, prose
 
 PATH = ROOT / "docs" / "operations.md"
@@ -46,8 +45,8 @@ def _sections() -> dict[str, str]:
 
 
 def _command(name: str) -> click.Command:
-    module = importlib.import_module(f"lambda_once.cli.{name}_command")
-    command: click.Command = module.command
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
     return command
 
 

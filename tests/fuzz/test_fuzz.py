@@ -29,7 +29,7 @@ from lambda_once.sources.api_gateway import header_key
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS, MQ, kafka_source
 from lambda_once.sources.records import SNS, SQS
-from lambda_once.stores.rows import part_of, record_of, unfinished_of
+from lambda_once.stores.rows import indexed, part_of, record_of
 from lambda_once.testing import (
     activemq_event,
     dynamodb_stream_event,
@@ -220,7 +220,7 @@ def test_rows(item: Any) -> None:
     """A row in which any attribute is something else is read, or is Misconfigured."""
     if not isinstance(item, dict):
         return
-    for read in (record_of, unfinished_of, part_of):
+    for read in (record_of, indexed, part_of):
         with suppress(Misconfigured):
             read(item)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Held, Once
-from lambda_once.cli import redrive_command, resolve_command
+from lambda_once.cli import decisions
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
@@ -98,7 +98,7 @@ def test_what_a_person_holds_nobody_else_releases(at: Desk) -> None:
 
 def test_twin_without_the_question_for_a_decision(strict: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The redrive releases it, and the next delivery charges again."""
-    monkeypatch.setattr(redrive_command, "decided_by_person", lambda _: False)
+    monkeypatch.setattr(decisions, "decided_by_person", lambda _: False)
     _breaks(_nobody_releases, strict)
 
 
@@ -236,7 +236,7 @@ def test_twin_with_an_attempt_id_of_its_own(strict: Desk, monkeypatch: pytest.Mo
 def test_twin_that_completes_it_again(strict: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Done with the result that was given: none."""
     monkeypatch.setattr(resolutions, "is_done", lambda _: False)
-    monkeypatch.setattr(resolve_command, "drops_result", lambda *_: False)
+    monkeypatch.setattr(decisions, "drops_result", lambda *_: False)
     _breaks(_kept, strict)
 
 
@@ -315,5 +315,5 @@ def test_a_mistyped_order_loses_no_result(at: Desk) -> None:
 
 def test_twin_that_drops_it_without_a_word(strict: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is gone, and the next delivery charges again."""
-    monkeypatch.setattr(resolve_command, "drops_result", lambda *_: False)
+    monkeypatch.setattr(decisions, "drops_result", lambda *_: False)
     _breaks(_a_mistyped_order, strict)

@@ -10,7 +10,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.stores.contract import AcquireAnswer, Store, Unanswered, Unfinished, WriteAnswer
+from lambda_once.stores.contract import AcquireAnswer, Store, Unanswered, WriteAnswer
 
 
 class FrailStore:
@@ -55,5 +55,5 @@ class FrailStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         return self.sound.unfinished(state, deadline, before)

@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 from lambda_once import HOLD, STORE, Once, OnceError
 from lambda_once.observability.reporter import standard_logger
-from lambda_once.operations.clock import CorrectedClock
+from lambda_once.operations.times import CorrectedClock
 from lambda_once.patterns import Documents, Ledger, Publisher, Ratchet, Unique
 from lambda_once.testing import (
     FakeClock,

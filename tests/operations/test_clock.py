@@ -12,9 +12,9 @@ import pytest
 from lambda_once.cli import options
 from lambda_once.core.clock import Deadline
 from lambda_once.dynamodb.retry import PATIENCE
-from lambda_once.operations import clock as clocks
-from lambda_once.operations.clock import CorrectedClock, date_of
+from lambda_once.operations import times
 from lambda_once.operations.table import TokenTable
+from lambda_once.operations.times import CorrectedClock, date_of
 from lambda_once.testing import FakeClock, create_table
 from tests.cli.shop import Shop, on_strict
 from tests.kit import tables
@@ -135,7 +135,7 @@ def test_twin_with_the_machines_own_clock_living_work_is_settled(
 ) -> None:
     """Without the correction the fast clock takes it for dead."""
     shop.begin(TOKEN, lease=300)
-    monkeypatch.setattr(clocks, "TOLERATED", timedelta(days=1))
+    monkeypatch.setattr(times, "TOLERATED", timedelta(days=1))
     assert shop.run("resolve", TOKEN, "--not-done", "--because", "x", "--yes").exit_code == 0
 
 

@@ -20,7 +20,7 @@ from lambda_once import HOLD, RELEASE, STORE, Held, Once, OnceError, ResultUnava
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
-from lambda_once.operations.forgetting import forget_objection, forgetting
+from lambda_once.operations.resolution import forget_objection, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.policies import Policy
 from lambda_once.stores import requests

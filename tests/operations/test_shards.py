@@ -11,16 +11,16 @@ import pytest
 
 from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Failure, State
+from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.listing import count_unfinished
 from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
-from lambda_once.stores.contract import AcquireAnswer, Refused, Unfinished, Won, Written
+from lambda_once.stores.contract import AcquireAnswer, Refused, Won, Written
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.rows import MOST_SHARDS
+from lambda_once.stores.rows import MOST_SHARDS, Entry
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
@@ -85,10 +85,10 @@ class Live:
         item = self.client.get_item(TableName=self.name, Key=key, ConsistentRead=True)["Item"]
         return item["status"]["S"] if "status" in item else None
 
-    def listed(self, state: State, shards: int) -> list[Unfinished]:
+    def listed(self, state: State, shards: int) -> list[Entry]:
         """Return what somebody told of *shards* finds in the index."""
         table = self.seen_with(shards)
-        return list(table.store.unfinished(state, table.deadline()))
+        return list(table.index.unfinished(state, table.deadline(), None))
 
     def counted(self, state: State, shards: int) -> int:
         table = self.seen_with(shards)
@@ -125,7 +125,7 @@ def test_everybody_is_listed_and_counted(live: Live, reader: int) -> None:
     """Rows of the bare value, of ten and of a hundred shards, by readers told of any of these."""
     tokens = live.grown()
     assert {live.status(token) for token in tokens} > {"inProgress"}, "several shards are used"
-    assert sorted(entry.token for entry in live.listed(State.IN_PROGRESS, reader)) == sorted(tokens)
+    assert sorted(entry.record.token for entry in live.listed(State.IN_PROGRESS, reader)) == sorted(tokens)
     assert live.counted(State.IN_PROGRESS, reader) == len(tokens)
 
 
@@ -174,10 +174,10 @@ def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
     reader = GROWTH[GROWTH.index(shards) - 1]
     assert live.listed(State.IN_PROGRESS, reader) == []
     held = live.listed(State.HELD, reader)
-    assert sorted(entry.token for entry in held) == sorted(tokens)
+    assert sorted(entry.record.token for entry in held) == sorted(tokens)
     table = live.seen_with(GROWTH[GROWTH.index(shards) - 2])
     for entry in held:
-        record = table.read(entry.token)
+        record = table.read(entry.record.token)
         assert record is not None
         verdict = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
         assert table.finish(verdict) == Written.WRITTEN
@@ -195,7 +195,7 @@ def test_what_is_held_again_moves_to_the_writers_shard(live: Live, shards: int) 
     hold = resolution(record, Resolve.HOLD, by="ann", because="look at it", now=live.clock.now())
     assert table.finish(hold) == Written.WRITTEN
     (entry,) = live.listed(State.HELD, 1)
-    assert (entry.token, entry.shard is None) == (token, shards == 1)
+    assert (entry.record.token, entry.shard is None) == (token, shards == 1)
     assert live.listed(State.IN_PROGRESS, 1) == []
 
 
@@ -211,7 +211,7 @@ def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: in
     assert second.took_over
     assert second.fence > first.fence
     (entry,) = live.listed(State.IN_PROGRESS, 1)
-    assert (entry.attempt_id, entry.shard is None) == ("a2", shards == 1)
+    assert (entry.record.attempt_id, entry.shard is None) == ("a2", shards == 1)
     late = Write(token, Holder("a1"), Complete(None), live.clock.now(), None, "late")
     table = live.seen_with(10)
     (refused,) = table.store.write([late], table.deadline())
@@ -222,7 +222,7 @@ def test_rows_beyond_the_configured_shards_are_noticed(live: Live) -> None:
     """Where the number was made smaller, or not told to everybody: found all the same, and known as such."""
     tokens = live.grown()
     entries = live.listed(State.IN_PROGRESS, 10)
-    beyond = {entry.token for entry in entries if entry.shard is not None and entry.shard >= 10}
+    beyond = {entry.record.token for entry in entries if entry.shard is not None and entry.shard >= 10}
     expected = {token for token in tokens if int((live.status(token) or "").partition("_")[2] or 0) >= 10}
     assert beyond == expected
     assert beyond, "a hundred shards put some there"
@@ -235,15 +235,15 @@ def test_rows_beyond_the_configured_shards_are_noticed(live: Live) -> None:
 
 
 def test_the_store_in_memory_has_no_shards() -> None:
-    """It has no index to spread: its entries stand in none, and none is beyond."""
+    """It has no index to spread: it lists its rows."""
     store, clock = MemoryStore(), FakeClock()
     once = Once(store=store)
-    seen: list[Unfinished] = []
+    seen: list[Record] = []
     with using(once, store, clock), once.begin("k", name="f") as attempt:
         deadline = TokenTable("tokens", object(), clock).deadline()
         seen += store.unfinished(State.IN_PROGRESS, deadline)
         attempt.complete()
-    assert [entry.shard for entry in seen] == [None]
+    assert [row.state for row in seen] == [State.IN_PROGRESS]
 
 
 def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPatch) -> None:

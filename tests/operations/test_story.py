@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from lambda_once.core.lifecycle import Decider, Failure, Resolution, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
-from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import (
     describe_result,
     function_of,
@@ -19,6 +18,7 @@ from lambda_once.operations.story import (
     short_memory,
     story,
 )
+from lambda_once.operations.times import duration_text, time_text
 from tests.kit.rows import NOW, row
 
 ROW = row(

@@ -84,7 +84,7 @@ def test_a_bounded_sweep_goes_on_where_the_last_one_stopped(
 ) -> None:
     """Page by page, run by run, until the whole table was looked at; then it begins anew."""
     monkeypatch.setattr(sweep, "ROWS", 2)
-    monkeypatch.setattr(sweep.sweep, "__defaults__", (2,))
+    monkeypatch.setattr(sweep.sweep_expired, "__defaults__", (2,))
     for n in range(10):
         put(post, CHARGE.format(n), 2 * HOUR)
     swept = [post.run(sweep=True)["swept"] for _ in range(4)]

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.errors import Misconfigured, StoreUnavailable
-from lambda_once.operations import listing, watchdog_run
+from lambda_once.operations import listing
 from lambda_once.operations import watchdog as module
 from lambda_once.operations.listing import place_from, place_text
 from lambda_once.operations.table import WATCHDOG_ROW
@@ -130,7 +130,7 @@ def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch:
     """Its lease was extended while the pages were read: DynamoDB refuses a batch that names a row twice."""
     post.lapse("a", "b")
     listed = listing.walk
-    monkeypatch.setattr(watchdog_run, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
+    monkeypatch.setattr(module, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
     found = post.run(actions=RELEASE)
     assert (found["released"], found["refused"]) == (2, 0)
     assert post.looked_at() == ["a", "b"]

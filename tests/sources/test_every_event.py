@@ -176,7 +176,9 @@ def _identities(handler: Any, event: Any) -> list[tuple[str | None, ...]]:
     protected = identifier_of(handler)
     assert protected is not None
     try:
-        return [(each.token, each.fingerprint, each.unprotected) for each in explain(protected, event)]
+        return [
+            (each.token, each.identity.fingerprint, each.unprotected) for each in explain(protected, event)
+        ]
     except Misconfigured:
         return []
 

@@ -8,10 +8,10 @@ import boto3
 import pytest
 
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.dynamodb.client import new_client
-from lambda_once.stores.contract import Unfinished, Won
+from lambda_once.stores.contract import Won
 from lambda_once.stores.rows import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 
@@ -68,7 +68,7 @@ def test_the_store_works_on_the_deployed_table(deployed: Deployed) -> None:
     (answer,) = store.acquire([acquisition], deadline)
     assert isinstance(answer, Won)
     listed = list(store.unfinished(State.IN_PROGRESS, deadline))
-    assert listed == [Unfinished("orders/charge/pay_1", State.IN_PROGRESS, "a1", "payments/r1", NOW, lease)]
+    assert listed == [Record("orders/charge/pay_1", State.IN_PROGRESS, "a1", 0, "payments/r1", NOW, lease)]
 
 
 def test_queues_feed_their_functions(deployed: Deployed) -> None:

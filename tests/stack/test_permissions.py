@@ -14,7 +14,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.lifecycle import State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
-from lambda_once.operations.forgetting import forgetting
+from lambda_once.operations.resolution import forgetting
 from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog

@@ -10,7 +10,7 @@ from typing import Any
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, Request, State, decide
 from lambda_once.core.writes import Acquire, Holder, Release, Unclaimed, Write
-from lambda_once.stores.contract import AcquireAnswer, Refused, Store, Unfinished, Won, WriteAnswer, Written
+from lambda_once.stores.contract import AcquireAnswer, Refused, Store, Won, WriteAnswer, Written
 
 numbers = itertools.count()
 
@@ -68,7 +68,7 @@ class InCompany:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         return self._store.unfinished(state, deadline, before)
 
 

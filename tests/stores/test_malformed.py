@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.rows import part_of, record_of, unfinished_of
+from lambda_once.stores.rows import indexed, part_of, record_of
 
 AT = {"S": "2026-11-20T10:12:00.000Z"}
 ROW: dict[str, Any] = {
@@ -120,11 +120,11 @@ def test_an_entry_of_the_index(attribute: str) -> None:
     entry = {name: each for name, each in ROW.items() if name not in OPTIONAL} | {
         "status": {"S": "inProgress_7"}
     }
-    assert unfinished_of(entry).shard == 7
+    assert indexed(entry).shard == 7
     with pytest.raises(Misconfigured, match=f"orders/charge/7: {attribute} is missing or malformed"):
-        unfinished_of(entry | {attribute: {"BOOL": True}})
+        indexed(entry | {attribute: {"BOOL": True}})
     with pytest.raises(Misconfigured, match="status is missing or malformed"):
-        unfinished_of(entry | {"status": {"S": "inProgress_x"}})
+        indexed(entry | {"status": {"S": "inProgress_x"}})
 
 
 def test_a_part() -> None:

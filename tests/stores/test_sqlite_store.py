@@ -18,7 +18,7 @@ from lambda_once import Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.writes import Complete, Holder, Write, after_write
-from lambda_once.stores.contract import Refused, Unfinished, WriteAnswer, Written
+from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from lambda_once.testing import lambda_context
 from lambda_once.testing.store_suite import StoreSuite, SuiteRows
 from lambda_once.testing.store_suite.contents import RIVALS
@@ -138,7 +138,7 @@ class Unsorted(SqliteStore):
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         yield from reversed(list(super().unfinished(state, deadline, before)))
 
 

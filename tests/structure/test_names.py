@@ -11,8 +11,6 @@ PACKAGE = Path(__file__).parents[2] / "src" / "lambda_once"
 SHARED = {
     "Refused": "a condition did not hold: of a store's write, and of a change below its floor (patterns)",
     "Unanswered": "no answer in time: of a store's write, and of a message that was sent (patterns.fifo)",
-    "as_json": "what a command of the command line prints under --output json",
-    "command": "one of each module of the command line",
     "handler": "a Lambda handler, named in a template",
     "lambda_context": "a context (testing), and the fixture that gives it (testing.plugin)",
     "query": "the arguments of Query: of a ratchet, and of documents",

@@ -15,8 +15,18 @@ from lambda_once.errors import OnceError, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS: Final = ("list", "find", "show", "explain", "resolve", "redrive", "forget", "watch", "plan")
-"""Each is the object ``command`` of the module ``lambda_once.cli.<name>_command``."""
+COMMANDS: Final = {
+    "list": "lists",
+    "find": "search",
+    "show": "search",
+    "explain": "explain",
+    "resolve": "decisions",
+    "redrive": "decisions",
+    "forget": "decisions",
+    "watch": "lists",
+    "plan": "plan",
+}
+"""The module of each; there it is ``<name>_command``."""
 
 BAD_INPUT = 2
 _DENIED: Final = "AccessDeniedException"
@@ -35,8 +45,8 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"lambda_once.cli.{cmd_name}_command")
-        command: click.Command = module.command
+        module = importlib.import_module(f"lambda_once.cli.{COMMANDS[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
     def main(  # type: ignore[override]  # prog_name and complete_var are given by name only

@@ -14,9 +14,9 @@ import click
 from lambda_once.cli.render import FORMATS, Output
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.clock import CorrectedClock
 from lambda_once.operations.resolution import LONGEST_NAME, LONGEST_REASON, WATCHDOG
 from lambda_once.operations.table import TokenTable
+from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Filter
 from lambda_once.stores.rows import MOST_SHARDS
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
-from lambda_once.operations.clock import duration_text, time_text
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
-from lambda_once.operations.tokens import Entry, token_status
-from lambda_once.stores.rows import parse_stamp
+from lambda_once.operations.times import duration_text, time_text
+from lambda_once.operations.tokens import Status, TokenName, parts_of, token_status
+from lambda_once.stores.rows import Entry, parse_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,36 +69,31 @@ class Output:
         else:
             click.echo(json.dumps(value, indent=2 if self.form == "json" else None))
 
-    def draw(self, rendered: RenderableType) -> None:
+    def draw(self, rendered: RenderableType, *, err: bool = False) -> None:
         """Print on the terminal; without one, as plain lines without trailing blanks."""
-        screen = console()
+        screen = console(err=err)
         if screen.is_terminal:
             screen.print(rendered, crop=False)  # long tokens are wrapped by the terminal, not by rich
             return
         with screen.capture() as captured:
             screen.print(rendered)
-        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=err)
 
     def show(self, rendered: RenderableType) -> None:
         """Print for the operator: on standard error if the data is JSON."""
-        from rich.console import Console
-
-        if self.is_table:
-            self.draw(rendered)
-        else:
-            Console(stderr=True, highlight=False).print(rendered)
+        self.draw(rendered, err=not self.is_table)
 
     def say(self, message: str) -> None:
         """Print a message on standard error."""
         click.echo(message, err=True)
 
 
-def console() -> Console:
-    """Return the console of standard output: as wide as the terminal; plain, unbroken lines without one."""
+def console(*, err: bool = False) -> Console:
+    """Return the console of an output: as wide as the terminal; plain, unbroken lines without one."""
     from rich.console import Console
 
-    found = Console(highlight=False, soft_wrap=False, emoji=False)
-    return found if found.is_terminal else Console(highlight=False, emoji=False, width=UNBROKEN)
+    found = Console(stderr=err, highlight=False, emoji=False)
+    return found if found.is_terminal else Console(stderr=err, highlight=False, emoji=False, width=UNBROKEN)
 
 
 def ascii_json(text: str) -> str:
@@ -111,10 +106,81 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _grid(*heads: str, show_header: bool = True) -> Table:
+def grid(*heads: str, show_header: bool = True) -> Table:
     from rich.table import Table
 
     return Table(*heads, box=None, pad_edge=False, header_style="bold", show_header=show_header)
+
+
+# -- a row as JSON
+
+
+def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) -> dict[str, Any]:
+    """
+    Return a row as JSON values: its own names, its token's parts, ages in seconds; of its result no content.
+
+    null: the row has none. A missing name: unknown, because only the index was read.
+    """
+    record = entry.record
+    name, status = parts_of(record.token), token_status(record, now)
+    late = now - record.expected_completion if status is Status.OVERDUE else None
+    row = {
+        "lockToken": record.token,
+        "status": status.value,
+        **(dict.fromkeys(TokenName._fields) if name is None else name._asdict()),
+        "lockedBy": record.locked_by,
+        "attempt": record.attempt_id,
+        "created": stamp(record.created),
+        "expectedCompletion": stamp(record.expected_completion),
+        "ageSeconds": int((now - record.created).total_seconds()),
+        "overdueSeconds": None if late is None else int(late.total_seconds()),
+        "shard": entry.shard,
+    }
+    if not entry.is_whole:
+        return row
+    done, error = record.actual_completion, record.error
+    return row | {
+        "actualCompletion": None if done is None else stamp(done),
+        "error": None if error is None else {"kind": error.kind, "message": error.message},
+        "resolution": None if record.resolution is None else _resolution(record.resolution, record),
+        "fence": record.fence,
+        "delivery": record.delivery,
+        "fingerprint": record.fingerprint,
+        "trace": record.trace,
+        "ttl": record.ttl,
+        "result": _result(record, parts_present),
+    }
+
+
+def record_json(record: Record, now: datetime, parts_present: int | None = None) -> dict[str, Any]:
+    """Return *record*, a whole row, as `entry_json` does."""
+    return entry_json(Entry(record), now, parts_present)
+
+
+def _resolution(note: Resolution, record: Record) -> dict[str, Any]:
+    return {
+        "kind": note.kind.value,
+        "by": note.by,
+        "because": note.because,
+        "at": stamp(note.at),
+        "attempt": note.attempt_id,
+        "times": note.times,
+        "stands": record.standing is not None,
+    }
+
+
+def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
+    match record.stored:
+        case Inline(str(data)):
+            return {"kind": "text", "bytes": len(utf8(data))}
+        case Inline(data):
+            return {"kind": "sealed" if is_sealed(data) else "compressed", "bytes": len(data)}
+        case Parts(count):
+            return {"kind": "parts", "parts": count, "there": parts_present}
+        case Unavailable():
+            return {"kind": record.stored.value}
+        case _:
+            return {"kind": "null"} if record.state is State.COMPLETE and record.error is None else None
 
 
 # -- lists of tokens
@@ -130,7 +196,7 @@ COLOURS: Final = {"overdue": "bold red", "held": "yellow", "inProgress": "cyan",
 
 def tokens_at(now: datetime) -> Callable[[Sequence[Row], int], RenderableType]:
     """
-    Return what renders rows of `Entry.row` for a number of columns.
+    Return what renders rows of `entry_json` for a number of columns.
 
     A token is never broken: it is pasted into the next command. On a narrow terminal the column ``locked by``
     is left out first, and then each row takes several lines.
@@ -146,6 +212,11 @@ def tokens_at(now: datetime) -> Callable[[Sequence[Row], int], RenderableType]:
         return _stacked(heads, cells)
 
     return rendered
+
+
+def token_list(records: Iterable[Record], now: datetime) -> RenderableType:
+    """Render *records* as `list` does."""
+    return tokens_at(now)([record_json(record, now) for record in records], console().width)
 
 
 def _cells(row: Row, now: datetime) -> Cells:
@@ -172,7 +243,7 @@ def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
 
 
 def _one_line_each(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
-    table = _grid()
+    table = grid()
     for head in heads:
         table.add_column(head, no_wrap=head not in LEAST, overflow="fold")
     for each in cells:
@@ -212,65 +283,22 @@ FIELDS: Final = {
     "resolution": "resolved",
 }
 """The attributes that an operator needs to resolve a row, and their labels."""
-LISTED: Final = ("lockToken", "created", "actualCompletion", "lockedBy", "error", "resolution")
-"""Those of a list of rows."""
-
-
-def row_json(record: Record, now: datetime, parts_present: int | None = None) -> dict[str, Any]:
-    """Return *record* as JSON values under the names of its attributes, without the content of its result."""
-    entry = Entry.of_row(record, now).row(now)
-    del entry["shard"]
-    return entry | {
-        "fence": record.fence,
-        "delivery": record.delivery,
-        "fingerprint": record.fingerprint,
-        "trace": record.trace,
-        "ttl": record.ttl,
-        "result": _result(record, parts_present),
-    }
-
-
-def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
-    match record.stored:
-        case Inline(str(data)):
-            return {"kind": "text", "bytes": len(utf8(data))}
-        case Inline(data):
-            return {"kind": "sealed" if is_sealed(data) else "compressed", "bytes": len(data)}
-        case Parts(count):
-            return {"kind": "parts", "parts": count, "there": parts_present}
-        case Unavailable():
-            return {"kind": record.stored.value}
-        case _:
-            return {"kind": "null"} if record.state is State.COMPLETE and record.error is None else None
 
 
 def side_by_side(rows: Mapping[str, Record | None], now: datetime) -> RenderableType:
     """Render *rows*, one column each under its heading; None: the row does not exist."""
     from rich.text import Text
 
-    table = _grid("", show_header=len(rows) > 1)
+    table = grid("", show_header=len(rows) > 1)
     for heading in rows:
         table.add_column(heading, overflow="fold")
-    values = [{} if row is None else row_json(row, now) for row in rows.values()]
+    values = [{} if row is None else record_json(row, now) for row in rows.values()]
     for field, label in FIELDS.items():
         cells = [_field_text(field, row.get(field)) for row in values]
         if any(cells):
             table.add_row(label, *map(Text, cells))
     if None in rows.values():
         table.add_row("", *("no row" if row is None else "" for row in rows.values()))
-    return table
-
-
-def row_list(records: Sequence[Record], now: datetime) -> RenderableType:
-    """Render *records*, one line each: token, times, function and error."""
-    from rich.text import Text
-
-    table = _grid()
-    for field in LISTED:
-        table.add_column(FIELDS[field], overflow="fold")
-    for record in records:
-        row = row_json(record, now)
-        table.add_row(*(Text(_field_text(field, row[field])) for field in LISTED))
     return table
 
 
@@ -294,8 +322,7 @@ def _field_text(field: str, value: Any) -> str:
 
 def story_json(record: Record, now: datetime, parts_present: int | None, log_group: str | None) -> Row:
     """Return all that ``show`` prints of a row. *log_group*: where its function logs, if known."""
-    return row_json(record, now, parts_present) | {
-        "shard": None,
+    return record_json(record, now, parts_present) | {
         "outlook": outlook(record, now),
         "story": [
             {"at": None if event.at is None else stamp(event.at), "what": event.what}
@@ -321,7 +348,7 @@ def story_lines(
     head = Text.assemble(
         (WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")
     )
-    events = _grid(show_header=False)
+    events = grid(show_header=False)
     events.add_column(no_wrap=True, style="dim")
     events.add_column(overflow="fold")
     for event in story(record, now):

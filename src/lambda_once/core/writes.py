@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Self, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Record, Resolution, State, new_attempt_id
 from lambda_once.core.results import Chunks, Inline, Parts, Stored, Unavailable
 
 if TYPE_CHECKING:
@@ -190,6 +190,19 @@ class Write:
     def attempt_id(self) -> str:
         """The row's attempt id after this write."""
         return self.by.attempt_id
+
+
+def resolving(
+    record: Record, change: End | Keep, ttl: int | None, now: datetime, note: Resolution | None = None
+) -> Write:
+    """
+    Return the write of a third party that read *record*; refused if the row has changed since.
+
+    It has a new attempt id, which *note* gets, too; `Keep` alone leaves that of the row.
+    """
+    attempt_id = record.attempt_id if isinstance(change, Keep) else new_attempt_id()
+    note = None if note is None else note._replace(attempt_id=attempt_id)
+    return Write(record.token, Resolver.of(record, attempt_id), change, now, ttl, new_write_id(change), note)
 
 
 def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambda_once.core.lifecycle import Decision, Record, new_attempt_id
-from lambda_once.core.writes import Complete, Resolver, Write, new_write_id
+from lambda_once.core.lifecycle import Decision, Record
+from lambda_once.core.writes import Complete, resolving
 from lambda_once.engine.finish import Finisher, stored_result
 from lambda_once.engine.ownership import ttl_after
 from lambda_once.errors import Misconfigured, StoreUnavailable
@@ -40,9 +40,8 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete exactly the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
-    by = Resolver.of(record, new_attempt_id())
     change = Complete(stored_result(call.plan.codec, result, call.seal).stored)
-    write = Write(call.token, by, change, now, ttl_after(change, call, now), new_write_id(change))
+    write = resolving(record, change, ttl_after(change, call, now), now)
     (written,) = finisher.store.write([write], call.invocation.deadline)
     if isinstance(written, Misconfigured):
         raise written

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from inspect import BoundArguments
 
     from lambda_once.core.fields import Printed
-    from lambda_once.core.lifecycle import Presented
     from lambda_once.sources.records import EventRecord
 
 _UNIDENTIFIED: Final = Identification()
@@ -45,30 +44,26 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How one unit of work is identified, as far as possible; None for what does not exist."""
+    """How one unit of work is identified, as far as possible, in words; None for what does not exist."""
 
     decorator: str
     source: str
     service: str
     name: str
-    delivery: str | None = None
     payload: str
-    """What `key`, `ignore` and `fingerprint` see, in words."""
+    """What `key`, `ignore` and `fingerprint` see."""
+    delivery: str | None = None
+    identity: Identification = _UNIDENTIFIED
     key_from: str | None = None
-    key: object = None
-    """The selected key; None if the key is a hash."""
     within: object = None
     """What a hash is the key within, such as a queue; None: no more than its name and scope."""
     scope_from: str | None = None
-    scope: object = None
     caller_from: str | None = None
     """What named the caller of a request, and what of it joins the token; never a name or a credential."""
     caller_joins: str | None = None
     hashed: Printed | None = None
     """What the key or the fingerprint is the hash of."""
-    hashed_for: str | None = None
     ignored: tuple[Ignored, ...] = ()
-    identity: Identification = _UNIDENTIFIED
     problem: str | None = None
     """What would be raised, and why."""
     unprotected: str | None = None
@@ -79,13 +74,21 @@ class Explanation:
         return self.identity.token or None if self.identity.error is None else None
 
     @property
-    def fingerprint(self) -> str | None:
-        return self.identity.fingerprint
+    def key(self) -> object:
+        """The selected key; None if the key is a hash."""
+        return None if self.identity.key_from is KeyFrom.HASH else _plain(self.identity.key)
 
     @property
-    def presented(self) -> Presented | None:
-        """The credential that a duplicate must present, too; None: nothing is compared."""
-        return self.identity.presented
+    def scope(self) -> object:
+        return _plain(self.identity.scope)
+
+    @property
+    def hashed_for(self) -> str | None:
+        if self.token is None:
+            return None
+        if self.identity.key_from is not KeyFrom.HASH:
+            return "the fingerprint"
+        return "the key" if self.within is None else f"the key, within {self.within}"
 
 
 Protected = Records | HttpIdentifier | FunctionIdentifier | Identifier
@@ -170,42 +173,24 @@ def explained(
     given: BoundArguments | None = None,
 ) -> Explanation:
     """Explain *unit* as *identifier* identifies it; *default* describes the default key of the source."""
-    settings = identifier.settings
-    found = identifier.identify(unit, given)
-    known: dict[str, Any] = {
-        "delivery": unit.delivery,
-        "key_from": _key_from(settings.key, found.key_from, default),
-        "scope_from": _scope_from(settings.scope, unit),
-        "ignored": tuple(
+    settings, found = identifier.settings, identifier.identify(unit, given)
+    is_hash = found.key_from is KeyFrom.HASH
+    return _bare(
+        identifier,
+        decorator,
+        source,
+        payload,
+        delivery=unit.delivery,
+        identity=found,
+        key_from=_key_from(settings.key, found.key_from, default),
+        within=unit.within if is_hash and unit.within is not NOTHING else None,
+        scope_from=_scope_from(settings.scope, unit),
+        hashed=identifier.content(unit, found.payload) if is_hash and found.error is None else found.hashed,
+        ignored=tuple(
             Ignored(path=path, places=_places(unit.payload, path.split("."))) for path in settings.ignore
         ),
-        "identity": found,
-        "problem": None if found.error is None else _described(found.error),
-    }
-    try:
-        known |= _hashed(identifier, unit, found)
-        known["scope"] = plain(found.scope)
-    except Exception as error:  # noqa: BLE001  (arguments of any kind may be in the key and the scope)
-        known["problem"] = known["problem"] or _described(error)
-    return _bare(identifier, decorator, source, payload, **known)
-
-
-def _hashed(identifier: Identifier, unit: Unit, found: Identification) -> dict[str, Any]:
-    """Return the key, and the text that the key or the fingerprint is the hash of."""
-    if found.key is None:
-        return {}
-    if found.key_from is KeyFrom.HASH:
-        within = None if unit.within is NOTHING else unit.within
-        return {
-            "hashed": identifier.content(unit, found.payload),
-            "hashed_for": "the key" if within is None else f"the key, within {within}",
-            "within": within,
-        }
-    return {
-        "key": plain(found.key),
-        "hashed": found.hashed,
-        "hashed_for": "the fingerprint",
-    }
+        problem=None if found.error is None else _described(found.error),
+    )
 
 
 def _bare(identifier: Identifier, decorator: str, source: str, payload: str, **known: Any) -> Explanation:
@@ -223,6 +208,14 @@ def _described(error: Exception) -> str:
     if isinstance(error, OnceError):
         return f"{type(error).__name__}: {error}"
     return f"{type(error).__name__}: its key, scope or model raised"
+
+
+def _plain(selected: object) -> object:
+    """Return a key or a scope in plain values; None where it has none, and so makes no token."""
+    try:
+        return plain(selected)
+    except Exception:  # noqa: BLE001  (arguments of any kind may be in it)
+        return None
 
 
 # ---------------------------------------------------------------- descriptions

@@ -7,7 +7,7 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
@@ -29,18 +29,12 @@ from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import REPLAYED
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from aws_lambda_powertools.event_handler import Response
 
     from lambda_once.engine.invocation import Call, Invocation
     from lambda_once.settings import Settings
 
 _EXCEPTIONS = "aws_lambda_powertools.event_handler.exceptions"
-
-
-ROUTES: Final[dict[tuple[str, int], Route]] = {}
-"""The routes of this process by file and line of the source that made them, for `explain`."""
 
 
 class NotStarted(RetryLater):
@@ -84,7 +78,7 @@ class Route:
     duplicates get `ResultUnavailable`.
     """
 
-    def __init__(self, runtime: Runtime, settings: Settings, made_by: FrameType | None = None) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
         check_of_one(settings, "the event")
         _check(settings)
         self._runtime = runtime
@@ -92,9 +86,6 @@ class Route:
         self.identifier = HttpIdentifier(
             "once.route", runtime, settings, "route", lambda ended: ended.error, FormCodec()
         )
-        while made_by is not None:
-            ROUTES[made_by.f_code.co_filename, made_by.f_lineno] = self
-            made_by = None if made_by.f_code.co_name == "<module>" else made_by.f_back
 
     def middleware(self, app: Any, next_middleware: Any = None) -> Any:
         """Handle a request of ``app.resolve``."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from heapq import merge
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import MOST_KEYS
-from lambda_once.operations.tokens import UNFINISHED, Entry, Status
-from lambda_once.stores.rows import Item, record_of
+from lambda_once.operations.tokens import UNFINISHED, Status, token_status
+from lambda_once.stores.rows import Entry, Item, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from lambda_once.operations.table import TokenTable
-    from lambda_once.stores.contract import Unfinished
 
 LONG = 600.0
 """Seconds for all requests of a long list; each alone is retried for a few seconds only."""
@@ -40,24 +39,22 @@ def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> I
     """
     deadline = table.deadline(LONG)
     _fail_early(table, deadline)
-    alive: Iterator[Entry] = iter(())
+    running: Iterator[Entry] = iter(())
     if wanted & {Status.OVERDUE, Status.IN_PROGRESS}:
         before = None if Status.IN_PROGRESS in wanted else now
-        seen = table.index.unfinished(State.IN_PROGRESS, deadline, before)
-        alive = (Entry.of_index(entry, now) for entry in seen)
+        running = table.index.unfinished(State.IN_PROGRESS, deadline, before)
     first: Entry | None = None
-    for entry in alive:
-        if entry.status is not Status.OVERDUE:
+    for entry in running:
+        if not entry.record.lapsed(now):
             first = entry
             break
         if Status.OVERDUE in wanted:
             yield entry
     if Status.HELD in wanted:
-        held = table.index.unfinished(State.HELD, deadline, None)
-        yield from (Entry.of_index(entry, now) for entry in held)
+        yield from table.index.unfinished(State.HELD, deadline, None)
     if first is not None:
         yield first
-        yield from alive
+        yield from running
 
 
 def confirmed(
@@ -74,14 +71,15 @@ def confirmed(
     """
     remaining = iter(entries)
     while batch := list(islice(remaining, page)):
-        rows = table.rows(entry.token for entry in batch if entry.status in only)
-        for entry in batch:
-            if entry.status not in only:
+        statuses = [token_status(entry.record, now) for entry in batch]
+        wanted = [status in only for status in statuses]
+        rows = table.rows(entry.record.token for entry in compress(batch, wanted))
+        for entry, status, is_read in zip(batch, statuses, wanted, strict=True):
+            item = rows.get(entry.record.token)
+            if not is_read:
                 yield entry
-            elif entry.token in rows:
-                row = Entry.of_row(record_of(rows[entry.token]), now, entry.shard)
-                if row.status is entry.status:
-                    yield row
+            elif item is not None and token_status(record := record_of(item), now) is status:
+                yield entry._replace(record=record)
 
 
 # -- counts
@@ -123,11 +121,11 @@ def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Coun
     overdue = table.index.count(State.IN_PROGRESS, deadline, before)
     held = table.index.count(State.HELD, deadline)
 
-    def first(partition: str) -> tuple[Unfinished, ...]:
+    def first(partition: str) -> tuple[Entry, ...]:
         return table.index.page(partition, deadline, before, limit=1).entries
 
     pages = table.transport.each(list(overdue), first)
-    leases = [entry.expected_completion for page in pages for entry in page]
+    leases = [entry.record.expected_completion for page in pages for entry in page]
     return Counts(overdue, held, min(leases, default=None), {})
 
 
@@ -157,16 +155,18 @@ def _shard_of(partition: str) -> int:
 
 def walk(
     table: TokenTable, partitions: Iterable[str], place: Place, before: datetime, deadline: Deadline
-) -> Iterator[Unfinished]:
+) -> Iterator[Entry]:
     """Yield the overdue entries after *place*, the earliest lease first. Raises as `TokenTransport.asked`."""
     starts = [(partition, _start(partition, place, before)) for partition in partitions]
     pages = [_entries(table, partition, start, before, deadline) for partition, start in starts]
-    yield from merge(*pages, key=lambda entry: entry.expected_completion)
+    yield from merge(*pages, key=lambda entry: entry.record.expected_completion)
 
 
-def advanced(place: Place, entries: Iterable[Unfinished]) -> Place:
+def advanced(place: Place, entries: Iterable[Entry]) -> Place:
     """Return *place* after *entries*, in the order of the walk."""
-    return place | {_partition(entry): (stamp(entry.expected_completion), entry.token) for entry in entries}
+    return place | {
+        _partition(entry): (stamp(entry.record.expected_completion), entry.record.token) for entry in entries
+    }
 
 
 def place_text(place: Place) -> str:
@@ -187,7 +187,7 @@ def place_from(stored: str | None) -> Place:
 
 def _entries(
     table: TokenTable, partition: str, start: Item | None, before: datetime, deadline: Deadline
-) -> Iterator[Unfinished]:
+) -> Iterator[Entry]:
     while True:
         page = table.index.page(partition, deadline, before, start, PAGE)
         yield from page.entries
@@ -208,5 +208,6 @@ def _start(partition: str, place: Place, before: datetime) -> Item | None:
     return {"status": {"S": partition}, "expectedCompletion": {"S": lease}, "lockToken": {"S": token}}
 
 
-def _partition(entry: Unfinished) -> str:
-    return entry.state.value if entry.shard is None else f"{entry.state.value}_{entry.shard}"
+def _partition(entry: Entry) -> str:
+    state = entry.record.state.value
+    return state if entry.shard is None else f"{state}_{entry.shard}"

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import Enum
-from itertools import islice
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from lambda_once.core.clock import epoch_seconds, stamp
-from lambda_once.core.lifecycle import (
-    MESSAGE_LIMIT,
-    Decider,
-    Failure,
-    Record,
-    Resolution,
-    State,
-    new_attempt_id,
-)
-from lambda_once.core.results import Inline, Parts, pack
-from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Resolver, Write, new_write_id
-from lambda_once.dynamodb.retry import MOST_KEYS
+from lambda_once.core.lifecycle import MESSAGE_LIMIT, Decider, Failure, Record, Resolution, State
+from lambda_once.core.results import Inline, Parts, Unavailable, pack
+from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Write, resolving
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.listing import unfinished
+from lambda_once.operations.listing import confirmed, unfinished
 from lambda_once.operations.tokens import Filter, Status, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
-from lambda_once.stores.rows import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,22 +69,19 @@ def resolution(
     none.
     """
     change = _change(record, how, because, result)
-    attempt = record.attempt_id if isinstance(change, Keep) else new_attempt_id()
     ttl = None if how is Resolve.HOLD else epoch_seconds(now + (KEEP if keep is None else keep))
     if isinstance(change, Keep) and keep is None:
         ttl = max(ttl or 0, record.ttl or 0)
-    note = noted(record, attempt, kind=kind, by=by, because=because, now=now)
-    writer = Resolver.of(record, attempt)
-    return Write(record.token, writer, change, now, ttl, new_write_id(change), note)
+    return resolving(record, change, ttl, now, _noted(record, kind, by, because, now))
 
 
-def noted(record: Record, attempt: str, *, kind: Decider, by: str, because: str, now: datetime) -> Resolution:
-    """Return the note of a decision that leaves *record* with *attempt*, its texts cut to their limits."""
+def _noted(record: Record, kind: Decider, by: str, because: str, now: datetime) -> Resolution:
+    """Return the note of a decision about *record*, its texts cut to their limits."""
     before = record.resolution
     by_person = kind is Decider.PERSON
     again = before is not None and before.by == by and (before.kind is Decider.PERSON) is by_person
     times = before.times + 1 if before is not None and again else 1
-    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, attempt, kind, times)
+    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, record.attempt_id, kind, times)
 
 
 def _change(record: Record, how: Resolve, because: str, result: str | None) -> End | Keep:
@@ -200,6 +186,57 @@ def redrive_advice(how: Resolve) -> str:
             assert_never(unreachable)
 
 
+# -- forget what a token stores; it stays, so nothing runs again, and a duplicate gets `ResultUnavailable`
+
+FORGOTTEN: Final = "(forgotten)"
+"""The message of an error that was forgotten; its kind, the name of a class, stays."""
+
+
+def forget_objection(record: Record) -> str | None:
+    """Return why *record* cannot be forgotten; None if it can."""
+    if record.state is State.IN_PROGRESS:
+        lease = stamp(record.expected_completion)
+        return f"it is in progress, with a lease until {lease}: forget it once it is finished, or resolve it"
+    has_message = record.error is not None and record.error.message != FORGOTTEN
+    if not has_message and (record.stored is None or isinstance(record.stored, Unavailable)):
+        return "it stores no result and no message"
+    return None
+
+
+def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Write:
+    """
+    Return the write that forgets what *record* stores; refused if the row has changed since it was read.
+
+    It has a new attempt id and fence + 1, as a resolution. State, ttl and the time of completion stay.
+    *record* is not in progress (`forget_objection`).
+    """
+    completed = record.actual_completion or now
+    note = _noted(record, Decider.PERSON, by, because, now)
+    return resolving(record, _forgotten(record), record.ttl, completed, note)
+
+
+def _forgotten(record: Record) -> Complete | Hold | Release:
+    failure = None if record.error is None else Failure(record.error.kind, FORGOTTEN)
+    match record.state:
+        case State.COMPLETE:
+            return Complete(Unavailable.FORGOTTEN)
+        case State.HELD:
+            return Hold(failure or Failure("Held", FORGOTTEN))
+        case State.RELEASED:
+            return Release(failure)
+        case State.IN_PROGRESS:
+            raise ValueError(f"token {record.token} is in progress")
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def is_forgotten(record: Record) -> bool:
+    """Whether an operator had *record* forgotten."""
+    if record.error is not None:
+        return record.error.message == FORGOTTEN
+    return record.stored is Unavailable.FORGOTTEN
+
+
 # -- many held tokens
 
 
@@ -223,13 +260,9 @@ def held(table: TokenTable, wanted: Filter, now: datetime) -> Iterator[Record]:
 
     Raises `StoreUnavailable` and `Misconfigured`.
     """
-    entries = (entry for entry in unfinished(table, HELD, now) if wanted.matches(entry, now))
-    while some := list(islice(entries, MOST_KEYS)):
-        rows = table.rows(entry.token for entry in some)
-        for entry in some:
-            record = record_of(rows[entry.token]) if entry.token in rows else None
-            if record is not None and record.state is State.HELD:
-                yield record
+    listed = unfinished(table, HELD, now)
+    matching = (entry for entry in listed if wanted.matches(entry.record, now))
+    return (entry.record for entry in confirmed(table, matching, now))
 
 
 def release(

@@ -14,7 +14,7 @@ from lambda_once.core.results import Parts, unpack, unpack_chunks
 from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.tokens import UNFINISHED, Entry, TokenName, is_auxiliary, parts_of
+from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.rows import Item, record_of
 
@@ -36,8 +36,8 @@ MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
 _SHOWN = (
-    "lockToken, attempt, fence, lockedBy, created, expectedCompletion, actualCompletion, "
-    "#status, #ttl, #error"
+    "lockToken, attempt, fence, lockedBy, created, expectedCompletion, actualCompletion, delivery, "
+    "fingerprint, trace, resolution, #status, #ttl, #error"
 )
 _NAMES = {"#status": "status", "#ttl": "ttl", "#error": "error"}
 
@@ -68,7 +68,7 @@ class Lookup(NamedTuple):
 
     records: tuple[Record, ...]
     """Rows with exactly this key."""
-    similar: tuple[Entry, ...]
+    similar: tuple[str, ...]
     """A few unfinished tokens whose key contains it."""
 
 
@@ -79,16 +79,16 @@ def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datet
     A name is the beginning of a token: ``service/name`` or ``service/name/scope``. Raises `Misconfigured`,
     `StoreUnavailable`, and `KeyMissing` if *key* cannot be a key.
     """
-    prefixes, similar = dict.fromkeys(names), list[Entry]()
+    prefixes, similar = dict.fromkeys(names), list[str]()
     keys = keys_of(key)
-    for entry in unfinished(table, UNFINISHED, now):
-        parts = entry.name
+    for token in (entry.record.token for entry in unfinished(table, UNFINISHED, now)):
+        parts = parts_of(token)
         if parts is None:
             continue
         if parts.key in keys or len(prefixes) < MOST_NAMES:
-            prefixes[entry.token.rpartition("/")[0]] = None
+            prefixes[token.rpartition("/")[0]] = None
         if parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
-            similar.append(entry)
+            similar.append(token)
     return Lookup(_rows(table, prefixes, key), tuple(similar))
 
 
@@ -115,6 +115,11 @@ def parts_present(table: TokenTable, record: Record) -> int | None:
         return None
     keys = part_keys(record, record.stored.count)
     return len(table.transport.items(keys, table.deadline(), record.token, only="lockToken"))
+
+
+def parts_are_missing(record: Record, present: int | None) -> bool:
+    """Whether a result in parts lacks some; *present* is that of `parts_present`."""
+    return isinstance(record.stored, Parts) and present != record.stored.count
 
 
 def result_text(table: TokenTable, record: Record) -> str | None:
@@ -169,11 +174,11 @@ def keys_of(typed: str) -> frozenset[str]:
     """
     Return the keys that *typed* may have in a token, decoded.
 
-    As text, as the number or JSON value that it spells, and as the SHA-256 of either: whole numbers were
-    hashed before 0.2. Raises `KeyMissing` if it cannot be a key.
+    As text, and as the number or JSON value that it spells; what is hashed in a token is a SHA-256. Raises
+    `KeyMissing` if it cannot be a key.
     """
     parts = (token_of("service", "name", None, value).rpartition("/")[2] for value in _values(typed))
-    return frozenset(map(unquote, parts)) | _digests_of(typed)
+    return frozenset(map(unquote, parts))
 
 
 def _digests_of(typed: str) -> frozenset[str]:

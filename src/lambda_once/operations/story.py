@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
-from lambda_once.operations.clock import duration_text
-from lambda_once.operations.forgetting import is_forgotten
+from lambda_once.operations.resolution import is_forgotten
+from lambda_once.operations.times import duration_text
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
 
 

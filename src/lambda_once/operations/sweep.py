@@ -36,7 +36,7 @@ def has_ttl(table: TokenTable, deadline: Deadline) -> bool:
     return answer["TimeToLiveDescription"].get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
 
 
-def sweep(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = PAGES) -> int:
+def sweep_expired(table: TokenTable, until: Deadline, deadline: Deadline, pages: int = PAGES) -> int:
     """
     Delete rows, part rows too, that expired at least `MARGIN` ago; return how many.
 

@@ -12,7 +12,7 @@ from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.clock import CorrectedClock
+from lambda_once.operations.times import CorrectedClock
 from lambda_once.stores.index import StatusIndex
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.rows import Item, configured_names, configured_shards

@@ -1,20 +1,17 @@
-"""One token as operators see it: the parts of its name, its status, its age."""
+"""One token as operators see it: the parts of its name, and its status."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Record, State
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
-
-    from lambda_once.stores.contract import Unfinished
 
 # The scope of an API request begins with its method and path, each percent-encoded.
 _METHOD_AND_PATH = re.compile(r"[A-Z]+:%2F")
@@ -73,10 +70,10 @@ STUCK = frozenset({Status.OVERDUE, Status.HELD})
 UNFINISHED = STUCK | {Status.IN_PROGRESS}
 
 
-def token_status(seen: Record | Unfinished, now: datetime) -> Status:
-    match seen.state:
+def token_status(record: Record, now: datetime) -> Status:
+    match record.state:
         case State.IN_PROGRESS:
-            return Status.OVERDUE if seen.expected_completion < now else Status.IN_PROGRESS
+            return Status.OVERDUE if record.lapsed(now) else Status.IN_PROGRESS
         case State.HELD:
             return Status.HELD
         case State.COMPLETE:
@@ -85,99 +82,8 @@ def token_status(seen: Record | Unfinished, now: datetime) -> Status:
             return Status.RELEASED
 
 
-class Entry(NamedTuple):
-    """One token, as the index or its row shows it."""
-
-    token: str
-    status: Status
-    locked_by: str
-    attempt: str
-    created: datetime
-    expected_completion: datetime
-    actual_completion: datetime | None = None
-    shard: int | None = None
-    error: Failure | None = None
-    resolution: Resolution | None = None
-    whole: bool = False
-    """Whether the row was read; the index has no `actual_completion`, no `error` and no `resolution`."""
-
-    @classmethod
-    def of_index(cls, seen: Unfinished, now: datetime) -> Entry:
-        status = token_status(seen, now)
-        lease = seen.expected_completion
-        return cls(seen.token, status, seen.locked_by, seen.attempt_id, seen.created, lease, shard=seen.shard)
-
-    @classmethod
-    def of_row(cls, record: Record, now: datetime, shard: int | None = None) -> Entry:
-        return cls(
-            record.token,
-            token_status(record, now),
-            record.locked_by,
-            record.attempt_id,
-            record.created,
-            record.expected_completion,
-            record.actual_completion,
-            shard,
-            record.error,
-            record.resolution,
-            whole=True,
-        )
-
-    @property
-    def name(self) -> TokenName | None:
-        """Its parts; None if it is not a token of this package."""
-        return parts_of(self.token)
-
-    def row(self, now: datetime) -> dict[str, Any]:
-        """
-        Return it as JSON values: the row's own names, the token's parts, and its ages in seconds.
-
-        null: there is none. A missing name: unknown, because only the index was read.
-        """
-        parts = self.name
-        done = self.actual_completion
-        late = now - self.expected_completion if self.status is Status.OVERDUE else None
-        error = None if self.error is None else {"kind": self.error.kind, "message": self.error.message}
-        by_row = {
-            "actualCompletion": None if done is None else stamp(done),
-            "error": error,
-            "resolution": resolution_row(self.resolution, self.attempt),
-        }
-        return {
-            "lockToken": self.token,
-            "status": self.status.value,
-            "service": None if parts is None else parts.service,
-            "name": None if parts is None else parts.name,
-            "scope": None if parts is None else parts.scope,
-            "key": None if parts is None else parts.key,
-            "lockedBy": self.locked_by,
-            "attempt": self.attempt,
-            "created": stamp(self.created),
-            "expectedCompletion": stamp(self.expected_completion),
-            **(by_row if self.whole else {}),
-            "ageSeconds": int((now - self.created).total_seconds()),
-            "overdueSeconds": None if late is None else int(late.total_seconds()),
-            "shard": self.shard,
-        }
-
-
-def resolution_row(note: Resolution | None, attempt: str) -> dict[str, Any] | None:
-    """Return the last decision about a row that has *attempt*, as JSON values; None: there is none."""
-    if note is None:
-        return None
-    return {
-        "kind": note.kind.value,
-        "by": note.by,
-        "because": note.because,
-        "at": stamp(note.at),
-        "attempt": note.attempt_id,
-        "times": note.times,
-        "stands": note.attempt_id == attempt,
-    }
-
-
 class Filter(NamedTuple):
-    """Which entries to list; None: any. *service* and *name* may have the wildcards ``*`` and ``?``."""
+    """Which tokens to list; None: any. *service* and *name* may have the wildcards ``*`` and ``?``."""
 
     service: str | None = None
     name: str | None = None
@@ -186,15 +92,15 @@ class Filter(NamedTuple):
     newer_than: timedelta | None = None
     """At most this long."""
 
-    def matches(self, entry: Entry, now: datetime) -> bool:
-        age = now - entry.created
+    def matches(self, record: Record, now: datetime) -> bool:
+        age = now - record.created
         if self.older_than is not None and age < self.older_than:
             return False
         if self.newer_than is not None and age > self.newer_than:
             return False
         if self.service is None and self.name is None:
             return True
-        parts = entry.name
+        parts = parts_of(record.token)
         return (
             parts is not None
             and fnmatchcase(parts.service, self.service or "*")

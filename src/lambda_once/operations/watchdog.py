@@ -3,29 +3,40 @@ The watchdog: a scheduled function that reports overdue tokens, and resolves tho
 
     handler = watchdog("tokens", actions={"orders.ship.*": "release", "orders.charge": was_it_charged})
 
-A run is idempotent, and concurrent runs are safe: each token is resolved by one write, conditional on the
-row as it was read. `handler` in this module is ready-made, and reads its options from the environment.
+A run counts, reports, checks what is overdue, resolves what it may, and sweeps. It is idempotent, and
+concurrent runs are safe: each token is resolved by one write, conditional on the row as it was read.
+`handler` in this module is ready-made, and reads its options from the environment.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.errors import Misconfigured
+from lambda_once.core.lifecycle import Record, State
+from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.observability.reporter import Details, Reporter
-from lambda_once.operations.clock import CorrectedClock
-from lambda_once.operations.table import TokenTable
-from lambda_once.operations.watchdog_actions import Action, Actions
-from lambda_once.operations.watchdog_run import Bounds, Watchdog
+from lambda_once.observability.reporter import Details, Reporter, Tally
+from lambda_once.operations.listing import PAGE, Counts, advanced, count_stuck, place_from, place_text, walk
+from lambda_once.operations.resolution import Resolve
+from lambda_once.operations.sweep import has_ttl, sweep_expired
+from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
+from lambda_once.operations.times import CorrectedClock
+from lambda_once.operations.tokens import Status, parts_of
+from lambda_once.operations.watchdog_actions import Action, Actions, Decided, ProbeFailed
+from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
+from lambda_once.stores.rows import Entry, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from lambda_once.core.clock import Deadline
     from lambda_once.observability.reporter import AnyLogger, Namespaced
 
     Handler = Callable[[Any, Any], dict[str, Any]]
@@ -41,7 +52,17 @@ TIMES: Final = 3
 """How often one token is released before it is held for manual review."""
 ROWS: Final = 1_000
 """Overdue tokens that one run checks: on DynamoDB Local one second, three if each is released."""
+LAST_SECONDS: Final = 5.0
+"""Seconds before the end of the invocation from which nothing new is begun: a request may take three."""
+SECONDS_WITHOUT_CONTEXT: Final = 60.0
+"""Seconds of a run without a Lambda context: the timeout of the sample stack's function."""
 
+_OUTCOMES: Final = {
+    Resolve.DONE: ("completed", Event.COMPLETED),
+    Resolve.NOT_DONE: ("released", Event.RELEASED),
+    Resolve.HOLD: ("newlyHeld", Event.HELD),
+}
+_COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
 _BOOLEANS: Final = {"": None, "true": True, "false": False}
 
 
@@ -131,3 +152,206 @@ def _boolean(name: str) -> bool | None:
     if given not in _BOOLEANS:
         raise Misconfigured(f"{name} is {given!r}: set it to true or false, or leave it unset")
     return _BOOLEANS[given]
+
+
+# -- one run
+
+
+class Bounds(NamedTuple):
+    """How many tokens one run checks, and how long after its lease a token is overdue."""
+
+    rows: int
+    grace: timedelta
+
+
+class Watchdog:
+    """What the runs of one environment share."""
+
+    def __init__(
+        self, table: TokenTable, actions: Actions, reporter: Reporter, bounds: Bounds, *, sweeps: bool | None
+    ) -> None:
+        """*sweeps* None: decided by whether the table has TTL, which is queried once."""
+        self.table = table
+        self.actions = actions
+        self.reporter = reporter
+        self.bounds = bounds
+        self._sweeps = sweeps
+
+    def run(self, context: Any) -> dict[str, Any]:
+        """
+        Make one run; return what it found and did. Without a *context* of Lambda it has one minute.
+
+        Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for a
+        row that cannot be read, only after the others have been checked.
+        """
+        deadline = self.table.deadline(_remaining(context))
+        now = self.table.now()
+        before = now - self.bounds.grace
+        found = count_stuck(self.table, before, deadline)
+        oldest = 0.0 if found.oldest is None else (now - found.oldest).total_seconds()
+        self._measure(found, oldest)
+        check = _Check(self, before, deadline)
+        try:
+            truncated = check.overdue(found)
+            swept = self._swept(deadline)
+        finally:
+            self.reporter.flush(check.tally)
+        if check.unreadable is not None:
+            raise check.unreadable
+        return {
+            "overdue": found.of(Status.OVERDUE),
+            "oldestSeconds": oldest,
+            "held": found.of(Status.HELD),
+            **{name: check.counts[name] for name in _COUNTED},
+            "swept": swept,
+            "truncated": truncated,
+        }
+
+    def _measure(self, found: Counts, oldest: float) -> None:
+        """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
+        counted = {"missingTasks": found.of(Status.OVERDUE), "heldTokens": found.of(Status.HELD)}
+        self.reporter.measure(counted | {"oldestOverdueSeconds": oldest})
+        beyond, highest = found.beyond(self.table.shards)
+        if beyond:
+            reason = (
+                f"{beyond} unfinished tokens are in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
+                f"{self.table.shards}: set it to the number that the functions have"
+            )
+            self.reporter.log(Details(Event.SHARD_OUT_OF_RANGE, reason=reason))
+
+    def _swept(self, deadline: Deadline) -> int:
+        until = deadline.earlier(LAST_SECONDS)
+        if until.passed():
+            return 0
+        if self._sweeps is None:
+            self._sweeps = not has_ttl(self.table, deadline)
+        return sweep_expired(self.table, until, deadline) if self._sweeps else 0
+
+
+class _Check:
+    """The check of one run, page by page, so that memory does not grow with the number of tokens."""
+
+    def __init__(self, watchdog: Watchdog, before: datetime, deadline: Deadline) -> None:
+        self._table = watchdog.table
+        self._actions = watchdog.actions
+        self._reporter = watchdog.reporter
+        self._rows = watchdog.bounds.rows
+        self._before = before
+        self._deadline = deadline
+        self._until = deadline.earlier(LAST_SECONDS)
+        self.counts: Counter[str] = Counter()
+        self.tally = Tally()
+        self.unreadable: Misconfigured | None = None
+
+    def overdue(self, found: Counts) -> bool:
+        """
+        Check the overdue tokens from where the last run stopped; return whether some are left.
+
+        If none are left, the next run starts anew. A run that fails has changed only what it resolved.
+        """
+        if not found.overdue:
+            return False
+        cursor = Cursor(self._table.transport, WATCHDOG_ROW)
+        place = place_from(cursor.read(self._deadline))
+        entries = walk(self._table, found.overdue, place, self._before, self._deadline)
+        bounded = islice(entries, self._rows)
+        more = True
+        while not self._until.passed():
+            chunk = tuple(islice(bounded, PAGE))
+            checked = self._checked(chunk)
+            place = advanced(place, chunk[:checked])
+            if len(chunk) < PAGE or checked < len(chunk):
+                more = checked < len(chunk) or next(entries, None) is not None
+                break
+        cursor.write(place_text(place) if more and place else None, self._deadline)
+        return more
+
+    def _checked(self, chunk: Sequence[Entry]) -> int:
+        """Report and resolve what of *chunk* is still overdue; return how many there was time to check."""
+        decided, checked = [], 0
+        for record in self._read(chunk):
+            if self._until.passed():
+                break
+            checked += 1
+            if record is not None and record.state is State.IN_PROGRESS and record.lapsed(self._before):
+                self._report(Event.OVERDUE, record)
+                decided += self._decided(record)
+        self.counts["checked"] += checked
+        self._resolve(decided)
+        return checked
+
+    def _read(self, chunk: Sequence[Entry]) -> Iterator[Record | None]:
+        """Yield the rows of *chunk*, read consistently: the index may be stale."""
+        rows = self._table.rows((entry.record.token for entry in chunk), self._deadline)
+        for entry in chunk:
+            try:
+                # A token whose lease was extended while the index was read may be listed twice.
+                row = rows.pop(entry.record.token, None)
+                yield None if row is None else record_of(row)
+            except Misconfigured as wrong:
+                self.unreadable = self.unreadable or wrong
+                yield None
+
+    def _decided(self, record: Record) -> list[Decided]:
+        action = self._actions.of(record.token)
+        if action is None:
+            return []
+        try:
+            return [self._actions.decide(action, record, self._table.now())]
+        except ProbeFailed as failed:
+            self._report(Event.PROBE_FAILED, record, error=str(failed))
+            return []
+
+    def _resolve(self, decided: Sequence[Decided]) -> None:
+        """Send the writes concurrently; rows that have changed since they were read stay unchanged."""
+
+        def send(each: Decided) -> WriteAnswer:
+            return self._table.finish(each.write, self._deadline)
+
+        failed = [
+            (each, answer)
+            for each, answer in zip(decided, self._table.transport.each(decided, send), strict=True)
+            if not self._resolved(each, answer)
+        ]
+        for each, answer in failed:
+            if isinstance(answer, Misconfigured):
+                raise answer
+            token = each.record.token
+            message = f"outcome of the update to {token} is unknown; the next run re-checks it"
+            raise StoreUnavailable(message, token=token)
+
+    def _resolved(self, each: Decided, answer: WriteAnswer) -> bool:
+        """Count and report a write or a refusal; False for neither."""
+        if isinstance(answer, Unanswered | Misconfigured):
+            return False
+        if isinstance(answer, Refused):
+            self.counts["refused"] += 1
+            return True
+        counted, event = _OUTCOMES[each.how]
+        self.counts[counted] += 1
+        self._report(event, each.record, reason=each.because)
+        return True
+
+    def _report(
+        self, event: Event, record: Record, *, error: str | None = None, reason: str | None = None
+    ) -> None:
+        name = parts_of(record.token)
+        late = None
+        if event is Event.OVERDUE:
+            late = (self._table.now() - record.expected_completion).total_seconds()
+        details = Details.of_row(
+            event,
+            record,
+            name=None if name is None else name.name,
+            delivery=record.delivery,
+            seconds=late,
+            error=error,
+            reason=reason,
+        )
+        self._reporter.report(details, self.tally)
+
+
+def _remaining(context: Any) -> float:
+    """Return the seconds until the invocation times out."""
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    return SECONDS_WITHOUT_CONTEXT if remaining is None else remaining() / 1000

@@ -94,19 +94,6 @@ def answer_write(before: Record | None, write: Write) -> tuple[WriteAnswer, Reco
     return (Written.WRITTEN if made_by(before, write) else Refused(before)), None
 
 
-class Unfinished(NamedTuple):
-    """An entry of the index: a token that is in progress or held. Eventually consistent."""
-
-    token: str
-    state: State
-    attempt_id: str
-    locked_by: str
-    created: datetime
-    expected_completion: datetime
-    shard: int | None = None
-    """The suffix of its status, if it has one."""
-
-
 class Store(Protocol):
     """The token table. Safe from several threads; a failure of one token is an answer, not an exception."""
 
@@ -144,10 +131,11 @@ class Store(Protocol):
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         """
         List what is in progress or held, in all shards, the earliest lease first. Raises as `read`.
 
-        With *before*, only tokens whose lease ended before then.
+        With *before*, only tokens whose lease ended before then. An index may lag behind, and have of each
+        row no more than token, state, attempt id, `locked_by`, `created` and lease, and 0 for the fence.
         """
         ...

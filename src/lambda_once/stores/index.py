@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
-from lambda_once.stores.rows import MOST_SHARDS, Item, unfinished_of
+from lambda_once.stores.rows import MOST_SHARDS, Entry, Item, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from lambda_once.core.lifecycle import State
-    from lambda_once.stores.contract import Unfinished
     from lambda_once.stores.transport import TokenTransport
 
 INDEX = "byStatus"
@@ -29,7 +28,7 @@ INDEX = "byStatus"
 class IndexPage(NamedTuple):
     """Entries of one partition, the earliest lease first; *cursor* is where the next page begins, if any."""
 
-    entries: tuple[Unfinished, ...]
+    entries: tuple[Entry, ...]
     cursor: Item | None
 
 
@@ -44,7 +43,7 @@ class StatusIndex:
     def __init__(self, transport: TokenTransport) -> None:
         self._transport = transport
 
-    def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Unfinished]:
+    def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Entry]:
         """List the tokens in *state*, the earliest lease first; only leases that ended before *before*."""
 
         def first(partition: str) -> IndexPage:
@@ -56,7 +55,7 @@ class StatusIndex:
             for partition, page in zip(partitions(state), pages, strict=True)
             if page.entries
         ]
-        yield from merge(*entries, key=lambda entry: entry.expected_completion)
+        yield from merge(*entries, key=lambda entry: entry.record.expected_completion)
 
     def count(self, state: State, deadline: Deadline, before: datetime | None = None) -> dict[str, int]:
         """Count the tokens in *state* by partition, without empty ones."""
@@ -83,11 +82,11 @@ class StatusIndex:
         request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
         request |= {} if limit is None else {"Limit": limit}
         answer = self._transport.asked("query", request, deadline, None)
-        return IndexPage(tuple(map(unfinished_of, answer["Items"])), answer.get("LastEvaluatedKey"))
+        return IndexPage(tuple(map(indexed, answer["Items"])), answer.get("LastEvaluatedKey"))
 
     def _all_of(
         self, partition: str, page: IndexPage, deadline: Deadline, before: datetime | None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Entry]:
         yield from page.entries
         while page.cursor is not None:
             page = self.page(partition, deadline, before, page.cursor)

@@ -11,7 +11,6 @@ from lambda_once.core.writes import Acquire, Complete, Write
 from lambda_once.stores.contract import (
     AcquireAnswer,
     Store,
-    Unfinished,
     Won,
     WriteAnswer,
     Written,
@@ -67,16 +66,14 @@ class MemoryStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         del deadline
         with self._lock:
             found = [record for record in self.records.values() if record.state is state]
         for row in sorted(found, key=lambda record: record.expected_completion):
             if before is not None and row.expected_completion >= before:
                 return
-            yield Unfinished(
-                row.token, state, row.attempt_id, row.locked_by, row.created, row.expected_completion
-            )
+            yield row
 
     def _acquire(self, acquisition: Acquire) -> AcquireAnswer:
         with self._lock:
@@ -131,6 +128,6 @@ class ForgetfulStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         del state, deadline, before
         return iter(())

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lambda_once.core.lifecycle import Decider, Failure, Record, Resolution, State
 from lambda_once.core.results import PARTS_LIMIT, Inline, Parts, Stored, Unavailable
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.contract import Unfinished
 
 if TYPE_CHECKING:
     from lambda_once.stores.naming import TableNames
@@ -54,6 +53,19 @@ def configured_names() -> TableNames | None:
     return TableNames(**names)
 
 
+class Entry(NamedTuple):
+    """A row as an operator sees it: whole, or as the sparse index projects it. That lags behind the table."""
+
+    record: Record
+    shard: int | None = None
+    """The suffix of its status in the index, if it has one."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the row was read; the index has no fence, no outcome and no decision."""
+        return self.record.fence > 0
+
+
 class MalformedRow(ValueError):
     """An attribute is missing or malformed; its name is the message."""
 
@@ -91,18 +103,19 @@ def record_of(item: Attributes) -> Record:
         ) from malformed
 
 
-def unfinished_of(item: Attributes) -> Unfinished:
-    """Read an entry of the sparse index, which projects a part of the row. Raises `Misconfigured`."""
+def indexed(item: Attributes) -> Entry:
+    """Read an entry of the sparse index. Raises `Misconfigured`."""
     try:
-        return Unfinished(
+        record = Record(
             token=_text(item, "lockToken"),
             state=_state(item),
             attempt_id=_text(item, "attempt"),
+            fence=0,
             locked_by=_text(item, "lockedBy"),
             created=_time(item, "created"),
             expected_completion=_time(item, "expectedCompletion"),
-            shard=_shard(item),
         )
+        return Entry(record, _shard(item))
     except MalformedRow as malformed:
         token = _name_of(item)
         raise Misconfigured(

@@ -29,7 +29,6 @@ from lambda_once.stores.contract import (
     AcquireAnswer,
     Refused,
     Unanswered,
-    Unfinished,
     Won,
     WriteAnswer,
     Written,
@@ -127,10 +126,10 @@ class DynamoDBStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         from lambda_once.stores.index import StatusIndex  # for operators alone: no cold start needs it
 
-        return StatusIndex(self.transport).unfinished(state, deadline, before)
+        return (entry.record for entry in StatusIndex(self.transport).unfinished(state, deadline, before))
 
     def _each(
         self,

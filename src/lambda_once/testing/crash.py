@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from lambda_once.engine.engine import Engine
 from lambda_once.engine.finish import Finisher
-from lambda_once.stores.contract import AcquireAnswer, Store, Unfinished, Won, WriteAnswer, Written
+from lambda_once.stores.contract import AcquireAnswer, Store, Won, WriteAnswer, Written
 from lambda_once.testing.stores import overridden
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class MortalStore:
 
     def unfinished(
         self, state: State, deadline: Deadline, before: datetime | None = None
-    ) -> Iterator[Unfinished]:
+    ) -> Iterator[Record]:
         self._killed.check()
         return self.real.unfinished(state, deadline, before)
 

@@ -12,8 +12,7 @@ import pytest
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write, after_write
-from lambda_once.operations.forgetting import forgetting
-from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.operations.resolution import Resolve, forgetting, resolution
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.testing.store_suite.world import (
     FAILED,

@@ -1,42 +1,51 @@
-"""``lambda-once show``: the story of one token."""
+"""``lambda-once show`` and ``find``: one token and its story, by token, key or a part of its key."""
 
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 
 import click
 
-from lambda_once.cli.find_command import announce_scan, describe_size, report_scan
 from lambda_once.cli.options import Access, with_table
-from lambda_once.cli.render import ascii_json, story_json, story_lines, tokens_at
+from lambda_once.cli.render import ascii_json, record_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.results import Corrupt, Parts, Sealed, Unavailable
+from lambda_once.core.results import Corrupt, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.forgetting import is_forgotten
-from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS
+from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS, is_forgotten
 from lambda_once.operations.search import (
+    Pattern,
+    Scanned,
+    TableSize,
     by_known_names,
     by_parts,
     by_token,
+    containing,
     exactly,
     names_from,
+    parts_are_missing,
     parts_present,
     result_text,
     scan,
     table_size,
 )
 from lambda_once.operations.story import next_steps, short_memory
-from lambda_once.operations.tokens import STUCK, Entry, Status, parts_of, token_status
+from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+PAGES_OF_SHOW: Final = 1_024
+"""Pages that `show` reads without --scan: 1 GB, 131,072 read units."""
+PAGES_OF_FIND: Final = 2_000
+"""About 2 GB, and 256,000 read units."""
+PARTS_MISSING: Final = "WARNING: parts of its result are missing: a duplicate gets ResultUnavailable"
 
 
-MOST_PAGES: Final = 1_024
-"""Pages that are read without --scan: 1 GB, 131,072 read units."""
+# -- show
 
 
 class ShowOptions(NamedTuple):
@@ -86,7 +95,7 @@ class ShowOptions(NamedTuple):
     help="The log group of your functions, printed with the queries.",
 )
 @with_table
-def command(access: Access, **options: Any) -> None:
+def show_command(access: Access, **options: Any) -> None:
     """
     Show one token: who acquired it, its outcome, what a duplicate gets, and queries for its log.
 
@@ -108,7 +117,7 @@ def command(access: Access, **options: Any) -> None:
     if given.result:
         _print_result(access, record)
     else:
-        _show(access, record, given)
+        _print_story(access, record, given)
 
 
 def _of_function(access: Access, given: ShowOptions) -> Record | None:
@@ -131,14 +140,14 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     known = by_known_names(table, key, names_from(given.names), table.now())
     records = known.records or _in_the_whole_table(access, key, force=given.scan)
     if not records:
-        similar = f"; unfinished and similar: {', '.join(entry.token for entry in known.similar)}"
+        similar = f"; unfinished and similar: {', '.join(known.similar)}"
         name = parts_of(key)
         raise Misconfigured(
             f"no token and no key {key} in the table {table.name}{similar if known.similar else ''}. "
             f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
         )
     if len(records) > 1:
-        _list(access, records, given)
+        _print_candidates(access, records, given)
     if known.records:
         access.output.say("found under the known names; lambda-once find searches all")
     return records[0]
@@ -146,12 +155,12 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
 
 def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Record, ...]:
     table, size = access.table, table_size(access.table)
-    if size is not None and size.pages > MOST_PAGES and not force:
+    if size is not None and size.pages > PAGES_OF_SHOW and not force:
         raise click.UsageError(
             f"no known name has the key {key}, and the table has {describe_size(size)}: pass "
             "--service and --name, LAMBDA_ONCE_NAMES, or --scan to read all of it"
         )
-    most = sys.maxsize if force else MOST_PAGES
+    most = sys.maxsize if force else PAGES_OF_SHOW
     announce_scan(access, size, most)
     scanned = list(scan(table, exactly(key), most))
     report_scan(access, sum(each.pages for each in scanned), sum(each.units for each in scanned))
@@ -161,19 +170,19 @@ def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Recor
     return tuple(record for record in found if record is not None)
 
 
-def _list(access: Access, records: Sequence[Record], given: ShowOptions) -> Never:
+def _print_candidates(access: Access, records: Sequence[Record], given: ShowOptions) -> Never:
     if given.result:
         tokens = ", ".join(record.token for record in records)
         raise click.UsageError(
             f"{len(records)} tokens have the key {given.token}, pass one of them: {tokens}"
         )
     now = access.table.now()
-    access.output.rows((Entry.of_row(record, now).row(now) for record in records), tokens_at(now))
+    access.output.rows((record_json(record, now) for record in records), tokens_at(now))
     access.output.say(f"{len(records)} tokens have the key {given.token}; next: lambda-once show TOKEN")
     raise click.exceptions.Exit(2)
 
 
-def _show(access: Access, record: Record, given: ShowOptions) -> None:
+def _print_story(access: Access, record: Record, given: ShowOptions) -> None:
     now, output = access.table.now(), access.output
     present = parts_present(access.table, record)
     rendered = story_lines(record, now, present, given.log_group) if output.is_table else ""
@@ -181,9 +190,9 @@ def _show(access: Access, record: Record, given: ShowOptions) -> None:
     warning = short_memory(record, timedelta(days=given.retention))
     if warning is not None:
         output.say(f"WARNING: {warning}")
-    missing = isinstance(record.stored, Parts) and present != record.stored.count
+    missing = parts_are_missing(record, present)
     if missing:
-        output.say("WARNING: parts of its result are missing: a duplicate gets ResultUnavailable")
+        output.say(PARTS_MISSING)
     for step in next_steps(record, now):
         output.say(f"next: {step}")
     if missing or token_status(record, now) in STUCK or isinstance(record.stored, Unavailable):
@@ -213,3 +222,134 @@ def _print_result(access: Access, record: Record) -> None:
 def _no_result(access: Access, why: str) -> Never:
     access.output.say(f"no result: {why}")
     raise click.exceptions.Exit(1)
+
+
+# -- find
+
+
+class Search:
+    """One search: what it has read so far, and what that cost."""
+
+    def __init__(self, pattern: Pattern, limit: int) -> None:
+        self.pattern = pattern
+        self.limit = limit
+        self.pages = 0
+        self.units = 0.0
+        self.foreign = 0
+        self.shown = 0
+        self.by_digest = 0
+        self.complete = False
+
+    def through(self, scanned: Iterator[Scanned]) -> Iterator[Record]:
+        """Yield the matching rows as they arrive, at most `limit`."""
+        for each in scanned:
+            self.pages += each.pages
+            self.units += each.units
+            self.foreign += each.foreign
+            self.complete = each.complete
+            for record in islice(each.records, self.limit - self.shown):
+                self.shown += 1
+                self.by_digest += record.token.rpartition("/")[2] in self.pattern.digests
+                yield record
+            if self.shown == self.limit:
+                return
+
+
+@click.command("find")
+@click.argument("text")
+@click.option("--ignore-case", is_flag=True, help="Ignore case.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="NUMBER",
+    help="At most so many.",
+)
+@click.option(
+    "--segments",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    metavar="NUMBER",
+    help="Segments of the scan; ten at most are read concurrently.",
+)
+@click.option(
+    "--max-pages",
+    type=click.IntRange(1),
+    default=PAGES_OF_FIND,
+    show_default=True,
+    metavar="NUMBER",
+    help="Stop after so many pages of 1 MB.",
+)
+@with_table
+def find_command(
+    access: Access, text: str, *, ignore_case: bool, limit: int, segments: int, max_pages: int
+) -> None:
+    """
+    Find tokens whose key or scope contains TEXT, finished ones too.
+
+    Reads the whole table, page by page, and prints the cost before and after. A key that is not a short text
+    is stored as its SHA-256: it is found if TEXT is the whole key, as text, number or JSON value.
+
+    Exit code: 0 found, 1 not found, 2 bad input or no table.
+    """
+    if text == "":
+        raise click.UsageError("TEXT is empty, which every key contains; see lambda-once list")
+    table, output = access.table, access.output
+    announce_scan(access, table_size(access.table), max_pages)
+    now = table.now()
+    search = Search(containing(text, ignore_case=ignore_case), limit)
+    found = search.through(scan(table, search.pattern, max_pages, segments))
+    output.rows((_scanned_json(record, now) for record in found), tokens_at(now))
+    _summarise(access, search)
+    if search.shown == 0:
+        raise click.exceptions.Exit(1)
+
+
+def announce_scan(access: Access, size: TableSize | None, max_pages: int) -> None:
+    """Print what a scan of the whole table, *max_pages* at most, will cost."""
+    if size is None:
+        access.output.say("reading the whole table; its size is unknown (dynamodb:DescribeTable is denied)")
+        return
+    bound = f", at most {max_pages:,} pages" if size.pages > max_pages else ""
+    access.output.say(f"reading the whole table: {describe_size(size)}{bound}")
+
+
+def describe_size(size: TableSize) -> str:
+    from rich.filesize import decimal
+
+    return f"about {size.rows:,} rows, {decimal(size.size)}, {size.units:,} read units"
+
+
+def report_scan(access: Access, pages: int, units: float) -> None:
+    """Print what a scan has cost."""
+    access.output.say(f"read {pages:,} page{'' if pages == 1 else 's'} for {units:,.1f} read units")
+
+
+def _scanned_json(record: Record, now: datetime) -> dict[str, Any]:
+    """Return a row of a scan, which leaves results out, so that there may be one."""
+    row = record_json(record, now)
+    del row["result"]
+    return row
+
+
+def _summarise(access: Access, search: Search) -> None:
+    say = access.output.say
+    report_scan(access, search.pages, search.units)
+    if search.foreign:
+        say(f"WARNING: {search.foreign:,} rows with a matching key were not written by lambda-once")
+    if search.by_digest:
+        say(f"{search.by_digest:,} found by SHA-256: the key is stored hashed")
+    if search.shown == search.limit:
+        say(f"stopped at {search.limit:,}: there may be more, see --limit")
+    elif not search.complete:
+        say(f"stopped after {search.pages:,} pages: the table was not read to its end, see --max-pages")
+    if search.shown == 0:
+        say(
+            f"no key or scope contains {search.pattern.text!r} or is its SHA-256. A key that is a hash of "
+            "the whole payload cannot be found by a part of it: lambda-once explain prints the token "
+            "of an event"
+        )
+    else:
+        say("next: lambda-once show TOKEN")

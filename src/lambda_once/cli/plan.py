@@ -38,7 +38,7 @@ def size(text: str | int) -> int | None:
 @click.option("--other-bytes", type=size, default=OTHER_BYTES, help="Other bytes, or max.  [default: 200]")
 @click.option("--headroom", type=float, default=HEADROOM, help="Free part of both limits.  [default: 1/3]")
 @with_output
-def command(output: Output, **given: Any) -> None:
+def plan_command(output: Output, **given: Any) -> None:
     """
     Size a ledger: compute the most of what is left out of --rate, --lifetime and --shards, or the fewest.
 

@@ -1,4 +1,4 @@
-"""The time as DynamoDB has it (this machine's clock, corrected by ``Date`` headers), and times as text."""
+"""Times for operators: this machine's clock, corrected by DynamoDB's ``Date`` headers, and times as text."""
 
 from __future__ import annotations
 

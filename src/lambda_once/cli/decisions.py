@@ -1,0 +1,551 @@
+"""``lambda-once resolve``, ``redrive`` and ``forget``: decisions of a person, as writes to tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
+from math import isinf
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, assert_never
+
+import click
+
+from lambda_once.cli.options import DURATION, Access, Consent, with_consent, with_filter, with_table
+from lambda_once.cli.render import record_json, side_by_side, token_list
+from lambda_once.cli.search import PARTS_MISSING
+from lambda_once.core.clock import stamp
+from lambda_once.core.codec import Codec
+from lambda_once.core.lifecycle import State
+from lambda_once.core.results import TEXT_LIMIT, Inline, NotSerialisable, is_sealed, pack
+from lambda_once.core.writes import Keep, Write, after_write
+from lambda_once.errors import Misconfigured
+from lambda_once.operations.resolution import (
+    LONGEST_RETENTION_DAYS,
+    Outcome,
+    Resolve,
+    decided_by_person,
+    drops_result,
+    forget_objection,
+    forgetting,
+    held,
+    next_delivery,
+    objection,
+    redrive_advice,
+    release,
+    resolution,
+)
+from lambda_once.operations.search import by_token, parts_are_missing, parts_present
+from lambda_once.operations.story import describe_outcome
+from lambda_once.operations.tokens import is_request, token_status
+from lambda_once.stores.contract import Refused, Unanswered, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lambda_once.core.lifecycle import Record
+    from lambda_once.operations.tokens import Filter
+
+LONGEST_KEEP: Final = timedelta(days=3_650)
+MOST_RELEASED: Final = 1_000
+"""Rows that `redrive` shows at once, and keeps in memory meanwhile."""
+STDIN: Final = "-"
+CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
+
+
+# -- one token: show its row, ask, write, report
+
+
+class Proposal(NamedTuple):
+    """A write to a row, which the operator sees and confirms first."""
+
+    before: Record
+    now: datetime
+    write: Write | None
+    """None: nothing may be written, because of *objection*."""
+    objection: str
+    about: Iterable[str]
+    """What is printed before the question."""
+    question: str
+    erases_parts: bool = False
+    decision: Mapping[str, str] = {}
+    """What the JSON output has of the decision."""
+    consequences: Mapping[str, str] = {}
+    """What follows from it, by its name in the JSON output; a dry run prints it, too."""
+
+
+_LABELS: Final = {"nextDelivery": "next delivery"}
+
+
+def carry_out(access: Access, proposal: Proposal, consent: Consent) -> None:
+    """Show the row, ask, write, and report. Exits with 1 if refused, with 2 without a response."""
+    output, before, now, write = access.output, proposal.before, proposal.now, proposal.write
+    output.show(side_by_side({"": before}, now))
+    if write is None:
+        _refuse(access, proposal, proposal.objection, before)
+    for line in proposal.about:
+        output.say(line)
+    if consent.dry_run:
+        _print_consequences(access, proposal)
+        output.say("dry run: nothing was written")
+        _report(access, proposal, before, written=False)
+        return
+    if not consent.given(proposal.question):
+        _refuse(access, proposal, "you declined", before)
+    if proposal.erases_parts:
+        access.table.erase_parts(before)
+    if not is_written(access, write):
+        current = access.table.read(before.token)
+        output.show(side_by_side({"as shown": before, "now": current}, now))
+        _refuse(access, proposal, "the row has changed since it was shown", current)
+    after = after_write(before, write)
+    output.show(side_by_side({"before": before, "now": after}, now))
+    _print_consequences(access, proposal)
+    output.say(CACHES)
+    _report(access, proposal, after, written=True)
+
+
+def _row(access: Access, token: str) -> Record:
+    """Return the row of *token*. Raises `Misconfigured` if there is none."""
+    if token == "":
+        raise click.UsageError("TOKEN is empty: pass a lock token")
+    record = by_token(access.table, token)
+    if record is None:
+        raise Misconfigured(
+            f"no token {token} in the table {access.table.name}: "
+            f"lambda-once show {quote(token)} finds the token of a key"
+        )
+    return record
+
+
+def _other_attempt(record: Record, attempt_id: str | None) -> str | None:
+    """Return why *record* is not the row that was shown with *attempt_id*, if that is given."""
+    if attempt_id in (None, record.attempt_id):
+        return None
+    return f"the row no longer has attempt {attempt_id}; it has {record.attempt_id}"
+
+
+def is_written(access: Access, write: Write) -> bool:
+    """
+    Send *write*; False: refused, because the row has changed.
+
+    Without a response, exit code 2: the outcome is unknown. Raises `Misconfigured` if the table rejects the
+    write for good.
+    """
+    answer = access.table.finish(write)
+    match answer:
+        case Unanswered(why):
+            access.output.say(
+                f"lambda-once: the token table did not respond ({why}); it is unknown whether this was "
+                f"written. It was if lambda-once show {write.token} prints attempt {write.attempt_id}; "
+                "otherwise retry"
+            )
+            raise click.exceptions.Exit(2)
+        case Misconfigured():
+            raise answer
+        case Refused():
+            return False
+        case Written():
+            return True
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _refuse(access: Access, proposal: Proposal, why: str, current: Record | None) -> Never:
+    access.output.say(f"refused, nothing was written: {why}")
+    _report(access, proposal, current, written=False)
+    raise click.exceptions.Exit(1)
+
+
+def _print_consequences(access: Access, proposal: Proposal) -> None:
+    for name, text in proposal.consequences.items():
+        access.output.say(f"{_LABELS.get(name, name)}: {text}")
+
+
+def _report(access: Access, proposal: Proposal, current: Record | None, *, written: bool) -> None:
+    """Print the outcome as data; as a table it has been shown already."""
+    if access.output.is_table:
+        return
+    before, now = proposal.before, proposal.now
+    outcome = {
+        "lockToken": before.token,
+        **proposal.decision,
+        "written": written,
+        "shown": record_json(before, now),
+        "now": None if current is None else record_json(current, now),
+    }
+    follows = {name: text if written else None for name, text in proposal.consequences.items()}
+    access.output.one(outcome | follows, "")
+
+
+# -- resolve
+
+
+@click.command("resolve")
+@click.argument("token")
+@click.option("--done", is_flag=True, help="The work was done: duplicates get --result.")
+@click.option("--not-done", is_flag=True, help="The work was not done: the next delivery runs.")
+@click.option("--failed", is_flag=True, help="It failed for good: duplicates get an error with the reason.")
+@click.option("--hold", is_flag=True, help="Unknown: nothing runs until the token is resolved.")
+@click.option(
+    "--result", metavar="FILE", help="JSON that duplicates get; - is standard input.  [default: null]"
+)
+@with_consent
+@click.option(
+    "--keep",
+    type=DURATION,
+    metavar="DURATION",
+    help="How long to replay it; alone: of a complete token.  [default: 28d]",
+)
+@click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
+@click.option("--force", is_flag=True, help="Also a token that is finished, or whose lease has not expired.")
+@click.option("--drop-result", is_flag=True, help="With --force: also where a stored result is lost.")
+@with_table
+def resolve_command(
+    access: Access,
+    token: str,
+    consent: Consent,
+    *,
+    result: str | None,
+    keep: timedelta | None,
+    attempt: str | None,
+    force: bool,
+    drop_result: bool,
+    **flags: bool,
+) -> None:
+    """
+    Resolve TOKEN: record that its work was done, was not done, failed for good, or is unknown.
+
+    Shows the row, asks, and writes if the row has not changed since; who decided, and why, is kept on it. A
+    token in progress whose lease has not expired may be running, and a finished one has an outcome: both
+    require --force.
+
+    --done on a complete token, and --keep alone, keep its result, and change until when it is replayed. What
+    would lose a stored result also requires --drop-result, and prints first how to save it.
+
+    --result is what every duplicate gets in place of the work's result: it must match a handler's declared
+    return type, and for a function of an API it is the whole response object,
+    {"statusCode": 200, "body": "..."}.
+
+    --failed stores an error of kind Failed whose message is --because: duplicates raise it as StoredError.
+
+    Exit code: 0 written, 1 refused (the row has changed, it requires --force, or you declined), 2 bad input
+    or no table.
+    """
+    how = _chosen(flags, keep)
+    _check_options(how, result, keep, consent)
+    given = None if result is None else read_result(result)
+    before, now = _row(access, token), access.table.now()
+    if how is Resolve.KEEP and before.state is not State.COMPLETE:
+        status = token_status(before, now).value
+        raise click.UsageError(f"--keep alone is for a complete token, but {token} is {status}: pass --done")
+    text = None if given is None else given.text
+    write = resolution(before, how, by=consent.by, because=consent.because, now=now, result=text, keep=keep)
+    why = _other_attempt(before, attempt) or _objection(
+        before, how, write, force=force, drop_result=drop_result
+    )
+    follows = next_delivery(
+        how, _until(write), with_result=given is not None, kept=isinstance(write.change, Keep)
+    )
+    proposal = Proposal(
+        before,
+        now,
+        write if why is None else None,
+        why or "",
+        _about(access, before, how, write, given),
+        "Write it?",
+        decision={"decision": how.value.replace(" ", "-")},
+        consequences={"nextDelivery": follows, "redrive": redrive_advice(how)},
+    )
+    carry_out(access, proposal, consent)
+
+
+def _chosen(flags: dict[str, bool], keep: timedelta | None) -> Resolve:
+    chosen = [how for how in Resolve if flags.get(how.name.lower())]
+    if not chosen and keep is not None:
+        return Resolve.KEEP
+    if len(chosen) != 1:
+        raise click.UsageError("pass exactly one of --done, --not-done, --failed, --hold, or --keep alone")
+    return chosen[0]
+
+
+def _check_options(how: Resolve, result: str | None, keep: timedelta | None, consent: Consent) -> None:
+    if result is not None and how is not Resolve.DONE:
+        raise click.UsageError("--result requires --done: it is the result of done work")
+    if keep is not None and how is Resolve.HOLD:
+        raise click.UsageError("--keep cannot be combined with --hold: a held token never expires")
+    if keep is not None and not timedelta(0) < keep <= LONGEST_KEEP:
+        raise click.UsageError("--keep must be longer than 0 and at most ten years")
+    if result == STDIN and not (consent.yes or consent.dry_run):
+        raise click.UsageError("--result - reads standard input, so there is none to confirm on: pass --yes")
+
+
+def _objection(before: Record, how: Resolve, write: Write, *, force: bool, drop_result: bool) -> str | None:
+    """Return why nothing may be written without further options; None if it may."""
+    why = None if force or how is Resolve.KEEP else objection(before, write.now)
+    if why is not None:
+        return f"{why}. Pass --force to resolve it anyway"
+    if drops_result(before, write.change) and not drop_result:
+        return f"its stored result would be lost. {_how_to_save(before)}, then pass --drop-result"
+    return None
+
+
+def _how_to_save(record: Record) -> str:
+    if isinstance(record.stored, Inline) and is_sealed(record.stored.data):
+        return "It is sealed, and cannot be printed here: read it by a function with its seal="
+    return f"Save it: lambda-once show {quote(record.token)} --result > backup.json"
+
+
+def _about(
+    access: Access, before: Record, how: Resolve, write: Write, result: GivenResult | None
+) -> Iterator[str]:
+    """Yield what will be written, and warnings about it."""
+    assert write.note is not None  # noqa: S101  (every resolution has one)
+    kept, until = isinstance(write.change, Keep), _until(write)
+    yield f"{before.token}: {how.value}, by {write.note.by}, because: {write.note.because}"
+    if kept:
+        yield f"duplicates get: {describe_outcome(before)}, until {stamp(until)}"
+    elif how is Resolve.DONE:
+        what = "null" if result is None else result.described()
+        yield f"duplicates get: {what}, until {stamp(until)}"
+        if is_request(before.token) and not _is_response(result):
+            yield 'WARNING: this is an API request, but the result has no {"statusCode": ...}'
+    if drops_result(before, write.change):
+        yield f"WARNING: its stored result will be lost. {_how_to_save(before)}"
+    short = until - write.now < timedelta(days=LONGEST_RETENTION_DAYS)
+    if how in (Resolve.DONE, Resolve.FAILED, Resolve.KEEP) and short:
+        yield "WARNING: SQS keeps messages for up to 14 days, longer than --keep: a later delivery runs again"
+    if kept and parts_are_missing(before, parts_present(access.table, before)):
+        yield PARTS_MISSING
+
+
+def _until(write: Write) -> datetime:
+    """Return until when the outcome is replayed."""
+    return write.now if write.ttl is None else datetime.fromtimestamp(write.ttl, UTC)
+
+
+def _is_response(result: GivenResult | None) -> bool:
+    return result is not None and isinstance(result.value, dict) and "statusCode" in result.value
+
+
+# -- the file of --result
+
+_BLANKS: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\n\r]+')
+"""A string, which is kept, or blanks between tokens (RFC 8259, whitespace)."""
+_KINDS: Final = {
+    dict: "object",
+    list: "list",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+
+class GivenResult(NamedTuple):
+    """A result, and the JSON text that is stored."""
+
+    value: Any
+    text: str
+
+    def described(self) -> str:
+        """Return its kind and size, not its content."""
+        return f"JSON {_KINDS[type(self.value)]}, {len(self.text):,} characters"
+
+
+def read_result(path: str) -> GivenResult:
+    """
+    Read the JSON of *path*, as it is written but for blanks between tokens: every digit is kept.
+
+    ``-`` is standard input. Raises `Misconfigured` if it cannot be read, is not JSON, or is over the limits.
+    """
+    where = "standard input" if path == STDIN else path
+    data = _bytes_of(path)
+    if len(data) > TEXT_LIMIT:
+        raise Misconfigured(f"{where} exceeds the limit of {TEXT_LIMIT:,} bytes for a result")
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text, parse_constant=_not_json, parse_float=_finite)
+        Codec(Any).dump(value)
+        text = _BLANKS.sub(r"\1", text)
+        pack(text)
+    except UnicodeDecodeError as error:
+        raise Misconfigured(f"{where} is not UTF-8 (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        message = f"{where} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        raise Misconfigured(message) from None
+    except RecursionError:
+        raise Misconfigured(f"{where} is nested too deeply to be a result") from None
+    except (ValueError, NotSerialisable) as error:
+        raise Misconfigured(f"{where} cannot be a result: {error}") from None
+    return GivenResult(value, text)
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        if path == STDIN:
+            return sys.stdin.buffer.read(TEXT_LIMIT + 1)
+        with Path(path).open("rb") as file:
+            return file.read(TEXT_LIMIT + 1)
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError("a number is outside the range of a float")
+    return number
+
+
+def _not_json(constant: str) -> Never:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# -- forget
+
+
+_AFTER_FORGETTING: Final = {
+    State.COMPLETE: "get ResultUnavailable; nothing runs again",
+    State.HELD: "are refused (Held) as before",
+    State.RELEASED: "run, as before: it was released",
+}
+"""What duplicates get."""
+
+
+@click.command("forget")
+@click.argument("token")
+@with_consent
+@click.option("--attempt", metavar="ID", help="Refuse unless the row still has this attempt id.")
+@with_table
+def forget_command(access: Access, token: str, consent: Consent, *, attempt: str | None) -> None:
+    """
+    Erase the stored result of TOKEN, or the message of its error; the token stays.
+
+    Shows the row, asks, and writes if the row has not changed since; who had it forgotten, and why, is kept
+    on the row. Duplicates of completed work get ResultUnavailable. A token in progress is refused.
+
+    Not erased: the token itself, which contains the key, and copies elsewhere: backups, streams, logs.
+
+    Exit code: 0 erased, 1 refused (the row has changed, it stores nothing, it is in progress, or you
+    declined), 2 bad input or no table.
+    """
+    before, now = _row(access, token), access.table.now()
+    why = _other_attempt(before, attempt) or forget_objection(before)
+    proposal = Proposal(
+        before,
+        now,
+        None if why else forgetting(before, by=consent.by, because=consent.because, now=now),
+        why or "",
+        (
+            f"{token}: forget what it stores, by {consent.by}, because: {consent.because}",
+            f"duplicates {_AFTER_FORGETTING.get(before.state)}",
+        ),
+        "Erase it?",
+        erases_parts=True,
+    )
+    carry_out(access, proposal, consent)
+
+
+# -- redrive
+
+
+@click.command("redrive")
+@with_filter
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_RELEASED), default=100, show_default=True, help="At most so many."
+)
+@click.option("--error", "kind", metavar="KIND", help="Only tokens held after this error, such as Timeout.")
+@click.option("--also-decided", is_flag=True, help="Also tokens on which a person's decision stands.")
+@with_consent
+@with_table
+def redrive_command(
+    access: Access, wanted: Filter, consent: Consent, *, limit: int, kind: str | None, also_decided: bool
+) -> None:
+    """
+    Release held tokens, so that their next deliveries run.
+
+    Shows the matching tokens, asks, and releases them one by one, each only if its row has not changed since.
+    For work that was not done, or that may be done twice; if it was done, use lambda-once resolve --done. It
+    sends no messages: redrive the dead-letter queue afterwards.
+
+    A token that a person has decided to hold is skipped, and listed with the reason: whoever held it knows
+    more than its error says. --also-decided releases it, too.
+
+    Exit code: 0 all were released but those that were skipped, or none matches; 1 some were not, or you
+    declined; 2 bad input or no table.
+    """
+    skipped: list[Record] = []
+
+    def chosen() -> Iterator[Record]:
+        for record in held(access.table, wanted, access.table.now()):
+            if kind is not None and (record.error is None or record.error.kind != kind):
+                continue
+            if decided_by_person(record) and not also_decided:
+                skipped.append(record)
+            else:
+                yield record
+
+    found = list(islice(chosen(), limit + 1))
+    shown, output = found[:limit], access.output
+    _say_skipped(access, skipped)
+    left_out = [(record, Outcome.SKIPPED) for record in skipped]
+    if not shown:
+        _print(access, left_out)
+        output.say("no other matching token is held" if skipped else "no matching token is held")
+        return
+    output.show(token_list(shown, access.table.now()))
+    output.say(f"{len(shown)} held{'' if found == shown else f'; more than --limit {limit} match'}")
+    if consent.dry_run:
+        _print(access, [*left_out, *((record, None) for record in shown)])
+        output.say("dry run: nothing was written")
+    elif consent.given(f"Release {len(shown)}, so that their next deliveries run?"):
+        released = release(access.table, shown, by=consent.by, because=consent.because)
+        _summarise(access, _print(access, chain(left_out, released)))
+    else:
+        output.say("nothing was written")
+        raise click.exceptions.Exit(1)
+
+
+def _say_skipped(access: Access, skipped: Sequence[Record]) -> None:
+    """List those that a person decided to hold."""
+    if not skipped:
+        return
+    access.output.say(f"skipped, held by the decision of a person (--also-decided): {len(skipped)}")
+    access.output.show(token_list(skipped, access.table.now()))
+
+
+def _print(
+    access: Access, outcomes: Iterable[tuple[Record, Outcome | None]]
+) -> Sequence[tuple[Record, Outcome | None]]:
+    """Print each row with its outcome as data, unless the output is a table; return them all."""
+    printed: list[tuple[Record, Outcome | None]] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        now = access.table.now()
+        for record, outcome in outcomes:
+            printed.append((record, outcome))
+            yield record_json(record, now) | {"outcome": None if outcome is None else outcome.value}
+
+    access.output.rows(rows())
+    return printed
+
+
+def _summarise(access: Access, released: Sequence[tuple[Record, Outcome | None]]) -> None:
+    """Print how many were released, which were not, and what to do next; exit 1 if some were not."""
+    count, say = Counter(outcome for _, outcome in released), access.output.say
+    say(", ".join(f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome]))
+    for record, outcome in released:
+        if outcome is Outcome.REFUSED:
+            say(f"refused, the row has changed since it was shown: {record.token}")
+        elif outcome is Outcome.UNANSWERED:
+            say(f"no response, its state is unknown: lambda-once show {record.token}")
+    if count[Outcome.RELEASED]:
+        say(f"redrive: {redrive_advice(Resolve.NOT_DONE)}")
+    if count[Outcome.RELEASED] + count[Outcome.SKIPPED] != len(released):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,231 @@
+"""``lambda-once list`` and ``watch``: what is unfinished, overdue and held first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lambda_once.cli.options import Access, with_filter, with_table
+from lambda_once.cli.render import console, entry_json, grid, tokens_at
+from lambda_once.core.clock import stamp
+from lambda_once.dynamodb.retry import MOST_KEYS
+from lambda_once.errors import StoreUnavailable
+from lambda_once.operations.listing import Counts, confirmed, count_unfinished, unfinished
+from lambda_once.operations.resolution import HELD
+from lambda_once.operations.times import duration_text, time_text
+from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, token_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from rich.console import RenderableType
+
+    from lambda_once.stores.rows import Entry
+
+ROWS_OF_A_TABLE: Final = 100
+"""Default limit of a table; JSON has all."""
+FLAGS: Final = {"overdue": Status.OVERDUE, "held": Status.HELD, "in_progress": Status.IN_PROGRESS}
+
+
+class Listed:
+    """Counts the entries that pass through it, and stops at a limit."""
+
+    def __init__(self, limit: int | None, now: datetime) -> None:
+        self.counts: Counter[Status] = Counter()
+        self.highest_shard = -1
+        self.cut = False
+        self._limit = limit
+        self._now = now
+
+    def through(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            if self.counts.total() == self._limit:
+                self.cut = True
+                return
+            self.counts[token_status(entry.record, self._now)] += 1
+            if entry.shard is not None:
+                self.highest_shard = max(self.highest_shard, entry.shard)
+            yield entry
+
+
+@click.command("list")
+@click.option("--overdue", is_flag=True, help="Tokens whose lease has expired without an outcome.")
+@click.option("--held", is_flag=True, help="Tokens held for manual review, and why.")
+@click.option("--in-progress", is_flag=True, help="Tokens with a lease that has not expired.")
+@with_filter
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help=f"At most so many.  [default: {ROWS_OF_A_TABLE} in a table, all as JSON]",
+)
+@click.option("--consistent", is_flag=True, help="Read each row, and omit tokens that have changed since.")
+@with_table
+def list_command(
+    access: Access, wanted: Filter, limit: int | None, *, consistent: bool, **flags: bool
+) -> None:
+    """
+    List unfinished tokens: overdue, then held, then in progress.
+
+    --overdue, --held and --in-progress may be combined; without any, all are listed. The list is that of the
+    index, which follows the table within a second; --consistent also reads each row. --held reads the rows of
+    held tokens, which have the reason.
+
+    Exit code: 0 no listed token is overdue or held, 1 one is, 2 bad input or no table.
+    """
+    table, output = access.table, access.output
+    now = table.now()
+    statuses = frozenset(status for flag, status in FLAGS.items() if flags[flag]) or UNFINISHED
+    bound = limit or (ROWS_OF_A_TABLE if output.is_table else None)
+    entries: Iterable[Entry] = (
+        each for each in unfinished(table, statuses, now) if wanted.matches(each.record, now)
+    )
+    if consistent:
+        entries = confirmed(table, entries, now)
+    elif flags["held"]:
+        entries = confirmed(table, entries, now, HELD, min(MOST_KEYS, bound or MOST_KEYS))
+    listed = Listed(bound, now)
+    output.rows((entry_json(entry, now) for entry in listed.through(entries)), tokens_at(now))
+    _summarise(access, listed, statuses, now, filtered=wanted != Filter())
+    if any(listed.counts[status] for status in STUCK):
+        raise click.exceptions.Exit(1)
+
+
+def _summarise(
+    access: Access, listed: Listed, statuses: frozenset[Status], now: datetime, *, filtered: bool
+) -> None:
+    say, shown = access.output.say, listed.counts.total()
+    if listed.cut:
+        counts = count_unfinished(access.table, now)
+        whole = _counts_text({status: counts.of(status) for status in FLAGS.values()}, statuses)
+        say(f"first {shown:,} shown; {whole} in the whole table{', unfiltered' if filtered else ''}")
+    elif shown == 0:
+        say("nothing is unfinished" if statuses == UNFINISHED and not filtered else "no matching token")
+    else:
+        say(_counts_text(listed.counts, statuses))
+    _warn_of_shards(access, listed.highest_shard)
+    if shown:
+        say("next: lambda-once show TOKEN")
+
+
+def _counts_text(counts: Mapping[Status, int], statuses: frozenset[Status]) -> str:
+    words = {Status.OVERDUE: "overdue", Status.HELD: "held", Status.IN_PROGRESS: "in progress"}
+    return ", ".join(f"{counts[status]:,} {word}" for status, word in words.items() if status in statuses)
+
+
+def _warn_of_shards(access: Access, highest: int) -> None:
+    """Warn of shards beyond the configured number; they are listed all the same."""
+    if highest < access.table.shards:
+        return
+    if access.shards_known:
+        access.output.say(
+            f"WARNING: there are rows in shards up to {highest}, but LAMBDA_ONCE_STATUS_SHARDS is "
+            f"{access.table.shards} here: a function has another number, or the number was reduced"
+        )
+    else:
+        access.output.say(f"there are rows in shards up to {highest}; pass --shards to check the number")
+
+
+# -- watch
+
+
+@click.command("watch")
+@click.option(
+    "--interval",
+    type=click.FloatRange(1),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="Pause between two rounds.",
+)
+@click.option("--count", type=click.IntRange(1), metavar="NUMBER", help="Stop after so many rounds.")
+@with_table
+def watch_command(access: Access, interval: float, count: int | None) -> None:
+    """
+    Count what is in progress, overdue and held, until Ctrl-C.
+
+    Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is reported,
+    and the next one follows. One round sends about 300 queries to the index, of half a read unit each.
+
+    Exit code: 0 stopped by Ctrl-C, or nothing was overdue or held in the last round; 1 something was; 2 bad
+    input or no table.
+    """
+    table, output = access.table, access.output
+    last: Counts | None = None
+    rounds = 0
+    try:
+        with _screen(access) as screen:
+            while True:
+                now = table.now()
+                try:
+                    last = count_unfinished(table, now)
+                    _print_counts(access, last, now, screen)
+                except StoreUnavailable as silent:
+                    if rounds == 0:
+                        raise
+                    output.say(f"{stamp(now)}  no response: {silent.__cause__ or silent}")
+                rounds += 1
+                if rounds == count:
+                    break
+                table.clock.sleep(interval)
+    except KeyboardInterrupt:
+        return
+    if last is not None and (last.overdue or last.held):
+        raise click.exceptions.Exit(1)
+
+
+def _screen(access: Access) -> AbstractContextManager[Any]:
+    """Return what shows the rounds in one place; without a terminal a context of None: rounds are lines."""
+    from rich.live import Live
+
+    screen = console()
+    live = access.output.is_table and screen.is_terminal
+    return Live(console=screen, auto_refresh=False) if live else nullcontext()
+
+
+def _print_counts(access: Access, counts: Counts, now: datetime, screen: Any) -> None:
+    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
+    oldest = None if counts.oldest is None else now - counts.oldest
+    if screen is not None:
+        screen.update(_counts_table(counts, now), refresh=True)
+    elif access.output.is_table:
+        late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
+        click.echo(f"{stamp(now)}  {busy:,} in progress, {overdue:,} overdue{late}, {held:,} held")
+    else:
+        row = counts_json(counts, now)
+        access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
+    beyond, _ = counts.beyond(access.table.shards)
+    if beyond and access.shards_known:
+        access.output.say(
+            f"WARNING: {beyond:,} rows are in shards beyond the configured {access.table.shards}"
+        )
+
+
+def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
+    """Return *counts* as JSON values."""
+    return {
+        "at": stamp(now),
+        "inProgress": counts.of(Status.IN_PROGRESS),
+        "overdue": counts.of(Status.OVERDUE),
+        "held": counts.of(Status.HELD),
+        "oldestOverdueSeconds": None if counts.oldest is None else int((now - counts.oldest).total_seconds()),
+    }
+
+
+def _counts_table(counts: Counts, now: datetime) -> RenderableType:
+    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
+    table = grid()
+    for head in ("at (UTC)", "in progress", "overdue", "held", "oldest overdue"):
+        table.add_column(head, justify="left" if head == "at (UTC)" else "right")
+    table.add_row(
+        time_text(now, now),
+        f"{busy:,}",
+        f"[bold red]{overdue:,}[/]" if overdue else "0",
+        f"[yellow]{held:,}[/]" if held else "0",
+        "" if counts.oldest is None else duration_text(now - counts.oldest),
+    )
+    return table
