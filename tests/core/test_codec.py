@@ -157,15 +157,6 @@ def an_item() -> Item:
     return Item.model_validate({"sku": "a", "amount": "1.10"})
 
 
-@pytest.fixture(params=["pydantic", "standard library"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the test with pydantic, and as if it were not installed."""
-    name = str(request.param)
-    if name != "pydantic":
-        monkeypatch.setitem(sys.modules, "pydantic", None)
-    return name
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -191,7 +182,7 @@ def test_falsy_results_come_back(value: object, annotation: object) -> None:
 
 
 @pytest.mark.parametrize("annotation", [Item, list[Item], Line, int | None, set[int], bytes])
-def test_none_is_null_for_every_annotation(annotation: object, way: str) -> None:
+def test_none_is_null_for_every_annotation(annotation: object) -> None:
     """None comes back as None even where the annotation has no place for it."""
     assert codec_for(annotation).dump(None) == "null"
     assert codec_for(annotation).load("null") is None
@@ -288,7 +279,7 @@ def test_an_error_of_the_result_itself_is_no_error_of_the_work() -> None:
         (List[Refund], [Refund("late")]),  # noqa: UP006  # users write it
     ],
 )
-def test_typed_results_come_back_typed(annotation: object, value: object, way: str) -> None:
+def test_typed_results_come_back_typed(annotation: object, value: object) -> None:
     """Dataclasses, nested and in collections, and single values come back equal and of their types."""
     back = codec_for(annotation).round_trip(value)
     assert back == value
@@ -317,7 +308,7 @@ NOT_FINITE = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
 @pytest.mark.parametrize("text", NOT_FINITE)
-def test_nan_and_infinity_come_back(text: str, way: str) -> None:
+def test_nan_and_infinity_come_back(text: str) -> None:
     """They are written as Python's `json` writes them, untyped and typed; a Decimal comes back as one."""
     number = NOT_FINITE[text]
     assert (
@@ -344,7 +335,7 @@ def test_nan_in_a_model_comes_back(number: float) -> None:
     assert repr(codec_for(Ratio).round_trip(Ratio(value=number))) == repr(Ratio(value=number))
 
 
-def test_a_value_that_is_not_of_its_annotation_does_not_come_back(way: str) -> None:
+def test_a_value_that_is_not_of_its_annotation_does_not_come_back() -> None:
     """A round trip raises NotSerialisable, a load Corrupt, and neither repeats the value."""
     codec = codec_for(Line)
     with pytest.raises(NotSerialisable, match=r"builtins\.dict"):
@@ -359,13 +350,11 @@ def test_a_value_that_is_not_of_its_annotation_does_not_come_back(way: str) -> N
     ("annotation", "text"),
     [
         (Line, "[]"),
-        (Line, '{"sku":"a","price":1,"more":2}'),
         (Line | Refund, "1"),
         (tuple[int, str], "[1]"),
         (set[int], '["x"]'),
         (set[int], "{}"),
         (dict[int, int], '{"x":1}'),
-        (dict[int, int], '{"1":true}'),
         (Refund, '{"reason":"none"}'),
         (tuple[Refund, None], '[{"reason":"late"},1]'),
         (Colour, '"blue"'),
@@ -373,14 +362,13 @@ def test_a_value_that_is_not_of_its_annotation_does_not_come_back(way: str) -> N
         (Any, "{"),
     ],
 )
-def test_what_does_not_fit_is_corrupt(annotation: object, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pydantic too, stored JSON of another shape raises Corrupt."""
-    monkeypatch.setitem(sys.modules, "pydantic", None)
+def test_what_does_not_fit_is_corrupt(annotation: object, text: str) -> None:
+    """Stored JSON of another shape raises Corrupt."""
     with pytest.raises(Corrupt, match="does not fit"):
         codec_for(annotation).load(text)
 
 
-def test_what_nothing_can_describe_is_plain_json(way: str) -> None:
+def test_what_nothing_can_describe_is_plain_json() -> None:
     """A class without a schema, or no type, gets plain JSON, so that a dict returned in its place replays."""
 
     class Response:
@@ -390,7 +378,7 @@ def test_what_nothing_can_describe_is_plain_json(way: str) -> None:
         assert codec_for(annotation).round_trip({"statusCode": 200}) == {"statusCode": 200}
 
 
-def test_a_dataclass_may_contain_itself(way: str) -> None:
+def test_a_dataclass_may_contain_itself() -> None:
     """Its own name is known in it, wherever it is defined."""
 
     @dataclass
@@ -424,7 +412,7 @@ def test_a_dataclass_may_contain_itself(way: str) -> None:
     ],
 )
 def test_plain_annotations_are_told_from_typed_ones(annotation: object, plain: bool) -> None:
-    """An annotation is plain when JSON comes back as it says, without pydantic."""
+    """An annotation is plain when JSON comes back as it says."""
     assert is_plain(annotation) is plain
 
 
@@ -439,8 +427,13 @@ def test_a_pydantic_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codec_for(Item).round_trip(item) == item
 
 
-def test_dataclasses_need_no_new_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is imported after the codec was made reads nothing: the standard library does."""
-    codec = codec_for(Order)
-    monkeypatch.setattr(pydantic, "VERSION", "2.10.6")
-    assert codec.round_trip(an_order()) == an_order()
+@pytest.mark.parametrize("annotation", [Line, list[Order], Decimal, tuple[int, ...], int | Decimal, Colour])
+def test_typed_results_need_pydantic(annotation: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it they are refused when the codec is made, with what to do; plain JSON needs nothing."""
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    with pytest.raises(
+        Misconfigured, match=r"need pydantic: install lambda-once\[pydantic\], or pass returns=Any"
+    ):
+        codec_for(annotation)
+    for plain in (Any, None, dict[str, Any], Dictionary, "Unresolved"):
+        assert codec_for(plain).round_trip({"n": (1, 2)}) == {"n": [1, 2]}

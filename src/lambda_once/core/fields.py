@@ -20,11 +20,11 @@ from lambda_once.core.canonical import (
     NEVER_WRAPS,
     UNWRITABLE,
     VERSION,
+    WRITTEN_OUT,
     not_canonical,
     unwrapped,
     written,
 )
-from lambda_once.core.numbers import WRITTEN_OUT
 
 MOST = 32
 """Fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""

@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
-from lambda_once.core.canonical import NotCanonical, digest
+from lambda_once.core.canonical import Digits, NotCanonical, digest
 from lambda_once.core.fields import names_in, printable
-from lambda_once.core.numbers import Digits
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 
 Selector = str | Callable[..., object] | None

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf, isinf
 from typing import Final, NamedTuple, NoReturn, TypeGuard
 
-from lambda_once.core.numbers import (
+from lambda_once.core.canonical import (
     ALWAYS_EXACT,
     LEAST_NORMAL,
     is_shortest,

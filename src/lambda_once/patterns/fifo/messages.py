@@ -19,9 +19,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lambda_once.core import keys
-from lambda_once.core.canonical import NotCanonical, converted, digest, fingerprint, plain
+from lambda_once.core.canonical import NotCanonical, converted, digest, fingerprint, json_number, plain
 from lambda_once.core.fields import without
-from lambda_once.core.numbers import json_number
 from lambda_once.errors import KeyMissing, KeyReused, Misconfigured, OnceError
 
 BATCH: Final = 10
