@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import BESIDE_TESTS, PAGES, ROOT, anchors, links, named
+from tests.guarantees.test_twins import TWINS
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 SITE = ROOT / "release" / "site" / "zensical.toml"
-_TEST = re.compile(r"`(test_\w+)`")
+_TEST = re.compile(r"`(test_\w+(?:\[\w+\])?)`")
 _DEFINED = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
 
@@ -44,7 +45,13 @@ def test_the_tests_that_the_guarantees_name_exist() -> None:
     files = (ROOT / "tests").rglob("test_*.py")
     defined = {name for file in files for name in _DEFINED.findall(file.read_text(encoding="utf-8"))}
     named_tests = set(_TEST.findall(GUARANTEES.read_text(encoding="utf-8")))
-    assert named_tests - defined == set()
+    assert named_tests - defined - {f"test_twin[{twin}]" for twin in TWINS} == set()
+
+
+def test_the_guarantees_name_every_row_of_the_table_of_twins() -> None:
+    """No twin is added, or renamed, without the promise that it belongs to."""
+    page = GUARANTEES.read_text(encoding="utf-8")
+    assert [twin for twin in TWINS if f"`test_twin[{twin}]`" not in page] == []
 
 
 def test_each_guarantee_has_a_test_and_a_negative_twin() -> None:
@@ -54,8 +61,8 @@ def test_each_guarantee_has_a_test_and_a_negative_twin() -> None:
     assert numbers == [*range(1, 14)]
     for number, section in zip(numbers, sections, strict=True):
         cited = _TEST.findall(section)
-        assert any("_twin_" not in name for name in cited), section.splitlines()[0]
-        assert number in (7, 10) or any("_twin_" in name for name in cited), section.splitlines()[0]
+        assert any("test_twin" not in name for name in cited), section.splitlines()[0]
+        assert number in (7, 10) or any("test_twin" in name for name in cited), section.splitlines()[0]
 
 
 def test_each_test_is_in_the_file_that_its_link_leads_to() -> None:

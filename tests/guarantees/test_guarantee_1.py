@@ -15,12 +15,11 @@ from lambda_once.core import writes
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import Record
 from lambda_once.core.writes import Acquire, Holder, Release, Write
-from lambda_once.engine import acquire as acquiring
 from lambda_once.stores import requests
 from lambda_once.stores.contract import AcquireAnswer, Store, Won
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, lambda_context, using
-from tests.guarantees.machines import Cluster, breaks, deliver, holds, tried
+from tests.guarantees.machines import Cluster, deliver, tried
 from tests.kit import tables
 
 MANY = 16
@@ -97,7 +96,7 @@ def later(machines: Cluster, handler: Callable[..., Any]) -> None:
     tried(handler)
 
 
-def _living_attempt(machines: Cluster) -> None:
+def test_a_living_attempt_is_not_taken_over(machines: Cluster) -> None:
     """A delivery comes while the first is at work, within its lease."""
     second = machines.machine("second")
     first = machines.machine("first", lambda: later(machines, second))
@@ -105,19 +104,7 @@ def _living_attempt(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_a_living_attempt_is_not_taken_over() -> None:
-    """Until its lease is over, everybody else is told that it is in progress."""
-    holds(_living_attempt)
-
-
-def test_twin_without_the_lease_a_living_attempt_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in progress changes hands at once, and two are at work."""
-    anybody = requests.LAPSED.replace("expectedCompletion < :now", "expectedCompletion <> :now")
-    monkeypatch.setattr(requests, "LAPSED", anybody)
-    breaks(_living_attempt)
-
-
-def _clocks_a_moment_apart(machines: Cluster) -> None:
+def test_clocks_may_differ_by_a_moment(machines: Cluster) -> None:
     """One works to the last moment of its invocation; another's clock is a second ahead."""
     ahead = FakeClock(machines.clock.now() + timedelta(seconds=1))
 
@@ -131,18 +118,7 @@ def _clocks_a_moment_apart(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_clocks_may_differ_by_a_moment() -> None:
-    """The lease outlasts the invocation by two seconds."""
-    holds(_clocks_a_moment_apart)
-
-
-def test_twin_without_the_margin_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no fault anywhere but clocks a second apart."""
-    monkeypatch.setattr(acquiring, "LEASE_MARGIN", timedelta(0))
-    breaks(_clocks_a_moment_apart)
-
-
-def _two_askers(machines: Cluster) -> None:
+def test_concurrent_probes_run_once(machines: Cluster) -> None:
     """While one probe thinks about its answer, another says that nothing was done, and its caller starts."""
 
     def thinking(*_: Any) -> object:
@@ -156,19 +132,7 @@ def _two_askers(machines: Cluster) -> None:
     assert machines.ran == ["second, at work"]
 
 
-def test_of_two_who_ask_a_probe_one_runs() -> None:
-    """The acquisition is conditional on exactly the attempt and lease that were asked about."""
-    holds(_two_askers)
-
-
-def test_twin_without_what_was_seen_both_askers_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt in progress would do, and the second's is one."""
-    anybody = "(attempt = :seen OR expectedCompletion <> :lease OR attempt <> :seen)"
-    monkeypatch.setattr(requests, "LAPSED_AS_SEEN", anybody + " AND begins_with(#status, :in_progress)")
-    breaks(_two_askers)
-
-
-def _delayed_extend(machines: Cluster) -> None:
+def test_a_lease_only_ever_lengthens(machines: Cluster) -> None:
     """A copy of a short renewal arrives after a long one; then somebody else comes."""
     other = machines.machine("other")
 
@@ -185,21 +149,10 @@ def _delayed_extend(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_a_lease_only_ever_lengthens() -> None:
-    """A delayed copy of an earlier renewal does not cut the lease short."""
-    holds(_delayed_extend)
-
-
-def test_twin_with_a_shortened_lease_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The delayed copy ends the lease of an attempt that is alive."""
-    monkeypatch.setattr(requests, "LONGER", " AND expectedCompletion <> :new")
-    breaks(_delayed_extend)
-
-
 KEEP_A_MOMENT = timedelta(seconds=1)
 
 
-def _swept_while_alive(machines: Cluster) -> None:
+def test_a_row_outlives_its_lease(machines: Cluster) -> None:
     """DynamoDB deletes what is past its ttl while the attempt is at work."""
     other = machines.machine("other", keep=KEEP_A_MOMENT)
 
@@ -212,20 +165,7 @@ def _swept_while_alive(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_a_row_outlives_its_lease() -> None:
-    """However short outcomes are kept."""
-    holds(_swept_while_alive)
-
-
-def test_twin_with_a_ttl_within_the_lease_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row is deleted under the attempt that is alive."""
-    acquire = writes.Acquire
-    short = {"ttl": int(FakeClock().now().timestamp()) + 1}
-    monkeypatch.setattr(acquiring, "Acquire", lambda **acquisition: acquire(**{**acquisition, **short}))
-    breaks(_swept_while_alive)
-
-
-def _swept_after_extend(machines: Cluster) -> None:
+def test_a_row_outlives_its_renewed_lease(machines: Cluster) -> None:
     """The same, after the lease was renewed for an hour."""
     other = machines.machine("other", keep=KEEP_A_MOMENT)
 
@@ -237,20 +177,6 @@ def _swept_after_extend(machines: Cluster) -> None:
 
     tried(machines.machine("first", work, keep=KEEP_A_MOMENT))
     assert machines.ran == ["first"]
-
-
-def test_a_row_outlives_its_renewed_lease() -> None:
-    """The ttl moves along with the lease."""
-    holds(_swept_after_extend)
-
-
-def test_twin_with_a_ttl_left_behind_two_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row is deleted within the lease that was renewed."""
-    from lambda_once.engine import ownership
-
-    left_behind = int(FakeClock().now().timestamp()) + 31
-    monkeypatch.setattr(ownership, "ttl_after", lambda *_: left_behind)
-    breaks(_swept_after_extend)
 
 
 class _Delayed(MemoryStore):

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from lambda_once import STORE, StoredError, StoreUnavailable
-from lambda_once.engine import finish as finishing
-from lambda_once.stores import batches, store
-from tests.guarantees.machines import Cluster, Scenario, breaks, by_id_and_state, deliver, holds, tried
+from tests.guarantees.machines import Cluster, Scenario, deliver, tried
 
 FALSY: list[Any] = [0, {}, [], "", False, None, 0.0]
 ROUND_TRIPPED: list[Any] = [(1, 2), {1: "a"}, datetime(2026, 11, 20, tzinfo=UTC), {"b": {"set"}}]
 
 
-def _same_for_all(value: Any) -> Scenario:
+def same_for_all(value: Any) -> Scenario:
+    """The first caller and a duplicate get *value*, alike."""
+
     def scenario(machines: Cluster) -> None:
         first = tried(machines.machine("first", lambda: value))
         second = tried(machines.machine("second", lambda: "run again"))
@@ -27,46 +27,20 @@ def _same_for_all(value: Any) -> Scenario:
 
 
 @pytest.mark.parametrize("value", FALSY, ids=repr)
-def test_falsy_outcomes_are_replayed(value: Any) -> None:
+def test_falsy_outcomes_are_replayed(machines: Cluster, value: Any) -> None:
     """They are results like any other."""
-
-    def scenario(machines: Cluster) -> None:
-        _same_for_all(value)(machines)
-        again = deliver(machines.machine("third"))
-        assert (type(again), again) == (type(value), value)
-
-    holds(scenario)
+    same_for_all(value)(machines)
+    again = deliver(machines.machine("third"))
+    assert (type(again), again) == (type(value), value)
 
 
 @pytest.mark.parametrize("value", ROUND_TRIPPED, ids=repr)
-def test_the_first_caller_gets_what_later_ones_get(value: Any) -> None:
+def test_the_first_caller_gets_what_duplicates_get(machines: Cluster, value: Any) -> None:
     """It has been through the serialiser and back."""
-    holds(_same_for_all(value))
+    same_for_all(value)(machines)
 
 
-def test_twin_that_returns_the_value_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first caller's tuple is a list to all others."""
-    kept = finishing.stored_result
-    monkeypatch.setattr(
-        finishing, "stored_result", lambda codec, value, seal: kept(codec, value, seal)._replace(value=value)
-    )
-    breaks(_same_for_all((1, 2)))
-
-
-@pytest.mark.parametrize("value", [0, {}, [], "", False], ids=repr)
-def test_twin_that_asks_for_truth(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
-    """A store of `value or None` turns every falsy result into None."""
-    kept = finishing.stored_result
-
-    def truthy(codec: Any, value: Any, seal: Any) -> Any:
-        result = kept(codec, value, seal)
-        return result if value else result._replace(stored=None)
-
-    monkeypatch.setattr(finishing, "stored_result", truthy)
-    breaks(_same_for_all(value))
-
-
-def test_a_stored_error_is_every_duplicates_error() -> None:
+def test_a_stored_error_is_every_duplicates_error(machines: Cluster) -> None:
     """By the name of the first, with its message."""
 
     class CardDeclined(Exception):
@@ -75,18 +49,15 @@ def test_a_stored_error_is_every_duplicates_error() -> None:
     def declined() -> None:
         raise CardDeclined("no funds")
 
-    def scenario(machines: Cluster) -> None:
-        with pytest.raises(CardDeclined):
-            deliver(machines.machine("first", declined, on_error=STORE))
-        answer = tried(machines.machine("second"))
-        assert isinstance(answer, StoredError)
-        assert (type(answer).__name__, str(answer)) == ("CardDeclined", "no funds")
-        assert machines.ran == ["first"]
-
-    holds(scenario)
+    with pytest.raises(CardDeclined):
+        deliver(machines.machine("first", declined, on_error=STORE))
+    answer = tried(machines.machine("second"))
+    assert isinstance(answer, StoredError)
+    assert (type(answer).__name__, str(answer)) == ("CardDeclined", "no funds")
+    assert machines.ran == ["first"]
 
 
-def _caught(machines: Cluster) -> None:
+def test_work_that_catches_a_lost_transaction_gets_the_stored_outcome(machines: Cluster) -> None:
     """A transaction is written, its answers are lost; the work catches that and returns something else."""
 
     def work() -> Any:
@@ -101,15 +72,3 @@ def _caught(machines: Cluster) -> None:
     answers = [tried(first), tried(first), tried(machines.machine("second"))]
     assert answers == [{"paid": True}] * 3
     assert machines.ran == ["first"]
-
-
-def test_a_work_that_catches_a_lost_transaction_gets_what_stands() -> None:
-    """Its caller, its own environment's cache and every other environment answer alike."""
-    holds(_caught)
-
-
-def test_twin_that_returns_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first caller hears that it was not paid, and all others that it was."""
-    for module in (store, batches):
-        monkeypatch.setattr(module, "made_by", by_id_and_state)
-    breaks(_caught)

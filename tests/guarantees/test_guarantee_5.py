@@ -12,22 +12,16 @@ import pytest
 
 from lambda_once import Once, OnceError, ResultUnavailable
 from lambda_once.core import results
-from lambda_once.core.clock import Deadline
-from lambda_once.core.results import Inline, NotSerialisable
-from lambda_once.core.writes import Write
-from lambda_once.engine import finish as finishing
-from lambda_once.observability.reporter import Reporter
-from lambda_once.stores.contract import Unanswered
+from lambda_once.core.results import NotSerialisable
 from lambda_once.stores.requests import part_key
-from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
-from tests.guarantees.machines import LEASE, Cluster, breaks, holds, tried
+from tests.guarantees.machines import LEASE, Cluster, tried
 from tests.kit import iam
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
 
 
-def _large(machines: Cluster) -> None:
+def test_a_result_of_five_megabytes_is_replayed(machines: Cluster) -> None:
     """A result of 5 MB; a redelivery comes after the lease is over."""
     first = tried(machines.machine("first", lambda: LARGE))
     machines.lapse()
@@ -35,21 +29,10 @@ def _large(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_a_result_of_five_megabytes_is_replayed() -> None:
-    """In parts beside the row."""
-    holds(_large)
-
-
-def test_twin_that_keeps_large_results_in_the_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DynamoDB refuses the row, the token lapses, and the work is done again."""
-    monkeypatch.setattr(finishing, "pack", lambda text, _seal: Inline(text))
-    breaks(_large)
-
-
 SMALLER = random.Random(5).randbytes(100_000).hex()
 
 
-def _denied(machines: Cluster) -> None:
+def test_a_missing_permission_for_parts_repeats_no_work(machines: Cluster) -> None:
     """A result that needs parts, of a role that may not write them."""
     denied = iam.limit(machines.client, [{"Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"]}])
     first = tried(machines.machine("first", lambda: SMALLER))
@@ -59,24 +42,7 @@ def _denied(machines: Cluster) -> None:
     assert denied == ["dynamodb:BatchWriteItem"]
 
 
-def test_a_missing_permission_for_parts_repeats_no_work() -> None:
-    """The row holds the result."""
-    holds(_denied)
-
-
-def test_twin_that_gives_up_a_completion_without_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token lapses, and the work is done again."""
-    put = DynamoDBStore._put_parts
-
-    def gives_up(store: DynamoDBStore, write: Write, deadline: Deadline) -> Any:
-        ready = put(store, write, deadline)
-        return ready if ready is write else Unanswered("its parts are denied")
-
-    monkeypatch.setattr(DynamoDBStore, "_put_parts", gives_up)
-    breaks(_denied)
-
-
-def _unwritable(machines: Cluster) -> None:
+def test_a_result_that_cannot_be_serialised_completes_its_token(machines: Cluster) -> None:
     """A result that JSON cannot say; a redelivery comes after the lease is over."""
     result = object()
     with suppress(NotSerialisable):
@@ -88,48 +54,27 @@ def _unwritable(machines: Cluster) -> None:
     assert machines.ran == ["first"]
 
 
-def test_a_result_that_cannot_be_serialised_completes_its_token() -> None:
-    """The first caller gets it; a duplicate is told that it is done and cannot be had."""
-    holds(_unwritable)
-
-
-def test_twin_that_lets_the_serialiser_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token is left behind in progress, and the work is done again."""
-
-    def fails(*_: Any) -> None:
-        raise NotSerialisable("a result of type object cannot be serialised")
-
-    monkeypatch.setattr(finishing.Finisher, "prepare_return", fails)
-    breaks(_unwritable)
-
-
-def test_a_result_beyond_all_parts_completes_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_beyond_all_parts_completes_its_token(
+    machines: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is as unavailable as one that cannot be written."""
     monkeypatch.setattr(results, "PARTS_LIMIT", 2)
-
-    def scenario(machines: Cluster) -> None:
-        assert tried(machines.machine("first", lambda: LARGE)) == LARGE
-        machines.lapse()
-        assert isinstance(tried(machines.machine("second")), ResultUnavailable)
-        assert machines.ran == ["first"]
-
-    holds(scenario)
+    assert tried(machines.machine("first", lambda: LARGE)) == LARGE
+    machines.lapse()
+    assert isinstance(tried(machines.machine("second")), ResultUnavailable)
+    assert machines.ran == ["first"]
 
 
-def test_a_lost_part_is_no_reason_to_run_again() -> None:
+def test_a_lost_part_is_no_reason_to_run_again(machines: Cluster) -> None:
     """Somebody deleted it: the work is done all the same."""
-
-    def scenario(machines: Cluster) -> None:
-        tried(machines.machine("first", lambda: LARGE))
-        row = machines.row()
-        key = {"lockToken": {"S": part_key(row.token, row.attempt_id, row.write_id, 3)}}
-        machines.client.delete_item(TableName="tokens", Key=key)
-        answer = tried(machines.machine("second"))
-        assert isinstance(answer, ResultUnavailable)
-        assert isinstance(answer, OnceError)
-        assert machines.ran == ["first"]
-
-    holds(scenario)
+    tried(machines.machine("first", lambda: LARGE))
+    row = machines.row()
+    key = {"lockToken": {"S": part_key(row.token, row.attempt_id, row.write_id, 3)}}
+    machines.client.delete_item(TableName="tokens", Key=key)
+    answer = tried(machines.machine("second"))
+    assert isinstance(answer, ResultUnavailable)
+    assert isinstance(answer, OnceError)
+    assert machines.ran == ["first"]
 
 
 class Failing:
@@ -163,7 +108,7 @@ def _raises(*_: object) -> None:
     raise RuntimeError
 
 
-def _observed(**observers: Any) -> Callable[[Cluster], None]:
+def observed(**observers: Any) -> Callable[[Cluster], None]:
     """Work that is watched by *observers*; a redelivery comes after the lease is over."""
 
     def scenario(machines: Cluster) -> None:
@@ -201,21 +146,6 @@ def _observed(**observers: Any) -> Callable[[Cluster], None]:
     ],
     ids=["hook", "logger", "handler", "metrics", "tracer", "all"],
 )
-def test_an_observer_that_fails_repeats_no_work(observers: dict[str, Any]) -> None:
+def test_an_observer_that_fails_repeats_no_work(machines: Cluster, observers: dict[str, Any]) -> None:
     """What hooks, loggers, metrics and tracers raise reaches nobody and changes no outcome."""
-    holds(_observed(**observers))
-
-
-def test_twin_that_lets_a_hook_raise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a hook raises at the end of the work leaves the token in progress, and the work is done again."""
-
-    def at_the_end(details: Any) -> None:
-        if details.event == "once.done":
-            raise RuntimeError
-
-    def runs(reporter: Any, details: Any) -> None:
-        for hook in reporter._hooks:
-            hook(details)
-
-    monkeypatch.setattr(Reporter, "_run_hooks", runs)
-    breaks(_observed(hooks=[at_the_end]))
+    observed(**observers)(machines)

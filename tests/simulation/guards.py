@@ -35,14 +35,26 @@ ALWAYS = "attribute_exists(lockToken)"
 ALWAYS_IN_PARTIQL = '"lockToken" IS NOT MISSING'
 
 
-def without(module: Any, name: str, part: str) -> Patch:
-    """Let *part* of the condition *name* always hold; its placeholders stay: the engine wants them used."""
+def without(module: Any, name: str, *parts: str) -> Patch:
+    """Let each of *parts* of the condition *name* always hold; the engine wants their placeholders used."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         text = getattr(module, name)
-        assert part in text, f"{part!r} is not in {text!r}"
         always = ALWAYS_IN_PARTIQL if name == "OURS_IN_PARTIQL" else ALWAYS
-        monkeypatch.setattr(module, name, text.replace(part, f"({part} OR {always})"))
+        for part in parts:
+            assert part in text, f"{part!r} is not in {text!r}"
+            text = text.replace(part, f"({part} OR {always})")
+        monkeypatch.setattr(module, name, text)
+
+    return patch
+
+
+def both(*patches: Patch) -> Patch:
+    """Take several guards away: each alone is enough."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(monkeypatch)
 
     return patch
 

@@ -27,6 +27,7 @@ from tests.simulation.guards import (
     asks_no_history,
     asks_nothing,
     awaited_by_the_client,
+    both,
     consulted_at_any_time,
     deleting_any,
     hopeful,
@@ -125,16 +126,6 @@ def waking(found: Scenario) -> Scenario:
         outage=False,
         weather=replace(FAIR, late=150, slow=120, pause=60),
     )
-
-
-def both(*patches: Patch) -> Patch:
-    """Take several guards away: each alone is enough."""
-
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        for each in patches:
-            each(monkeypatch)
-
-    return patch
 
 
 def a_deploy(found: Scenario) -> bool:
