@@ -295,7 +295,8 @@ class Once:
         ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`. Pass
         ``async_resolver=True`` for ``app.resolve_async``, which needs another kind of middleware.
         """
-        from lambda_once.integrations.event_handler import AsyncMiddleware, Route
+        from lambda_once.integrations.event_handler import Route
+        from lambda_once.integrations.event_handler_chain import load_async_frames
 
         if misplaced:
             raise Misconfigured(
@@ -308,7 +309,10 @@ class Once:
             check_key("once.route", "a route", settings, Where.API)
         load()
         route = Route(self._runtime, settings)
-        return AsyncMiddleware(route) if async_resolver else route.middleware
+        if not async_resolver:
+            return route.middleware
+        load_async_frames()
+        return route.async_middleware
 
     @overload
     def function(self, f: Callable[P, R], /) -> Callable[P, R]: ...

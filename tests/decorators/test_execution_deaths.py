@@ -23,6 +23,8 @@ from tests.kit.executions import Executions, Outcome, executions
 from tests.kit.kills import Machine, each_death
 from tests.kit.strict.mounted import mounted
 
+pytestmark = pytest.mark.slow
+
 
 class Declined(Exception):
     """The card is declined."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
@@ -17,13 +16,7 @@ from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
-from lambda_once.integrations.event_handler_chain import (
-    Watch,
-    is_synchronous,
-    load_async_frames,
-    watched,
-    watched_async,
-)
+from lambda_once.integrations.event_handler_chain import Watch, watched, watched_async
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import REPLAYED
@@ -119,14 +112,6 @@ class Route:
             else:
                 return self._answer(outcome)
         return self._refused(app, failure)
-
-    def misused(self, app: Any, message: str) -> NoReturn:
-        """Report *message* and raise it as `Misconfigured`."""
-        error = Misconfigured(message)
-        with self._runtime.invocation(app.lambda_context) as invocation:
-            kind = source.kind_of(app.current_event.raw_event)
-            self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
-        raise error
 
     def _prepared(
         self, app: Any, invocation: Invocation, chain: Callable[[], Callable[[Any], Any]]
@@ -226,34 +211,6 @@ class Route:
         response = revived(apply_on_replay(self._settings, outcome))
         response.headers[REPLAYED] = "true"
         return response
-
-
-class AsyncMiddleware:
-    """
-    `Route.async_middleware`, which `inspect` takes for a coroutine function, as the Event Handler requires.
-
-    Unlike one it runs when called, so it can refuse ``app.resolve``, which would never await it.
-    """
-
-    def __init__(self, route: Route) -> None:
-        load_async_frames()
-        function = type(route).async_middleware
-        functools.update_wrapper(self, function)
-        self.__self__ = route
-        # inspect.iscoroutinefunction goes by these, in whatever has them all.
-        self.__code__ = function.__code__
-        self.__defaults__ = function.__defaults__
-        self.__kwdefaults__ = function.__kwdefaults__
-        self.__annotations__: dict[str, Any] = {}
-
-    def __call__(self, app: Any, next_middleware: Any = None) -> Awaitable[Any]:
-        _check_call(next_middleware)
-        if is_synchronous(next_middleware):
-            self.__self__.misused(
-                app,
-                "once.route(async_resolver=True) is for app.resolve_async: leave it out under app.resolve",
-            )
-        return self.__self__.async_middleware(app, next_middleware)
 
 
 def _check(settings: Settings) -> None:
