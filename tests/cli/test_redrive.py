@@ -132,7 +132,7 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 ) -> None:
     """Each write is conditional on what was shown: exit code 1, and the token is named."""
     _some_are_held(at)
-    settle = TokenTable.finish
+    settle = TokenTable.write
     second = at.row("p-1")
 
     def late(table: TokenTable, write: Any) -> Any:
@@ -141,7 +141,7 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
             settle(table, done)
         return settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "finish", late)
+    monkeypatch.setattr(TokenTable, "write", late)
     ran = at.run("redrive", "--output", "jsonl", *SURE)
     assert ran.exit_code == 1
     outcomes = [json.loads(line)["outcome"] for line in ran.stdout.splitlines()]
@@ -154,12 +154,12 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 def test_no_answer_leaves_the_rest(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take half a minute for each of them."""
     _some_are_held(at)
-    settle = TokenTable.finish
+    settle = TokenTable.write
 
     def silent(table: TokenTable, write: Any) -> Any:
         return Unanswered("timed out") if write.token.endswith("p-1") else settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "finish", silent)
+    monkeypatch.setattr(TokenTable, "write", silent)
     ran = at.run("redrive", "--output", "json", *SURE)
     assert ran.exit_code == 1
     assert [row["outcome"] for row in json.loads(ran.stdout)] == ["released", "unanswered", "left", "left"]
@@ -291,7 +291,7 @@ def test_what_the_watchdog_held_is_released(at: Desk) -> None:
         because="3 times",
         now=at.clock.now(),
     )
-    assert at.operations.finish(hold) is Written.WRITTEN
+    assert at.operations.write(hold) is Written.WRITTEN
     assert "1 released" in said(at.run("redrive", *SURE))
 
 

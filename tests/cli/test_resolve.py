@@ -231,7 +231,7 @@ def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None
 
 def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Let another operator release the token between the look and the write of this one."""
-    settle = TokenTable.finish
+    settle = TokenTable.write
     settled: list[Record] = []
 
     def late(table: TokenTable, write: Any) -> Any:
@@ -243,7 +243,7 @@ def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record
             settle(table, earlier)
         return settle(table, write)
 
-    monkeypatch.setattr(TokenTable, "finish", late)
+    monkeypatch.setattr(TokenTable, "write", late)
     return settled
 
 
@@ -292,7 +292,7 @@ def test_twin_without_the_condition_two_operators_overwrite_each_other(
 def test_no_answer_is_no_verdict(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been written: the command says how to tell."""
     token = at.hold("p-1")
-    monkeypatch.setattr(TokenTable, "finish", lambda *_: Unanswered("timed out"))
+    monkeypatch.setattr(TokenTable, "write", lambda *_: Unanswered("timed out"))
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
     assert f"lambda-once show {token} prints attempt" in said(ran)

@@ -80,7 +80,7 @@ class Desk:
         table = TokenTable(self.table, client, self.clock)
         write = forgetting(row, by="ann", because="request 77", now=self.clock.now())
         table.erase_parts(row)
-        return table.finish(write) is Written.WRITTEN
+        return table.write(write) is Written.WRITTEN
 
     def row(self) -> Record:
         found = TokenTable(self.table, self.client, self.clock).read(TOKEN)

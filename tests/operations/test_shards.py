@@ -180,7 +180,7 @@ def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
         record = table.read(entry.record.token)
         assert record is not None
         verdict = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
-        assert table.finish(verdict) == Written.WRITTEN
+        assert table.write(verdict) == Written.WRITTEN
     assert live.listed(State.HELD, reader) == []
 
 
@@ -193,7 +193,7 @@ def test_what_is_held_again_moves_to_the_writers_shard(live: Live, shards: int) 
     record = table.read(token)
     assert record is not None
     hold = resolution(record, Resolve.HOLD, by="ann", because="look at it", now=live.clock.now())
-    assert table.finish(hold) == Written.WRITTEN
+    assert table.write(hold) == Written.WRITTEN
     (entry,) = live.listed(State.HELD, 1)
     assert (entry.record.token, entry.shard is None) == (token, shards == 1)
     assert live.listed(State.IN_PROGRESS, 1) == []
@@ -272,7 +272,7 @@ def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPat
     paid = resolution(
         record, Resolve.DONE, by="ann", because="paid", now=table.clock.now(), result='"receipt 5"'
     )
-    assert table.finish(paid) == Written.WRITTEN
+    assert table.write(paid) == Written.WRITTEN
     assert deployed(MOST_SHARDS)({"id": "5"}, lambda_context()) == "receipt 5"
     assert runs == ["5"]
 

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from lambda_once.core.lifecycle import State
-from lambda_once.core.results import Inline, Unavailable
+from lambda_once.core.results import TEXT_LIMIT, Inline, Unavailable
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations import listing
 from lambda_once.operations import watchdog as module
@@ -229,6 +229,7 @@ async def _done_later(_: Lapsed) -> object:
 ANSWERS = [
     (lambda _: Done({"paid": True}), "completed", State.COMPLETE, Inline('{"paid":true}')),
     (lambda _: Done(object()), "completed", State.COMPLETE, Unavailable.UNAVAILABLE),
+    (lambda _: Done("x" * TEXT_LIMIT), "completed", State.COMPLETE, Unavailable.UNAVAILABLE),
     (_done_later, "completed", State.COMPLETE, None),
     (lambda _: NOT_DONE, "released", State.RELEASED, None),
     (lambda _: UNKNOWN, "newlyHeld", State.HELD, None),

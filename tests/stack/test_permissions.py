@@ -242,7 +242,7 @@ def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
     record = table.read("orders/large")
     assert record is not None
     table.erase_parts(record)
-    assert table.finish(forgetting(record, by="ann", because="x", now=NOW)) == Written.WRITTEN
+    assert table.write(forgetting(record, by="ann", because="x", now=NOW)) == Written.WRITTEN
     assert calls <= allowed(translated, "TokenOperation")
     assert may_write(parts_condition(translated, "TokenOperation"), deleted)
     assert len(deleted) == 2

@@ -26,6 +26,7 @@ from lambda_once.core.writes import Keep, Write, after_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import (
     LONGEST_RETENTION_DAYS,
+    REDRIVE,
     Outcome,
     Resolve,
     decided_by_person,
@@ -35,7 +36,6 @@ from lambda_once.operations.resolution import (
     held,
     next_delivery,
     objection,
-    redrive_advice,
     release,
     resolution,
 )
@@ -136,7 +136,7 @@ def is_written(access: Access, write: Write) -> bool:
     Without a response, exit code 2: the outcome is unknown. Raises `Misconfigured` if the table rejects the
     write for good.
     """
-    answer = access.table.finish(write)
+    answer = access.table.write(write)
     match answer:
         case Unanswered(why):
             access.output.say(
@@ -259,7 +259,7 @@ def resolve_command(
         _about(access, before, how, write, given),
         "Write it?",
         decision={"decision": how.value.replace(" ", "-")},
-        consequences={"nextDelivery": follows, "redrive": redrive_advice(how)},
+        consequences={"nextDelivery": follows, "redrive": REDRIVE[how]},
     )
     carry_out(access, proposal, consent)
 
@@ -546,6 +546,6 @@ def _summarise(access: Access, released: Sequence[tuple[Record, Outcome | None]]
         elif outcome is Outcome.UNANSWERED:
             say(f"no response, its state is unknown: lambda-once show {record.token}")
     if count[Outcome.RELEASED]:
-        say(f"redrive: {redrive_advice(Resolve.NOT_DONE)}")
+        say(f"redrive: {REDRIVE[Resolve.NOT_DONE]}")
     if count[Outcome.RELEASED] + count[Outcome.SKIPPED] != len(released):
         raise click.exceptions.Exit(1)

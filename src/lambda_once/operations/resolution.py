@@ -55,7 +55,7 @@ def resolution(
     because: str,
     now: datetime,
     kind: Decider = Decider.PERSON,
-    result: str | None = None,
+    result: str | Unavailable | None = None,
     keep: timedelta | None = None,
 ) -> Write:
     """
@@ -63,10 +63,11 @@ def resolution(
 
     It has a new attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
     for its own. *result* is the JSON text that duplicates of done work get; None: they get None, or what a
-    complete token has. Duplicates of failed work get an error of kind `FAILURE`, whose message is *because*.
-    *because* and *by* are kept on the row, cut to 1,024 and 256 characters. *keep* is `KEEP` by default, and
-    as long as the row had it where its outcome stays. Raises ValueError for an outcome to keep where there is
-    none.
+    complete token has; `Unavailable`: they get `ResultUnavailable`. Duplicates of failed work get an error of
+    kind `FAILURE`, whose message is *because*. *because* and *by* are kept on the row, cut to 1,024 and 256
+    characters. *keep* is `KEEP` by default, and as long as the row had it where its outcome stays. Raises
+    ValueError for an outcome to keep where there is none, and `NotSerialisable` for a *result* that is too
+    large.
     """
     change = _change(record, how, because, result)
     ttl = None if how is Resolve.HOLD else epoch_seconds(now + (KEEP if keep is None else keep))
@@ -84,14 +85,14 @@ def _noted(record: Record, kind: Decider, by: str, because: str, now: datetime) 
     return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, record.attempt_id, kind, times)
 
 
-def _change(record: Record, how: Resolve, because: str, result: str | None) -> End | Keep:
+def _change(record: Record, how: Resolve, because: str, result: str | Unavailable | None) -> End | Keep:
     match how:
         case Resolve.DONE if result is None and is_done(record):
             return _keep(record)
         case Resolve.KEEP:
             return _keep(record)
         case Resolve.DONE:
-            return Complete(None if result is None else pack(result))
+            return Complete(pack(result) if isinstance(result, str) else result)
         case Resolve.NOT_DONE:
             return Release(record.error)
         case Resolve.FAILED:
@@ -126,20 +127,19 @@ def decided_by_person(record: Record) -> bool:
 # -- before and after the decision
 
 
+_ENDED: Final = {
+    Status.COMPLETE: "it is complete: duplicates get its outcome",
+    Status.RELEASED: "it is already released: the next delivery runs",
+}
+
+
 def objection(record: Record, now: datetime) -> str | None:
     """Return why *record* should not be resolved; None if it is overdue or held."""
-    match token_status(record, now):
-        case Status.OVERDUE | Status.HELD:
-            return None
-        case Status.IN_PROGRESS:
-            lease = stamp(record.expected_completion)
-            return f"it is in progress, with a lease until {lease}: an attempt may be running"
-        case Status.COMPLETE:
-            return "it is complete: duplicates get its outcome"
-        case Status.RELEASED:
-            return "it is already released: the next delivery runs"
-        case _ as unreachable:
-            assert_never(unreachable)
+    status = token_status(record, now)
+    if status is Status.IN_PROGRESS:
+        lease = stamp(record.expected_completion)
+        return f"it is in progress, with a lease until {lease}: an attempt may be running"
+    return _ENDED.get(status)
 
 
 def drops_result(record: Record, change: Change) -> bool:
@@ -165,25 +165,17 @@ def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: boo
             assert_never(unreachable)
 
 
-def redrive_advice(how: Resolve) -> str:
-    """Say whether messages must be redriven from a dead-letter queue."""
-    match how:
-        case Resolve.DONE | Resolve.KEEP:
-            return "not needed; a message in a dead-letter queue may be deleted, or redriven: it is replayed"
-        case Resolve.NOT_DONE:
-            return (
-                "needed if the message is in a dead-letter queue: redrive that queue to its source; a "
-                "message that is still in its own queue is redelivered by SQS"
-            )
-        case Resolve.FAILED:
-            return (
-                "not needed; a message in a dead-letter queue may be deleted: redriven, it fails again with "
-                "the stored error"
-            )
-        case Resolve.HOLD:
-            return "not yet: a message that is redriven now ends in the dead-letter queue again"
-        case _ as unreachable:
-            assert_never(unreachable)
+_REPLAYED: Final = "not needed; a message in a dead-letter queue may be deleted, or redriven: it is replayed"
+REDRIVE: Final = {
+    Resolve.DONE: _REPLAYED,
+    Resolve.KEEP: _REPLAYED,
+    Resolve.NOT_DONE: "needed if the message is in a dead-letter queue: redrive that queue to its source; a "
+    "message that is still in its own queue is redelivered by SQS",
+    Resolve.FAILED: "not needed; a message in a dead-letter queue may be deleted: redriven, it fails again "
+    "with the stored error",
+    Resolve.HOLD: "not yet: a message that is redriven now ends in the dead-letter queue again",
+}
+"""Whether messages must be redriven from a dead-letter queue."""
 
 
 # -- forget what a token stores; it stays, so nothing runs again, and a duplicate gets `ResultUnavailable`
@@ -282,7 +274,7 @@ def release(
 
 
 def _released(table: TokenTable, record: Record, by: str, because: str) -> Outcome:
-    answer = table.finish(resolution(record, Resolve.NOT_DONE, by=by, because=because, now=table.now()))
+    answer = table.write(resolution(record, Resolve.NOT_DONE, by=by, because=because, now=table.now()))
     match answer:
         case Written():
             return Outcome.RELEASED

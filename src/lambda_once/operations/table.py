@@ -78,7 +78,7 @@ class TokenTable:
         keys = [{"lockToken": {"S": token}} for token in dict.fromkeys(tokens)]
         return self.transport.items(keys, deadline or self.deadline(), None) if keys else {}
 
-    def finish(self, write: Write, deadline: Deadline | None = None) -> WriteAnswer:
+    def write(self, write: Write, deadline: Deadline | None = None) -> WriteAnswer:
         """Send *write*; `Refused`, with the row, if the row has changed since it was read."""
         (answer,) = self.store.write([write], deadline or self.deadline())
         return answer

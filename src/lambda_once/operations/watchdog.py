@@ -18,17 +18,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Clock, SystemClock
-from lambda_once.core.lifecycle import Record, State
-from lambda_once.errors import Misconfigured, StoreUnavailable
+from lambda_once.core.lifecycle import Record
+from lambda_once.core.writes import Complete, Hold, Release, Write
+from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.operations.listing import PAGE, Counts, advanced, count_stuck, place_from, place_text, walk
-from lambda_once.operations.resolution import Resolve
 from lambda_once.operations.sweep import has_ttl, sweep_expired
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Status, parts_of
-from lambda_once.operations.watchdog_actions import Action, Actions, Decided, ProbeFailed
+from lambda_once.operations.watchdog_actions import Action, Actions, ProbeFailed
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
 from lambda_once.stores.rows import Entry, record_of
 
@@ -58,9 +58,9 @@ SECONDS_WITHOUT_CONTEXT: Final = 60.0
 """Seconds of a run without a Lambda context: the timeout of the sample stack's function."""
 
 _OUTCOMES: Final = {
-    Resolve.DONE: ("completed", Event.COMPLETED),
-    Resolve.NOT_DONE: ("released", Event.RELEASED),
-    Resolve.HOLD: ("newlyHeld", Event.HELD),
+    Complete: ("completed", Event.COMPLETED),
+    Release: ("released", Event.RELEASED),
+    Hold: ("newlyHeld", Event.HELD),
 }
 _COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
 _BOOLEANS: Final = {"": None, "true": True, "false": False}
@@ -268,14 +268,16 @@ class _Check:
 
     def _checked(self, chunk: Sequence[Entry]) -> int:
         """Report and resolve what of *chunk* is still overdue; return how many there was time to check."""
-        decided, checked = [], 0
+        decided: list[tuple[Record, Write]] = []
+        checked = 0
         for record in self._read(chunk):
             if self._until.passed():
                 break
             checked += 1
-            if record is not None and record.state is State.IN_PROGRESS and record.lapsed(self._before):
+            if record is not None and record.lapsed(self._before):
                 self._report(Event.OVERDUE, record)
-                decided += self._decided(record)
+                write = self._decision(record)
+                decided += [] if write is None else [(record, write)]
         self.counts["checked"] += checked
         self._resolve(decided)
         return checked
@@ -292,45 +294,38 @@ class _Check:
                 self.unreadable = self.unreadable or wrong
                 yield None
 
-    def _decided(self, record: Record) -> list[Decided]:
+    def _decision(self, record: Record) -> Write | None:
+        """Return the write that resolves *record*; None: it is only reported."""
         action = self._actions.of(record.token)
         if action is None:
-            return []
+            return None
         try:
-            return [self._actions.decide(action, record, self._table.now())]
+            return self._actions.decide(action, record, self._table.now())
         except ProbeFailed as failed:
             self._report(Event.PROBE_FAILED, record, error=str(failed))
-            return []
+            return None
 
-    def _resolve(self, decided: Sequence[Decided]) -> None:
+    def _resolve(self, decided: Sequence[tuple[Record, Write]]) -> None:
         """Send the writes concurrently; rows that have changed since they were read stay unchanged."""
 
-        def send(each: Decided) -> WriteAnswer:
-            return self._table.finish(each.write, self._deadline)
+        def send(each: tuple[Record, Write]) -> WriteAnswer:
+            return self._table.write(each[1], self._deadline)
 
-        failed = [
-            (each, answer)
-            for each, answer in zip(decided, self._table.transport.each(decided, send), strict=True)
-            if not self._resolved(each, answer)
-        ]
-        for each, answer in failed:
+        failed: OnceError | None = None  # raised once all have been counted
+        for (record, write), answer in zip(decided, self._table.transport.each(decided, send), strict=True):
             if isinstance(answer, Misconfigured):
-                raise answer
-            token = each.record.token
-            message = f"outcome of the update to {token} is unknown; the next run re-checks it"
-            raise StoreUnavailable(message, token=token)
-
-    def _resolved(self, each: Decided, answer: WriteAnswer) -> bool:
-        """Count and report a write or a refusal; False for neither."""
-        if isinstance(answer, Unanswered | Misconfigured):
-            return False
-        if isinstance(answer, Refused):
-            self.counts["refused"] += 1
-            return True
-        counted, event = _OUTCOMES[each.how]
-        self.counts[counted] += 1
-        self._report(event, each.record, reason=each.because)
-        return True
+                failed = failed or answer
+            elif isinstance(answer, Unanswered):
+                message = f"outcome of the update to {record.token} is unknown; the next run re-checks it"
+                failed = failed or StoreUnavailable(message, token=record.token)
+            elif isinstance(answer, Refused):
+                self.counts["refused"] += 1
+            else:
+                counted, event = _OUTCOMES[type(write.change)]
+                self.counts[counted] += 1
+                self._report(event, record, reason=write.note and write.note.because)
+        if failed is not None:
+            raise failed
 
     def _report(
         self, event: Event, record: Record, *, error: str | None = None, reason: str | None = None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.lifecycle import Decider
 from lambda_once.core.results import NotSerialisable, Unavailable
-from lambda_once.core.writes import Complete, Write, new_write_id
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.resolution import WATCHDOG, Resolve, resolution
 from lambda_once.operations.tokens import parts_of
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.lifecycle import Record
+    from lambda_once.core.writes import Write
 
 OverdueProbe = Callable[[Lapsed], object]
 Action = Literal["release"] | OverdueProbe
@@ -32,15 +31,6 @@ PROBED_UNKNOWN = "the probe returned UNKNOWN"
 
 class ProbeFailed(Exception):
     """The probe raised or returned an invalid value. The message is the class of the exception or value."""
-
-
-class Decided(NamedTuple):
-    """How an overdue token is to be resolved, and the write that does it."""
-
-    record: Record
-    how: Resolve
-    because: str
-    write: Write
 
 
 class Actions:
@@ -77,8 +67,8 @@ class Actions:
             None,
         )
 
-    def decide(self, action: Action, record: Record, now: datetime) -> Decided:
-        """Return how to resolve *record*, which has lapsed. Raises `ProbeFailed`: nothing is known then."""
+    def decide(self, action: Action, record: Record, now: datetime) -> Write:
+        """Return the write that resolves *record*, which has lapsed. Raises `ProbeFailed`."""
         if not callable(action):
             return self._released(record, Decider.WATCHDOG, MAY_RELEASE, now)
         try:
@@ -91,33 +81,35 @@ class Actions:
         if answer is NOT_DONE:
             return self._released(record, Decider.PROBE, PROBED_NOT_DONE, now)
         if answer is UNKNOWN:
-            return _decided(record, Resolve.HOLD, Decider.PROBE, PROBED_UNKNOWN, now)
+            return _resolved(record, Resolve.HOLD, Decider.PROBE, PROBED_UNKNOWN, now)
         raise ProbeFailed(type(answer).__name__)
 
-    def _released(self, record: Record, kind: Decider, because: str, now: datetime) -> Decided:
+    def _released(self, record: Record, kind: Decider, because: str, now: datetime) -> Write:
         """Release; hold after *times* releases: work that dies each time must not be retried for ever."""
         note = record.resolution
         by_watchdog = note is not None and note.kind is not Decider.PERSON and note.by == WATCHDOG
         before = note.times if note is not None and by_watchdog else 0
         if before < self._times:
-            return _decided(record, Resolve.NOT_DONE, kind, because, now)
+            return _resolved(record, Resolve.NOT_DONE, kind, because, now)
         exhausted = f"the watchdog has released it {before} times, and its lease has expired again"
-        return _decided(record, Resolve.HOLD, Decider.WATCHDOG, exhausted, now)
+        return _resolved(record, Resolve.HOLD, Decider.WATCHDOG, exhausted, now)
 
-    def _done(self, record: Record, result: object, now: datetime) -> Decided:
+    def _done(self, record: Record, result: object, now: datetime) -> Write:
         """Complete: work is not repeated because its result is not serialisable (guarantee 5)."""
         try:
             text = self._codec.dump(result)
-            return _decided(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now, text)
-        except NotSerialisable:
-            decided = _decided(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now)
-            change = Complete(Unavailable.UNAVAILABLE)
-            write = replace(decided.write, change=change, id=new_write_id(change))
-            return decided._replace(write=write, because=f"{PROBED_DONE}, but its result is not serialisable")
+            return _resolved(record, Resolve.DONE, Decider.PROBE, PROBED_DONE, now, text)
+        except NotSerialisable:  # or too large
+            because = f"{PROBED_DONE}, but its result cannot be stored"
+            return _resolved(record, Resolve.DONE, Decider.PROBE, because, now, Unavailable.UNAVAILABLE)
 
 
-def _decided(
-    record: Record, how: Resolve, kind: Decider, because: str, now: datetime, result: str | None = None
-) -> Decided:
-    write = resolution(record, how, kind=kind, by=WATCHDOG, because=because, now=now, result=result)
-    return Decided(record, how, because, write)
+def _resolved(
+    record: Record,
+    how: Resolve,
+    kind: Decider,
+    because: str,
+    now: datetime,
+    result: str | Unavailable | None = None,
+) -> Write:
+    return resolution(record, how, kind=kind, by=WATCHDOG, because=because, now=now, result=result)
