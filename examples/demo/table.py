@@ -1,4 +1,4 @@
-"""The token table of template.yaml on a DynamoDB: the one at an endpoint, or moto's in this process."""
+"""The token table of the sample stack on a DynamoDB: the one at an endpoint, or moto's in this process."""
 
 from __future__ import annotations
 

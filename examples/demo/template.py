@@ -1,4 +1,4 @@
-"""What the demo takes from template.yaml: the token table, and how each function is set up."""
+"""What the demo takes from template.yaml and what it nests: the token table, and how functions are set up."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 TABLE = "TokenTable"
+NAME_OF_TABLE = "Tokens.Outputs.TokenTableName"
+"""As the functions of template.yaml refer to it."""
 
 
 class Unresolved(Exception):
@@ -36,6 +38,11 @@ def _function(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, A
 _Loader.add_multi_constructor("!", _function)
 
 
+def _read(path: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  (a SafeLoader)
+    return parsed
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """One function of the template, as Lambda would start it."""
@@ -52,13 +59,17 @@ class Template:
     """template.yaml, its references resolved: to *given* values, else to the defaults of its parameters."""
 
     def __init__(self, given: dict[str, str], path: Path = ROOT / "template.yaml") -> None:
-        self._parsed: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  (a SafeLoader)
+        self._parsed = _read(path)
+        nested = path.parent / self._parsed["Resources"]["Tokens"]["Properties"]["Location"]
+        self._table = _read(nested)["Resources"][TABLE]["Properties"]
         defaults = {name: parameter["Default"] for name, parameter in self._parsed["Parameters"].items()}
         self._values: dict[str, Any] = {**defaults, **given}
+        if TABLE in given:
+            self._values[NAME_OF_TABLE] = given[TABLE]
 
     def table(self) -> dict[str, Any]:
         """Return the properties of the token table."""
-        properties: dict[str, Any] = self._resolved(self._parsed["Resources"][TABLE]["Properties"])
+        properties: dict[str, Any] = self._resolved(self._table)
         return properties
 
     def function(self, resource: str) -> Function:
@@ -87,7 +98,7 @@ class Template:
     def _resolved(self, value: Any) -> Any:
         """Return *value* with every Ref replaced. Raises `Unresolved` for any other function."""
         match value:
-            case {"Ref": name} if name in self._values:
+            case {"Ref": str(name)} | {"Fn::GetAtt": str(name)} if name in self._values:
                 return self._values[name]
             case {"Ref": _} | {"Fn::GetAtt": _} | {"Fn::Sub": _}:
                 raise Unresolved(f"template.yaml: {value} has no value in the demo")

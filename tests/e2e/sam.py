@@ -102,6 +102,12 @@ class Stack:
         """Return the stack with another limit for all functions that have none of their own."""
         return self._changed(f"limit-{seconds}", "    Timeout: 30\n", f"    Timeout: {seconds}\n")
 
+    def with_the_watchdog(self) -> Stack:
+        """Return the stack with the watchdog in the place of PaymentsFunction: its own code is inline."""
+        line = "      Handler: {}\n"
+        handlers = ("orders.payments.charge", "lambda_once.operations.watchdog.handler")
+        return self._changed("watchdog", *map(line.format, handlers))
+
     def switched_off(self) -> Stack:
         """Return the stack with the layer disabled."""
         variables = "    Environment:\n      Variables:\n"

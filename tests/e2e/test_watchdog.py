@@ -27,7 +27,7 @@ def test_the_watchdog_reports_what_is_overdue(stack: Stack, tokens: Tokens) -> N
         },
     )
     before = tokens.row(TOKEN)
-    ran = stack.invoke("WatchdogFunction", "watchdog")
+    ran = stack.with_the_watchdog().invoke("PaymentsFunction", "watchdog")
     tokens.client.delete_item(TableName=TABLE, Key={"lockToken": {"S": TOKEN}})
     assert ran.answer["overdue"] >= 1, "other tests may have left some"
     assert ran.answer["checked"] == ran.answer["overdue"]

@@ -1,4 +1,4 @@
-"""The sample stack as its author wrote it, as SAM expands it, and as moto deploys it."""
+"""The sample stack as its author wrote it, as SAM expands it with what it nests, and as moto deploys it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from examples.demo.table import ACROSS
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict.mounted import mounted
+
+from . import nested
 
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
 CODE = "s3://code/stack.zip"
+Template = nested.Template
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
-
-Template = dict[str, Any]
 
 LEFT_OUT_TYPES = {
     "AWS::ApiGatewayV2::Api",
@@ -83,6 +85,11 @@ class Deployed:
         return self.session.client(service)  # type: ignore[call-overload,unused-ignore]
 
 
+def load(name: str) -> Any:
+    """Return one file of events/."""
+    return json.loads((ROOT / "events" / f"{name}.json").read_text())
+
+
 @pytest.fixture(scope="session")
 def template_text() -> str:
     """template.yaml as it is written."""
@@ -90,12 +97,9 @@ def template_text() -> str:
 
 
 @pytest.fixture(scope="session")
-def template(template_text: str) -> Template:
-    """template.yaml, its short tags spelled out."""
-    from samtranslator.yaml_helper import yaml_parse
-
-    parsed: Template = yaml_parse(template_text)
-    return parsed
+def template() -> Template:
+    """template.yaml with what it nests, its short tags spelled out."""
+    return nested.flat(ROOT / "template.yaml")
 
 
 @pytest.fixture(scope="session")
@@ -121,10 +125,9 @@ def aws(session: boto3.Session) -> Iterator[boto3.Session]:
 def token_table(translated: Template, session: boto3.Session) -> Iterator[DynamoDBStore]:
     """A store on a table with the keys and the index of the template, and nothing else of the stack."""
     properties = translated["Resources"]["TokenTable"]["Properties"]
-    wanted = ("BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
     with mounted():
         client: Any = session.client("dynamodb")
-        client.create_table(TableName="tokens", **{name: properties[name] for name in wanted})
+        client.create_table(TableName="tokens", **{name: properties[name] for name in ACROSS})
         yield DynamoDBStore("tokens", client)
 
 

@@ -11,7 +11,7 @@ import pytest
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Reporter, Tally
 
-from .conftest import ROOT, Template
+from .conftest import Template, load
 from .named import target
 
 
@@ -61,7 +61,7 @@ def everything(function_metrics: set[Emitted], capsys: pytest.CaptureFixture[str
 
 def send(handler: Callable[..., Any], event: str, context: object) -> None:
     """Hand one file of events/ to *handler*."""
-    handler(json.loads((ROOT / "events" / f"{event}.json").read_text()), context)
+    handler(load(event), context)
 
 
 def _of_document(document: dict[str, Any]) -> set[Emitted]:

@@ -19,7 +19,7 @@ _INSIGHT = re.compile(
 )
 _SEARCH = re.compile(
     r"""^(?:SUM\()?SEARCH\('\{(?P<space>[\w/]+),(?P<names>[\w,]+)\} MetricName="(?P<metric>\w+)" """
-    r"""(?P<fixed>\w+="[^"]*")', '\w+', 300\)\)?$"""
+    r"""\(?(?P<fixed>\w+="[^"]*")(?: OR \w+="[^"]*")*\)?', '\w+', 300\)\)?$"""
 )
 _VARIABLE = re.compile(r"\$\{([\w:]+)(?:\.(\w+))?\}")
 
@@ -66,9 +66,36 @@ def substituted(text: str) -> str:
 
 def dashboard(template: Template) -> list[dict[str, Any]]:
     """Return the widgets of the dashboard. Raises ValueError for a body that is no JSON."""
-    (properties,) = of_type(template, DASHBOARD).values()
-    widgets: list[dict[str, Any]] = json.loads(substituted(properties["DashboardBody"]["Fn::Sub"]))["widgets"]
+    widgets: list[dict[str, Any]] = json.loads(body(template))["widgets"]
     return widgets
+
+
+def body(template: Template) -> str:
+    """Return the body of the dashboard, each reference replaced by what could stand there."""
+    (properties,) = of_type(template, DASHBOARD).values()
+    text, lists = properties["DashboardBody"]["Fn::Sub"]
+    for name, value in lists.items():
+        between, items = value["Fn::Join"]
+        text = text.replace(f"${{{name}}}", between.join(map(_inserted, _spread(items))))
+    return substituted(text)
+
+
+def _spread(items: list[Any]) -> Iterator[Any]:
+    """Yield *items*, those of a Join of texts with commas one by one."""
+    for item in items:
+        match item:
+            case {"Fn::Join": [",", inner]}:
+                yield from _spread(inner)
+            case _:
+                yield item
+
+
+def _inserted(item: Any) -> str:
+    match item:
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"${{{name}.{attribute}}}"
+        case _:
+            return f"${{{target(item)}}}"
 
 
 def by_alarms(template: Template) -> list[Named]:

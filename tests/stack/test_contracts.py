@@ -16,17 +16,12 @@ from lambda_once.patterns.documents import stream as document_stream
 from lambda_once.patterns.results import Conflict
 from lambda_once.testing import FakeClock, lambda_context, using
 
-from .conftest import ROOT, Deployed, Template, deploy
+from .conftest import Deployed, Template, deploy, load
 from .named import of_type
 from .test_permissions import allowed, noted
 
 CLAUSES = [f"{number}. {'The parties agree. ' * 20}" for number in range(3_000)]
 """A contract of more than a megabyte."""
-
-
-def load(name: str) -> Any:
-    """Return the event of one file."""
-    return json.loads((ROOT / "events" / f"{name}.json").read_text())
 
 
 class Office:

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from .conftest import Template
-from .named import ALARM, DASHBOARD, dashboard, of_type, substituted
+from .named import ALARM, DASHBOARD, body, dashboard, of_type
 
 QUESTIONS = ["## Is it healthy?", "## What is stuck?", "## What does it cost?"]
 
@@ -28,26 +28,24 @@ def _meet(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def test_cloudwatchs_api_takes_the_dashboard(translated: Template, aws: boto3.Session) -> None:
     """The body is JSON once every reference is replaced."""
-    body = json.dumps({"widgets": dashboard(translated)})
+    given = json.dumps({"widgets": dashboard(translated)})
     cloudwatch: Any = aws.client("cloudwatch")
-    cloudwatch.put_dashboard(DashboardName="once", DashboardBody=body)
-    assert json.loads(cloudwatch.get_dashboard(DashboardName="once")["DashboardBody"]) == json.loads(body)
+    cloudwatch.put_dashboard(DashboardName="once", DashboardBody=given)
+    assert json.loads(cloudwatch.get_dashboard(DashboardName="once")["DashboardBody"]) == json.loads(given)
 
 
 def test_a_body_that_is_no_json_is_seen(translated: Template) -> None:
     """A comma too many is found: the check above can fail."""
-    (properties,) = of_type(translated, DASHBOARD).values()
-    broken = properties["DashboardBody"]["Fn::Sub"].replace("]}", "],}", 1)
     with pytest.raises(json.JSONDecodeError):
-        json.loads(substituted(broken))
+        json.loads(body(translated).replace("]}", "],}", 1))
 
 
 def test_the_dashboard_refers_only_to_what_is_there(translated: Template) -> None:
     """Every reference in the body is a resource of the stack or a pseudo parameter."""
     (properties,) = of_type(translated, DASHBOARD).values()
-    body = properties["DashboardBody"]["Fn::Sub"]
-    names = {part.partition("}")[0].partition(".")[0] for part in body.split("${")[1:]}
-    assert names - translated["Resources"].keys() == {"AWS::Region", "MetricsNamespace"}
+    text, own = properties["DashboardBody"]["Fn::Sub"]
+    names = {part.partition("}")[0].partition(".")[0] for part in text.split("${")[1:]}
+    assert names - translated["Resources"].keys() - own.keys() == {"AWS::Region", "MetricsNamespace"}
 
 
 def test_the_questions_stand_from_top_to_bottom(translated: Template) -> None:

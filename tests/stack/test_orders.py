@@ -18,7 +18,7 @@ from examples.orders.warehouse import Warehouse
 from lambda_once import KeyMissing, Misconfigured
 from lambda_once.stores.store import DynamoDBStore
 
-from .conftest import ROOT
+from .conftest import load
 
 
 class Invocation(LambdaContext):
@@ -60,8 +60,7 @@ def _cut() -> None:
 
 def send(handler: Any, name: str, request_id: str = "r1") -> Any:
     """Hand one file of events/ to *handler*."""
-    event = json.loads((ROOT / "events" / f"{name}.json").read_text())
-    return handler(event, Invocation(request_id))
+    return handler(load(name), Invocation(request_id))
 
 
 def effects() -> list[tuple[str, str]]:

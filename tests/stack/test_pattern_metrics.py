@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -17,7 +16,7 @@ from lambda_once.testing import FakeClock, lambda_context, sqs_event
 from tests.kit.strict.mounted import mounted
 from tests.patterns.fifo.queues import Fate, Fifo
 
-from .conftest import ROOT, Template
+from .conftest import Template, load
 from .emitted import Emitted, as_function, read
 from .named import by_alarms
 
@@ -27,11 +26,6 @@ TRANSPORTS = {
     "ReceiptsTable": receipts.RECEIPTS._transport,
     "ContractsTable": contracts.CONTRACTS._table._transport,
 }
-
-
-def event(name: str) -> Any:
-    """Return the event of one file."""
-    return json.loads((ROOT / "events" / f"{name}.json").read_text())
 
 
 @pytest.fixture
@@ -52,8 +46,8 @@ def client(translated: Template, session: boto3.Session, monkeypatch: pytest.Mon
 
 def count(client: Any) -> None:
     """Earn points twice, spend too many, and earn some where no id fits any more."""
-    loyalty.count(event("sqs-loyalty"), lambda_context())
-    loyalty.count(event("sqs-loyalty-redelivery"), lambda_context())
+    loyalty.count(load("sqs-loyalty"), lambda_context())
+    loyalty.count(load("sqs-loyalty-redelivery"), lambda_context())
     client.put_item(TableName="loyalty", Item={"customer": {"S": "full"}, "x": {"S": "x" * 409_570}})
     loyalty.count(
         sqs_event({"orderId": "order_5", "customer": "full", "kind": "earned", "points": 10}),
@@ -65,7 +59,7 @@ def change(client: Any) -> None:
     """Change a product, then to what is older, then by a clock that is far ahead."""
     del client
     for year in ("2020", "2019", "2200"):
-        changed = event("eventbridge-product-changed")
+        changed = load("eventbridge-product-changed")
         changed["detail"]["changedAt"] = f"{year}-01-01T00:00:00+00:00"
         catalogue.change(changed, lambda_context())
 
@@ -74,18 +68,18 @@ def file(client: Any) -> None:
     """File receipts, and the same again."""
     del client
     for name in ("sqs-fifo-receipts", "sqs-fifo-receipts-redelivery", "sqs-fifo-receipt-amended"):
-        receipts.file(event(name), lambda_context())
+        receipts.file(load(name), lambda_context())
 
 
 def keep(client: Any) -> None:
     """Write a contract twice, then read one whose newest parts are not there."""
-    written = event("direct-contract")
+    written = load("direct-contract")
     version = contracts.handler(written, lambda_context())["version"]
     newest = contracts.handler(written | {"expectedVersion": version}, lambda_context())["version"]
     for item in client.scan(TableName="contracts")["Items"]:
         if item["sk"]["S"].startswith(newest):
             client.delete_item(TableName="contracts", Key={name: item[name] for name in ("pk", "sk")})
-    contracts.handler(event("direct-contract-read"), lambda_context())
+    contracts.handler(load("direct-contract-read"), lambda_context())
     contracts.handler(written, lambda_context())
 
 
@@ -93,7 +87,7 @@ def publish(client: Any) -> None:
     """Publish receipts that the topic refuses."""
     del client
     publishing.receipts()._client = Fifo(FakeClock(), lambda _: Fate.NEVER)
-    publishing.publish(event("direct-receipts"), lambda_context())
+    publishing.publish(load("direct-receipts"), lambda_context())
 
 
 RUNS: dict[str, tuple[Callable[[Any], None], set[str]]] = {

@@ -25,6 +25,7 @@ from tests.kit import tables
 from tests.kit.iam import listed, permits
 
 from .conftest import NOW, Deployed, StoppedClock, Template
+from .named import target
 from .test_alarms import PROTECTED
 
 LEASE = NOW + timedelta(seconds=32)
@@ -255,9 +256,39 @@ def test_the_watchdog_may_do_what_it_does(deployed: Deployed, translated: Templa
 
 def test_what_sweeps_has_permissions_of_its_own(deployed: Deployed, translated: Template) -> None:
     """To scan and to delete is allowed under a condition only, and only where it is done."""
-    assert translated["Resources"]["WatchdogSweeping"]["Condition"] == "WatchdogSweeps"
+    assert translated["Resources"]["WatchdogSweeping"]["Condition"] == "Sweeps"
     swept = actions_of_a_run(deployed, sweep=True)
     assert swept == allowed(translated, "WatchdogFunctionRole") | allowed(translated, "WatchdogSweeping")
+
+
+CONTRACTS = dict.fromkeys(("GetItem", "PutItem", "Query", "BatchWriteItem"), "ContractsTable")
+REACH = {
+    "LoyaltyFunctionRole": {"dynamodb:UpdateItem": "LoyaltyTable"},
+    "CatalogueFunctionRole": {"dynamodb:PutItem": "CatalogueTable", "sqs:SendMessage": "FailedEvents"},
+    "ReceiptsFunctionRole": {"dynamodb:PutItem": "ReceiptsTable"},
+    "PublishingFunctionRole": {"sns:Publish": "ReceiptsTopic"},
+    "PricesFunctionRole": {
+        "dynamodb:Query": "CatalogueTable",
+        "sns:Publish": "PricesTopic",
+        "sqs:SendMessage": "FailedEvents",
+    },
+    "PricesScheduleRole": {"lambda:InvokeFunction": "PricesFunction", "sqs:SendMessage": "FailedEvents"},
+    "ContractsFunctionRole": {f"dynamodb:{verb}": table for verb, table in CONTRACTS.items()},
+    "ContractsCleanerRole": {
+        **{f"dynamodb:{verb}": table for verb, table in CONTRACTS.items() if verb != "PutItem"},
+        "sqs:SendMessage": "FailedEvents",
+    },
+    "ContractsAnnouncerRole": {"sqs:SendMessage": "FailedEvents"},
+}
+"""What the policies of single functions allow, beside tokens, and on what."""
+
+
+@pytest.mark.parametrize("role", REACH)
+def test_a_function_reaches_its_own_resources_alone(translated: Template, role: str) -> None:
+    """Each action on one resource, and no other action."""
+    own = [each for name, each in statements(translated) if name == role]
+    reached = {action: target(each["Resource"]) for each in own for action in listed(each["Action"])}
+    assert reached == REACH[role]
 
 
 def test_only_the_index_is_queried(translated: Template) -> None:

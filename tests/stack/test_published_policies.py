@@ -30,7 +30,7 @@ from tests.kit.strict.mounted import mounted
 
 from .conftest import ROOT
 from .named import of_type
-from .test_without_sam import parsed
+from .nested import flat, parsed
 
 KB = 1000
 SIZES = {"small": 20, "12 KB": 12 * KB, "300 KB": 300 * KB, "900 KB": 900 * KB}
@@ -41,18 +41,11 @@ PARTS = "dynamodb:BatchWriteItem"
 
 
 def sample() -> list[Statement]:
-    """Return the policy of the sample stack's functions."""
-    return _managed(ROOT / "template.yaml")
-
-
-def fragment() -> list[Statement]:
-    """Return the policy of examples/infrastructure/tokens.yaml; the CDK's is compared with it."""
-    return _managed(ROOT / "examples" / "infrastructure" / "tokens.yaml")
-
-
-def _managed(path: Any) -> list[Statement]:
-    policy = of_type(parsed(path), "AWS::IAM::ManagedPolicy")["TokenAccess"]
-    statements: list[Statement] = policy["PolicyDocument"]["Statement"]
+    """Return the policy of the sample stack's functions, that of tokens.yaml; the CDK nests the file, too."""
+    template = flat(ROOT / "template.yaml")
+    (policy,) = of_type(template, "AWS::Serverless::Function")["PaymentsFunction"]["Policies"]
+    document = template["Resources"][policy["Ref"]]["Properties"]["PolicyDocument"]
+    statements: list[Statement] = document["Statement"]
     return statements
 
 
@@ -89,7 +82,6 @@ def _of_words(text: str) -> list[Statement]:
 
 SOURCES: dict[str, Callable[[], list[Statement]]] = {
     "template.yaml": sample,
-    "tokens.yaml": fragment,
     "examples/minimal": minimal,
     "docs/deploying.md": deploying,
     "README.md": readme,
@@ -130,64 +122,37 @@ class Shop:
         return os.urandom(self.size // 2).hex()
 
 
+TWO = ({"id": 1}, {"id": 2})
+RECORDS: dict[str, tuple[Callable[[Once], Any], Any, int]] = {
+    "sqs": (lambda once: once.sqs(key="id"), sqs_event(*TWO), 2),
+    "sqs under hold": (lambda once: once.sqs(key="id", on_lapse="hold"), sqs_event(*TWO), 2),
+    "sns": (lambda once: once.sns(key="id"), sns_event({"id": 1}), 1),
+    "kinesis": (lambda once: once.kinesis(key="id"), kinesis_event(*TWO), 2),
+    "dynamodb_stream": (
+        lambda once: once.dynamodb_stream(),
+        dynamodb_stream_event((None, {"id": "1"}), (None, {"id": "2"})),
+        2,
+    ),
+    "kafka": (lambda once: once.kafka(key="id"), kafka_event(*TWO), 2),
+    "mq": (lambda once: once.mq(key="id"), rabbitmq_event({"id": 1}), 1),
+}
+"""Decorators of records, with an event, and how often the work runs for it."""
+
+
+def _of_records(decorator: str) -> Callable[[Shop], Callable[[], Any]]:
+    decorate, event, _ = RECORDS[decorator]
+
+    def made(shop: Shop) -> Callable[[], Any]:
+        def handle(record: Any) -> str:
+            return shop.work(record)
+
+        return _delivered(decorate(shop.once)(handle), event)
+
+    return made
+
+
 def _delivered(handler: Callable[[Any, Any], Any], event: Any) -> Callable[[], Any]:
     return lambda: handler(event, lambda_context("shop", os.urandom(4).hex()))
-
-
-def _sqs(shop: Shop) -> Callable[[], Any]:
-    @shop.once.sqs(key="id")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, sqs_event({"id": 1}, {"id": 2}))
-
-
-def _sqs_held(shop: Shop) -> Callable[[], Any]:
-    @shop.once.sqs(key="id", on_lapse="hold")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, sqs_event({"id": 1}, {"id": 2}))
-
-
-def _sns(shop: Shop) -> Callable[[], Any]:
-    @shop.once.sns(key="id")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, sns_event({"id": 1}))
-
-
-def _kinesis(shop: Shop) -> Callable[[], Any]:
-    @shop.once.kinesis(key="id")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, kinesis_event({"id": 1}, {"id": 2}))
-
-
-def _dynamodb_stream(shop: Shop) -> Callable[[], Any]:
-    @shop.once.dynamodb_stream
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, dynamodb_stream_event((None, {"id": "1"}), (None, {"id": "2"})))
-
-
-def _kafka(shop: Shop) -> Callable[[], Any]:
-    @shop.once.kafka(key="id")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, kafka_event({"id": 1}, {"id": 2}))
-
-
-def _mq(shop: Shop) -> Callable[[], Any]:
-    @shop.once.mq(key="id")
-    def handle(record: Any) -> str:
-        return shop.work(record)
-
-    return _delivered(handle, rabbitmq_event({"id": 1}))
 
 
 def _event(shop: Shop) -> Callable[[], Any]:
@@ -223,13 +188,7 @@ def _begin(shop: Shop) -> Callable[[], Any]:
 
 
 DECORATORS: dict[str, tuple[Callable[[Shop], Callable[[], Any]], int]] = {
-    "sqs": (_sqs, 2),
-    "sqs under hold": (_sqs_held, 2),
-    "sns": (_sns, 1),
-    "kinesis": (_kinesis, 2),
-    "dynamodb_stream": (_dynamodb_stream, 2),
-    "kafka": (_kafka, 2),
-    "mq": (_mq, 1),
+    **{name: (_of_records(name), runs) for name, (_, _, runs) in RECORDS.items()},
     "event": (_event, 1),
     "api_gateway": (_api, 1),
     "function": (_function, 1),

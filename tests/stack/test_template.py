@@ -112,10 +112,10 @@ def test_the_table_is_protected(translated: Template) -> None:
     assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert table["SSESpecification"] == {"SSEEnabled": True}
     for each in of_type(translated, "AWS::DynamoDB::Table").values():
-        assert each["DeletionProtectionEnabled"] == {"Fn::If": ["KeepsTables", True, False]}
-    assert translated["Conditions"]["KeepsTables"] == {
-        "Fn::Equals": [{"Ref": "TableDeletionPolicy"}, "Retain"]
-    }
+        (condition, *protected) = each["DeletionProtectionEnabled"]["Fn::If"]
+        assert protected == [True, False]
+        retained = {"Fn::Equals": [{"Ref": "TableDeletionPolicy"}, "Retain"]}
+        assert translated["Conditions"][condition] == retained
     assert table["BillingMode"] == "PAY_PER_REQUEST"
 
 
