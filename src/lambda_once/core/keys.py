@@ -126,6 +126,20 @@ def select_from(
     return found
 
 
+def of_payload(content: object, within: Mapping[str, object]) -> object:
+    """
+    Return the key of work that is identified by its whole payload, and by what it is *within*.
+
+    Tagged, so that it is hashed even if the payload is a readable text. Raises KeyMissing for an empty one.
+    """
+    if is_nothing(content):
+        raise KeyMissing(
+            "an empty payload is not a key: every empty payload would be a duplicate of the first; "
+            "pass key=, or send a payload that identifies the work"
+        )
+    return {"payload": content, **within}
+
+
 def is_nothing(value: object) -> bool:
     """Return whether *value* is None, or an empty string, list, tuple, mapping or set."""
     return value is None or (isinstance(value, _MAY_BE_EMPTY) and len(value) == 0)

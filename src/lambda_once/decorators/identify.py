@@ -9,7 +9,7 @@ from lambda_once.core.canonical import NotCanonical, plain
 from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.fields import Printed, fields_of, printed, selected, without
 from lambda_once.core.identification import Identification, KeyFrom
-from lambda_once.core.keys import is_nothing, labels_of, select, select_from, token
+from lambda_once.core.keys import labels_of, of_payload, select, select_from, token
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.attempt import call_stack
@@ -166,13 +166,7 @@ class Identifier(NamedTuple):
         if unit.needs_key is not None:
             raise Misconfigured(unit.needs_key)
         content = payload if unit.content is itself else unit.content(payload)
-        if is_nothing(content):
-            raise KeyMissing(
-                "an empty payload is not a key: every empty payload would be a duplicate of the first; "
-                "pass key=, or send a payload that identifies the work"
-            )
-        # Tagged, so that it is hashed even if the whole payload is a readable text.
-        return {"payload": content, **({} if unit.within is NOTHING else {"within": unit.within})}
+        return of_payload(content, {} if unit.within is NOTHING else {"within": unit.within})
 
     def _scope(self, selector: str | Callable[..., object], unit: Unit, argument: object) -> object:
         if isinstance(selector, str):

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -144,7 +144,7 @@ def test_a_decimal_is_a_number_of_the_same_value(amount: str) -> None:
 
 def test_without_its_digits_a_decimal_becomes_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: as JSON is written otherwise, the receiver gets a number or text, by the value."""
-    monkeypatch.setattr(messages, "_with_digits", lambda value, _: value)
+    monkeypatch.setattr(messages, "_with_digits", lambda value: value)
     body = rules().prepared({**RECEIPT, "amount": Decimal("12345678901234567.89")}).body
     assert json.loads(body)["amount"] == "12345678901234567.89"
 
@@ -154,6 +154,19 @@ def test_no_decimal_changes_on_its_way(amount: Decimal) -> None:
     """Whatever its digits and its exponent."""
     body = rules().prepared({**RECEIPT, "amount": amount}).body
     assert json.loads(body, parse_float=Decimal, parse_int=Decimal)["amount"] == amount
+
+
+def test_beside_such_a_decimal_everything_is_written_as_ever() -> None:
+    """Names that are no text, sets, nesting; and what is not JSON is refused there, too."""
+    long = Decimal("12345678901234567.89")
+    value = {1: [{"a": (1, long)}], None: {long}, 1.5: "ü", "deep": {"at": date(2026, 11, 20)}}
+    body = rules(key=lambda _: "k", group=lambda _: "g").prepared(value).body
+    assert body == (
+        '{"1":[{"a":[1,12345678901234567.89]}],"null":[12345678901234567.89],'
+        '"1.5":"ü","deep":{"at":"2026-11-20"}}'
+    )
+    with pytest.raises(Misconfigured, match="is not JSON-serialisable: TypeError"):
+        rules(key=lambda _: "k", group=lambda _: "g").prepared({"a": long, "b": object()})
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "-Infinity", "sNaN"])
@@ -281,7 +294,7 @@ def test_an_empty_group_is_none() -> None:
 
 def test_an_empty_message_is_no_key() -> None:
     """Every empty one would be a duplicate of the first."""
-    with pytest.raises(KeyMissing, match="empty message"):
+    with pytest.raises(KeyMissing, match="empty payload is not a key"):
         rules(key=None, group="'all'").prepared({})
 
 

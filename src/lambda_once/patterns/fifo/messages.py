@@ -34,6 +34,7 @@ _PUNCTUATION = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"  # valid in an id, without th
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Not valid in a body. Source: Amazon SQS API reference, SendMessage, MessageBody."""
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,255}")
 
 Attributes = Mapping[str, str | bytes | int | Decimal]
@@ -178,20 +179,17 @@ class MessageFormat:
             return Message("", group, "", {}, 0, error)
 
     def _token(self, message: object, payload: object) -> str:
-        key = self._hashed(payload) if self.key is None else _selected(self.key, message, payload, "key")
+        if self.key is None:
+            key = keys.of_payload(without(payload, self.ignore), {})
+        else:
+            key = _selected(self.key, message, payload, "key")
         scope = None if self.scope is None else _selected(self.scope, message, payload, "scope")
-        service = os.environ.get("POWERTOOLS_SERVICE_NAME", "") if self.service is None else self.service
-        return keys.token("service_undefined" if service == "" else service, self.name, scope, key)
+        service = os.environ.get(keys.SERVICE_VARIABLE) if self.service is None else self.service
+        return keys.token(service or keys.NO_SERVICE, self.name, scope, key)
 
     def _deduplication_id(self, message: object, payload: object) -> str:
         token = self._token(message, payload)
         return digest([token, self._content(message)] if self.with_content else token)
-
-    def _hashed(self, payload: object) -> object:
-        """Return the key of a whole message, tagged as a handler without ``key=`` tags it."""
-        if keys.is_nothing(payload):
-            raise KeyMissing("an empty message is not a key: give key=, or send content")
-        return {"payload": without(payload, self.ignore)}
 
     def _content(self, message: object) -> str:
         return fingerprint(without(message_payload(message), self.ignore))
@@ -253,29 +251,49 @@ class Backlog:
         return held
 
 
+# -- JSON with every digit
+
+
+class _Digits:
+    """A Decimal that no float equals. JSON has a number for it, json.dumps has none."""
+
+    def __init__(self, value: Decimal) -> None:
+        self.text = str(value)
+
+
 def _json(message: object) -> str:
-    nonce = os.urandom(16).hex()  # no text of the message's begins with it
-    text = json.dumps(
-        plain(_marked(message, nonce)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    first, *marked = text.split(f'"{nonce}')  # a pattern with it would be compiled for every message
-    return first + "".join(digits.replace('"', "", 1) for digits in marked)
+    return _written(plain(_with_digits(message)))
 
 
-def _marked(value: object, nonce: str) -> object:
-    return converted(value, lambda part, _: _with_digits(part, nonce), lambda names: names)
+def _with_digits(value: object) -> object:
+    return converted(value, _exact, lambda names: names)
 
 
-def _with_digits(value: object, nonce: str) -> object:
-    """Mark a Decimal that no float equals: its digits become the number in the text."""
+def _exact(value: object, _: object) -> object:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise ValueError("JSON has no number for it")
-        return f"{nonce}{value}" if json_number(value) is None else value
+        return _Digits(value) if json_number(value) is None else value
     if isinstance(value, set | frozenset):
         ordered = sorted(value, key=lambda each: json.dumps(plain(each), sort_keys=True, default=repr))
-        return [_marked(each, nonce) for each in ordered]
+        return [_with_digits(each) for each in ordered]
     return value
+
+
+def _written(value: object) -> str:
+    """Return the JSON of a plain *value*: by the encoder, which is fast, but for what has digits in it."""
+    if isinstance(value, _Digits):
+        return value.text
+    try:
+        return _JSON.encode(value)
+    except TypeError:
+        if isinstance(value, list):
+            return f"[{','.join(map(_written, value))}]"
+        if isinstance(value, dict):
+            names = (name if isinstance(name, str) else _JSON.encode(name) for name in value)
+            members = zip(map(_JSON.encode, names), map(_written, value.values()), strict=True)
+            return f"{{{','.join(f'{name}:{each}' for name, each in members)}}}"
+        raise
 
 
 def _checked_text(what: str, text: str) -> str:
