@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.patterns.documents import requests
-from lambda_once.patterns.documents.content import whole_document
 from lambda_once.patterns.documents.parts import (
     MOST_BEFORE,
     Form,
@@ -23,6 +22,7 @@ from lambda_once.patterns.documents.parts import (
     succeeding,
     superseded,
     versions,
+    whole_document,
     written_at,
 )
 

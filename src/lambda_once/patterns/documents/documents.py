@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
-from lambda_once.patterns.documents import content, parts
-from lambda_once.patterns.documents.content import Draft, check_id
+from lambda_once.patterns.documents import parts
 from lambda_once.patterns.documents.parts import (
     ABSENT,
     Absent,
     DocumentId,
+    Draft,
     Head,
     Version,
+    check_id,
     checked_version,
     expect,
 )
@@ -93,8 +94,8 @@ class Documents:
         logger: AnyLogger | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if isinstance(part_bytes, bool) or not 1 <= part_bytes <= content.MOST_PART_BYTES:
-            raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {content.MOST_PART_BYTES:,}")
+        if isinstance(part_bytes, bool) or not 1 <= part_bytes <= parts.MOST_PART_BYTES:
+            raise Misconfigured(f"part_bytes is {part_bytes}: give 1 to {parts.MOST_PART_BYTES:,}")
         if ahead is not None and ahead < timedelta(0):
             raise Misconfigured(f"ahead is {ahead}: give how far clocks may differ, or None")
         if keep_deleted < timedelta(hours=1):
@@ -217,7 +218,7 @@ class Documents:
         found = parts.newest_whole(head, parts.versions(stored))
         if found is None:
             return head
-        return Document(entity_id, content.content_of(found), found.version, found.version != head.version)
+        return Document(entity_id, parts.content_of(found), found.version, found.version != head.version)
 
     # -- the steps
 
@@ -225,8 +226,8 @@ class Documents:
         if (document is _Nothing.GIVEN) == (sections is None):
             raise Misconfigured("give either a document or sections=")
         if sections is None:
-            return content.whole_document(document, self._part_bytes)
-        return content.named_sections(sections, self._part_bytes)
+            return parts.whole_document(document, self._part_bytes)
+        return parts.named_sections(sections, self._part_bytes)
 
     def _next(self, entity_id: DocumentId, seen: Head | None) -> Version:
         now = self._clock.now()

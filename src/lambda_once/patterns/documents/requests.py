@@ -25,7 +25,7 @@ from lambda_once.patterns.transport import ConditionFailed, PatternTransport
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from lambda_once.patterns.documents.content import Draft
+    from lambda_once.patterns.documents.parts import Draft
 
 FIRST: Final = "attribute_not_exists(#key)"
 """There is no head, as this writer saw: of two writers of a new document one is first."""
