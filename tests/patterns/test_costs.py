@@ -1,0 +1,188 @@
+"""What the pages say that each pattern costs is what a real engine charges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from benchmarks.units import refused_units, size_of
+from lambda_once.patterns import Documents, Ledger, Ratchet, Unique
+from lambda_once.patterns.ledger.layout import bucket_name, layout_for
+from lambda_once.patterns.results import Applied, Conflict, Duplicate
+from lambda_once.testing import FakeClock
+from tests.docs.pages import ROOT
+from tests.patterns.conftest import Ground
+
+MS = 1_795_169_520_000
+HOUR = timedelta(hours=1)
+READS = ("get_item", "batch_get_item", "query")
+
+
+class Meter:
+    """A client that adds up what its requests are charged."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.requests, self.written, self.read = 0, 0.0, 0.0
+
+    def __getattr__(self, operation: str) -> Any:
+        def request(**arguments: Any) -> Any:
+            self.requests += 1
+            try:
+                answer = getattr(self._client, operation)(**arguments, ReturnConsumedCapacity="TOTAL")
+            except ClientError as refused:
+                self.written += refused_units(refused.response["Item"])
+                raise
+            consumed = answer["ConsumedCapacity"]
+            units = sum(
+                each["CapacityUnits"] for each in (consumed if isinstance(consumed, list) else [consumed])
+            )
+            if operation in READS:
+                self.read += units
+            else:
+                self.written += units
+            return answer
+
+        return request
+
+    def of(self, work: Callable[[], object]) -> tuple[int, float, float]:
+        """Do *work*, and return its requests, write units and read units."""
+        self.requests, self.written, self.read = 0, 0.0, 0.0
+        work()
+        return self.requests, self.written, self.read
+
+
+Row = tuple[object, ...]
+
+
+def ledger(meter: Meter, ground: Ground) -> list[Row]:
+    """An add, a duplicate, an update and a read of items of so many ids, spread as by a steady rate."""
+    rows: list[Row] = []
+    for ids in (1, 100, 1_000, 5_000):
+        clock, table = FakeClock(), ground.table()
+        points = Ledger(table, meter, window=HOUR, clock=clock)
+        points.add("cust_77", {"balance": 1}, id="m0")
+        live = layout_for(HOUR).live(layout_for(HOUR).number(clock.now()))
+        for position, number in enumerate(live):
+            own = [each.to_bytes(8, "big") for each in range(position, ids - 1, len(live))]
+            if own:
+                ground.client.update_item(
+                    TableName=table,
+                    Key={"pk": {"S": "cust_77"}},
+                    UpdateExpression=f"ADD {bucket_name(number)} :ids",
+                    ExpressionAttributeValues={":ids": {"BS": own}},
+                )
+        add = partial(points.add, "cust_77", {"balance": 10, "count": 1}, id="m1")
+        version = partial(points.update, "cust_77", {"version": 1}, expected={"version": None})
+        charged = [meter.of(each) for each in (add, add, version, partial(points.get, "cust_77"))]
+        assert add() == Duplicate()
+        rows.append((ids, *(written + read for _, written, read in charged)))
+    return rows
+
+
+def ratchet(meter: Meter, ground: Ground) -> list[Row]:
+    """Requests and units of writes, of reads and of tombstones."""
+    prices = Ratchet(ground.table("pk", "sk"), meter, key=("pk", "sk"), clock=FakeClock())
+
+    def put(sk: str, size: int, ts: int) -> Callable[[], object]:
+        return lambda: prices.put({"pk": "p", "sk": sk, "text": "x" * size}, MS + ts)
+
+    def delete(sk: str, ts: int) -> Callable[[], object]:
+        return lambda: prices.delete({"pk": "p", "sk": sk}, MS + ts)
+
+    def several(*work: Callable[[], object]) -> None:
+        for each in work:
+            each()
+
+    key = {"pk": "p", "sk": "01"}
+    keys = [{"pk": "p", "sk": f"{n:02}"} for n in range(10)]
+    steps: list[tuple[str, Callable[[], object]]] = [
+        ("put of 0.5 KB, nothing there", put("a", 400, 0)),
+        ("the same again", put("a", 400, 0)),
+        ("put of 4 KB in its place", put("a", 4_000, 1)),
+        ("put of 0.5 KB in place of 4 KB", put("a", 400, 2)),
+        ("delete of 0.5 KB", delete("a", 3)),
+        ("put of 4 KB over a tombstone", put("a", 4_000, 4)),
+        ("delete of 4 KB", delete("a", 5)),
+        ("delete of a tombstone", delete("a", 6)),
+        ("", partial(several, *(put(f"{n:02}", 400, 0) for n in range(20)))),
+        ("get of 0.5 KB", partial(prices.get, key)),
+        ("get, `consistent=False`", partial(prices.get, key, consistent=False)),
+        ("batch_get of 10 × 0.5 KB", partial(prices.batch_get, keys)),
+        ("query of 10 × 0.5 KB", partial(prices.query, "p", limit=10)),
+        ("", partial(several, *(delete(f"{n:02}", 1) for n in range(5)))),
+        ("the same, 5 tombstones among them", partial(prices.query, "p", limit=10)),
+    ]
+    rows = [(name, *meter.of(step)) for name, step in steps]
+    return [(name, requests, written + read) for name, requests, written, read in rows if name]
+
+
+def documents(meter: Meter, ground: Ground) -> list[Row]:
+    """Write and read units of documents of a megabyte, and of a small one."""
+    contracts = Documents(ground.table("pk", "sk"), meter, clock=FakeClock())
+    large, whole = bytes(1_000_000), "contract#7"
+
+    def conflict() -> None:
+        with pytest.raises(Conflict):
+            contracts.write(whole, large, expected_version="0" * 26)
+
+    steps: dict[str, Callable[[], object]] = {
+        "`write`, 1 MB, the first": partial(contracts.write, whole, large),
+        "`write`, 1 MB, over another": partial(contracts.write, whole, large),
+        "`write` of 1 KB": partial(contracts.write, "small", "x" * 800),
+        "`write` with an `expected_version` that is not current": conflict,
+        "`read`, 1 MB, before the old version is removed": partial(contracts.read, whole),
+        "`clean`, 1 MB superseded": partial(contracts.clean, whole),
+        "`read`, 1 MB": partial(contracts.read, whole),
+        "`read`, 1 MB, `consistent=True`": partial(contracts.read, whole, consistent=True),
+        "`read` of 1 KB": partial(contracts.read, "small"),
+        "`delete`, 1 MB": partial(contracts.delete, whole),
+    }
+    return [(name, *meter.of(step)[1:]) for name, step in steps.items()]
+
+
+def unique(meter: Meter, ground: Ground) -> list[Row]:
+    """Write units of a put and of its duplicate; the bytes are those without key and mark."""
+    key = {"pk": "customer", "sk": ["orderId", "kind"]}
+    receipts = Unique(ground.table("pk", "sk"), meter, key=key, clock=FakeClock())
+    rows: list[Row] = []
+    for size, what in ((500, "a receipt of 500 bytes"), (3_000, "3,000 bytes")):
+        fields = {"customer": f"cust_{size}", "orderId": "order_5", "kind": "paid"}
+        rest = size - sum(len(name) + len(each) for name, each in fields.items()) - len("note")
+        results: list[object] = []
+        for name in (f"`put` of {what}", "`put` of it again, the duplicate"):
+            charged = meter.of(lambda: results.append(receipts.put({**fields, "note": "x" * rest})))  # noqa: B023
+            rows.append((name, charged[1]))
+        assert [type(each) for each in results] == [Applied, Duplicate]
+    return rows
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """Return the cells of the measured table of *page*."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    table = text.partition("<!-- measured: begin -->")[2].partition("<!-- measured: end -->")[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("measured", [ledger, ratchet, documents, unique])
+def test_the_page_has_what_is_charged(engine: Ground, measured: Callable[[Meter, Ground], list[Row]]) -> None:
+    """Row by row."""
+    rows = measured(Meter(engine.client), engine)
+    shown = [[each if isinstance(each, str) else f"{each:,g}" for each in row] for row in rows]
+    assert shown == rows_of(f"{measured.__name__}.md")
+
+
+def test_the_page_has_what_the_mark_costs(strict: Ground) -> None:
+    """Bytes that a put adds to its item beside the key."""
+    table = strict.table("pk", "sk")
+    Unique(table, strict.client, clock=FakeClock()).put({"pk": "a", "sk": "b", "x": 1})
+    (item,) = strict.client.scan(TableName=table)["Items"]
+    page = (ROOT / "docs" / "unique.md").read_text(encoding="utf-8")
+    assert f"the attribute `put` ({size_of({'put': item['put']})} bytes;" in page
