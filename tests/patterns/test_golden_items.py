@@ -1,4 +1,4 @@
-"""Items as version 0.1 of this package wrote them are read as what they were, for ever."""
+"""The format of the items: those that were written once are read, repeated and outranked ever after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lambda_once.testing import FakeClock
 from tests.patterns.conftest import Ground
 
 ITEMS = json.loads((Path(__file__).parent / "golden_items.json").read_text(encoding="utf-8"))
-"""By pattern. Never regenerated: a new form gets items of its own beside these."""
+"""By pattern."""
 NOW = datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
 MS = 1_795_169_520_000
 LAMP = {"pk": "lamp"}

@@ -225,26 +225,3 @@ def test_relayout_loses_no_id_that_comes_in_meanwhile(ground: Ground) -> None:
     short = Ledger(table, ground.client, window=DAY, clock=clock)
     assert [short.add("c", {"n": 1}, id=name) for name in ("m1", "m2")] == [Duplicate()] * 2
     assert ledger_module.FORMS > 1
-
-
-def test_a_layout_of_before_that_was_written_over_is_not_believed(ground: Ground) -> None:
-    """A version that knows no ``bl`` arranges the ids by another width: then only the width counts."""
-    table, clock = ground.table(), FakeClock()
-    short = Ledger(table, ground.client, window=timedelta(hours=1), buckets=2, clock=clock)
-    short.add("c", {"n": 1}, id="m0")
-    stale = ground.client.get_item(TableName=table, Key={"pk": {"S": "c"}})["Item"]["bl"]
-    ground.client.delete_item(TableName=table, Key={"pk": {"S": "c"}})
-    long = Ledger(table, ground.client, window=10 * DAY, clock=clock)
-    for n in range(10):
-        long.add("c", {"n": 1}, id=f"m{n}")
-        clock.advance(86_000)
-    ground.client.update_item(
-        TableName=table,
-        Key={"pk": {"S": "c"}},
-        UpdateExpression="SET bl = :stale",
-        ExpressionAttributeValues={":stale": stale},
-    )
-    for each in (short, long, short):
-        assert [each.add("c", {"n": 1}, id=f"m{n}") for n in range(10)] == [Duplicate()] * 10
-        assert each.add("c", {"n": 1}, id=f"by {each} {clock.now()}") == Applied()
-        clock.advance(1)

@@ -68,7 +68,7 @@ def test_the_request_is_a_value() -> None:
         ),
         "ConditionExpression": (
             "(attribute_not_exists(bt) AND attribute_not_exists(bw) AND attribute_not_exists(bl) "
-            "AND attribute_not_exists(bv) OR (bw = :v1 AND (bl = :v3 OR attribute_not_exists(bl)) "
+            "AND attribute_not_exists(bv) OR (bw = :v1 AND bl = :v3 "
             "AND bt <= :v2 AND (bt >= :v4 OR attribute_not_exists(b0)))) "
             "AND NOT (contains(b63, :v5) OR contains(b0, :v5)) AND #n0 >= :v6"
         ),

@@ -8,7 +8,7 @@ then: each write removes the names of all buckets that are not live.
 
     bt  the number of the newest bucket, the item's own time: it never goes back
     bw  the width in milliseconds
-    bl  the layout, ``100 × width + buckets``; older items have none
+    bl  the layout, ``100 × width + buckets``
     bv  the number of writes through a ledger
 
 These are the usual names; a table may have others (`ledger_table`).
@@ -144,7 +144,7 @@ def seen_in(table: PatternTable, item: Mapping[str, Mapping[str, Any]]) -> Seen:
     own = table.own_of(item)
     for usual, each in own.items():
         whole = each.get("N", "").isdigit() if usual in STAMPS else "BS" in each
-        if not (whole and TIME in own and WIDTH in own):
+        if not whole or not own.keys() >= {*STAMPS}:
             key = plain_item({name: item[name] for name in table.key})
             raise Misconfigured(
                 f"attribute {table.own[usual]!r} of item {key} was not written by ledger {table.name!r}:"
@@ -229,23 +229,13 @@ def in_use(seen: Item, ours: Layout) -> Layout:
 
     So two writers of different windows do not rearrange ids in turn, which would keep them ever longer.
     """
-    present = layout_of(seen, ours)
+    present = layout_of(seen)
     return ours if present is None or present.span < ours.span else present
 
 
-def layout_of(seen: Item, ours: Layout) -> Layout | None:
-    """
-    Return the layout of *seen*; None where no ledger wrote it.
-
-    Where only the width is known, it is *ours* if the width is the same, or else has the most buckets.
-    """
-    width = width_of(seen)
-    if width == 0:
-        return None
-    written, buckets = divmod(int(seen.get(LAYOUT, {"N": "0"})["N"]), 100)
-    if written == width:
-        return Layout(width, buckets)
-    return ours if width == ours.width and LAYOUT not in seen else Layout(width, MOST_BUCKETS)
+def layout_of(seen: Item) -> Layout | None:
+    """Return the layout of *seen*; None where no ledger wrote it."""
+    return Layout(*divmod(int(seen[LAYOUT]["N"]), 100)) if LAYOUT in seen else None
 
 
 def newest(seen: Item, layout: Layout, now: datetime) -> int:

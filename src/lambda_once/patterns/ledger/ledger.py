@@ -233,7 +233,7 @@ class Ledger:
             write = self._write(where, b"")
             for _ in range(FORMS):
                 seen = self._seen(self._item(where)).own
-                if layouts.layout_of(seen, self._layout) in (None, self._layout):
+                if layouts.layout_of(seen) in (None, self._layout):
                     break
                 number = layouts.newest(seen, self._layout, self._transport.clock.now())
                 with suppress(ConditionFailed):  # written to meanwhile: again

@@ -213,12 +213,11 @@ def in_step(terms: _Terms, layout: Layout, number: int) -> str:
 
     The item's time is not later than the writer's (a slow clock would remove live buckets, and a late copy of
     a request would not find its id), and not so much earlier that the name of the new bucket could have ids
-    of 64 buckets ago. Older items have no ``bl``. A stamp without the others is not a ledger's.
+    of 64 buckets ago. A stamp without the others is not a ledger's.
     """
     time, layout_name = terms.own(TIME), terms.own(LAYOUT)
     width, now = terms.value(layout.width), terms.value(number)
-    written = f"({layout_name} = {terms.value(layout.written)} OR attribute_not_exists({layout_name}))"
-    same = f"{terms.own(WIDTH)} = {width} AND {written}"
+    same = f"{terms.own(WIDTH)} = {width} AND {layout_name} = {terms.value(layout.written)}"
     near = terms.value(number - len(layout.spare(number)))
     none = " AND ".join(f"attribute_not_exists({terms.own(each)})" for each in STAMPS)
     return (
@@ -294,7 +293,7 @@ def again(write: LedgerWrite, now: datetime, seen: Item) -> dict[str, Any]:
 def _is_in_step(seen: Item, layout: Layout, number: int) -> bool:
     """Return whether the item takes `adding`: see `in_step`."""
     ours = {WIDTH: str(layout.width), LAYOUT: str(layout.written)}
-    same = all(seen.get(name, {"N": each})["N"] == each for name, each in ours.items())
+    same = all(seen.get(name) == {"N": each} for name, each in ours.items())
     near = number - len(layout.spare(number))
     return TIME not in seen or (same and near <= layouts.time_of(seen) <= number)
 
