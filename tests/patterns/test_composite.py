@@ -84,35 +84,7 @@ def test_a_field_that_has_two_texts_is_refused(part: object) -> None:
         keyed({"pk": "order"}, order=part)
 
 
-@pytest.mark.parametrize("brought", [True, 1.5, ["a"], {"a"}])
-def test_a_key_attribute_of_another_type_is_refused(brought: object) -> None:
-    """DynamoDB takes text, numbers and bytes for a key."""
-    with pytest.raises(Misconfigured, match="'pk' is a"):
-        keyed("pk", pk=brought)
-
-
-@pytest.mark.parametrize(("name", "limit"), [("pk", 2048), ("sk", 1024)])
-def test_a_key_that_is_too_long_is_refused(name: str, limit: int) -> None:
-    """Up to DynamoDB's limit in bytes it is taken; one byte more is an error that says what to do."""
-    brought: dict[str, object] = {"pk": "p", "sk": "s", name: "x" * limit}
-    assert keyed(("pk", "sk"), **brought)[name] == "x" * limit
-    with pytest.raises(Misconfigured, match=f"{limit + 1} bytes.*digest"):
-        keyed(("pk", "sk"), **{**brought, name: "x" * (limit + 1)})
-    with pytest.raises(Misconfigured, match="bytes"):
-        keyed({"pk": "a", "sk": "b"}, **{"a": "p", "b": "s", "a" if name == "pk" else "b": "#" * limit})
-
-
 def test_an_item_that_brings_what_is_made_is_refused() -> None:
     """Which of the two would stand is a question that nobody should have to ask."""
     with pytest.raises(Misconfigured, match="'pk' is made of customer"):
         keyed({"pk": "customer"}, pk="c", customer="c")
-
-
-@pytest.mark.parametrize(
-    "key",
-    [(), ("a", "b", "c"), ("a", "a"), "", {}, {"pk": ()}, {"pk": ""}, {"pk": ["a", ""]}, {"pk": ["pk"]}],
-)
-def test_a_key_of_no_table_is_refused(key: KeySpec) -> None:
-    """One or two attributes, each with a name and, where it is made, with fields of other names."""
-    with pytest.raises(Misconfigured, match="key="):
-        key_fields(key)

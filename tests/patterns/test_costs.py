@@ -5,58 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
-from benchmarks.units import refused_units, size_of
+from benchmarks.units import size_of
 from lambda_once.patterns import Documents, Ledger, Ratchet, Unique
 from lambda_once.patterns.ledger.layout import bucket_name, layout_for
 from lambda_once.patterns.results import Applied, Conflict, Duplicate
 from lambda_once.testing import FakeClock
 from tests.docs.pages import ROOT
 from tests.patterns.conftest import Ground
+from tests.patterns.meter import Meter
 
 MS = 1_795_169_520_000
 HOUR = timedelta(hours=1)
-READS = ("get_item", "batch_get_item", "query")
-
-
-class Meter:
-    """A client that adds up what its requests are charged."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.requests, self.written, self.read = 0, 0.0, 0.0
-
-    def __getattr__(self, operation: str) -> Any:
-        def request(**arguments: Any) -> Any:
-            self.requests += 1
-            try:
-                answer = getattr(self._client, operation)(**arguments, ReturnConsumedCapacity="TOTAL")
-            except ClientError as refused:
-                self.written += refused_units(refused.response["Item"])
-                raise
-            consumed = answer["ConsumedCapacity"]
-            units = sum(
-                each["CapacityUnits"] for each in (consumed if isinstance(consumed, list) else [consumed])
-            )
-            if operation in READS:
-                self.read += units
-            else:
-                self.written += units
-            return answer
-
-        return request
-
-    def of(self, work: Callable[[], object]) -> tuple[int, float, float]:
-        """Do *work*, and return its requests, write units and read units."""
-        self.requests, self.written, self.read = 0, 0.0, 0.0
-        work()
-        return self.requests, self.written, self.read
-
-
 Row = tuple[object, ...]
 
 

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -323,43 +322,6 @@ class Refusing:
 
 
 # -- bad input
-
-
-@pytest.mark.parametrize(
-    ("item", "error", "says"),
-    [
-        ({}, KeyMissing, "'customer'"),
-        ({**RECEIPT, "order": None}, KeyMissing, "'order'"),
-        ({**RECEIPT, "order": ""}, KeyMissing, "'order'"),
-        ({**RECEIPT, "order": 1.5}, Misconfigured, "'order' is a float"),
-        ({**RECEIPT, "sk": "x"}, Misconfigured, "'sk' is made of order, kind"),
-        ({**RECEIPT, "put": "x"}, Misconfigured, "'put'.*mark="),
-        ({**RECEIPT, "weight": float("inf")}, Misconfigured, "stored"),
-        ({**RECEIPT, "at": datetime(2026, 11, 20, tzinfo=UTC)}, Misconfigured, "'at'"),
-        ({**RECEIPT, "what": object()}, Misconfigured, "what: a builtins.object"),
-        (["customer"], Misconfigured, "mapping of attributes, not a list"),
-        ({**RECEIPT, "customer": "x" * 2049}, Misconfigured, "2049 bytes"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_sent(item: Any, error: type[OnceError], says: str) -> None:
-    """The message says what is wrong, and no request was made: there is no client to make it."""
-    unique = Unique("receipts", object(), key=KEY)
-    with pytest.raises(error, match=says):
-        unique.put(item)
-
-
-def test_messages_repeat_no_values() -> None:
-    """What an item holds is nobody's business but its table's."""
-    with pytest.raises(Misconfigured) as caught:
-        Unique("receipts", object(), key=KEY).put({**RECEIPT, "order": 4711.5})
-    assert "4711" not in str(caught.value)
-
-
-@pytest.mark.parametrize("mark", ["", "pk", "receiptId"])
-def test_a_mark_needs_a_name_of_its_own(mark: str) -> None:
-    """It would overwrite a key or what identifies the item."""
-    with pytest.raises(Misconfigured, match="mark="):
-        Unique("receipts", key=("pk", "sk"), identity=["receiptId"], mark=mark)
 
 
 def test_an_item_over_the_limit_is_refused_with_the_reason(ground: Ground) -> None:

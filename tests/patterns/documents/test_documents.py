@@ -289,58 +289,6 @@ def test_a_reader_who_is_overtaken_looks_again(shelf: Shelf) -> None:
     assert (found.value, found.fell_back) == (text("b"), False)
 
 
-# -- bad input
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"document": b""}, "is empty"),
-        ({"sections": {}}, "no sections"),
-        ({}, "either a document or sections="),
-        ({"document": b"1", "sections": {"a": b"1"}}, "either a document or"),
-        ({"document": {1, 2}}, "neither bytes nor JSON-serialisable"),
-        ({"document": float("nan")}, "neither bytes nor JSON-serialisable"),
-        ({"sections": {"fine": b"1", "a#b": b"2"}}, "the section 'a#b' cannot be stored.*without '#'"),
-        ({"sections": {"fine": b"1", "": b"2"}}, "the section '' cannot be stored"),
-        ({"sections": {"fine": b"1", "n" * 256: b"2"}}, "1 to 255 bytes"),
-        ({"sections": {"fine": b"1", 7: b"2"}}, "the section 7 cannot be stored"),
-        ({"sections": {"fine": b"1", "large": bytes(101)}}, "'large' has 101 bytes, and a part has 100"),
-        ({"sections": {"fine": b"1", "odd": {1, 2}}}, "the section 'odd' is neither"),
-        ({"document": bytes(100 * 9_999 + 1)}, "10,000 parts, and 9,999 is the most"),
-        ({"document": b"1", "expected_version": "latest"}, "expected_version is 'latest'"),
-        ({"document": b"1", "entity_id": ""}, "1 to 2,048 bytes"),
-        ({"document": b"1", "entity_id": "ü" * 1_025}, "1 to 2,048 bytes"),
-        ({"document": b"1", "entity_id": 7}, "1 to 2,048 bytes, and this is 7"),
-    ],
-    ids=lambda each: str(each)[:40],
-)
-def test_bad_input_is_refused_before_anything_is_sent(given: dict[str, Any], said: str) -> None:
-    """The message says what, and what to do; the table was not even asked."""
-    documents = Documents("nowhere", client=object(), part_bytes=PART_BYTES)
-    with pytest.raises(Misconfigured, match=said):
-        documents.write(**({"entity_id": ID} | given))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"part_bytes": 0}, "1 to 400,000"),
-        ({"part_bytes": 400_001}, "1 to 400,000"),
-        ({"part_bytes": True}, "1 to 400,000"),
-        ({"key": "sk"}, "that differ"),
-        ({"sort": "version"}, "'version': .* must differ.* names="),
-        ({"ahead": timedelta(seconds=-1)}, "how far clocks may differ"),
-        ({"keep_deleted": timedelta(minutes=59)}, "outlive"),
-    ],
-    ids=str,
-)
-def test_unsound_options_are_refused(options: dict[str, Any], said: str) -> None:
-    """At once, when the object is made."""
-    with pytest.raises(Misconfigured, match=said):
-        Documents("documents", client=object(), **options)
-
-
 def test_a_table_without_room_is_asked_again(shelf: Shelf) -> None:
     """Parts that the table did not take are put again, for as long as it takes any."""
 

@@ -11,7 +11,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns.documents import ABSENT, Documents, requests
 from lambda_once.patterns.documents.stream import cleaner
 from lambda_once.testing import FakeClock
-from tests.patterns.documents.test_costs import Charged
+from tests.patterns.meter import Meter
 
 if TYPE_CHECKING:
     from tests.patterns.conftest import Ground
@@ -104,16 +104,13 @@ def costs(ground: Ground) -> tuple[float, float]:
     """Return the read units of a small document beside 300 orders, and of a list of ten documents."""
     table = ground.table("pk", "sk")
     fill(ground, table)
-    documents = contracts(ground, table, part_bytes=350_000)
+    meter = Meter(ground.client)
+    documents = Documents(table, meter, prefix=PREFIX, clock=FakeClock())
     for n in range(10):
         documents.write(("ann", f"{n:02}"), bytes(100_000) if n else b"small")
-    charged = Charged(ground.client)
-    with charged.only():
-        assert documents.read(("ann", "00")) is not None
-        one = charged.read
-    with charged.only():
-        assert len(list(documents.list("ann"))) == 10
-        return one, charged.read
+    _, _, one = meter.of(lambda: documents.read(("ann", "00")))
+    _, _, listed = meter.of(lambda: list(documents.list("ann")))
+    return one, listed
 
 
 @pytest.mark.engine

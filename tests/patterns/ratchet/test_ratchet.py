@@ -451,41 +451,11 @@ def test_what_never_was_read_is_no_expectation(ground: Ground, table: str, ratch
 # -- bad input
 
 
-@pytest.mark.parametrize("ts", [1.5, True, None, "0007", 1_795_169_520, datetime(2026, 11, 20)])  # noqa: DTZ001
-def test_a_timestamp_of_a_wrong_type_writes_nothing(
-    ground: Ground, table: str, ratchet: Ratchet, ts: Any
-) -> None:
-    """A float, a bool, None, text, seconds and a naive time are refused by both."""
-    with pytest.raises(Misconfigured):
-        ratchet.put(ITEM, ts)
-    with pytest.raises(Misconfigured):
-        ratchet.delete(LAMP, ts)
-    assert rows(ground, table) == []
-
-
 def test_an_item_over_the_limit_of_dynamodb_writes_nothing(ratchet: Ratchet) -> None:
     """400 KB: the error is DynamoDB's, under a name that says that a retry is of no use."""
     with pytest.raises(Misconfigured, match="put_item"):
         ratchet.put({**LAMP, "text": "x" * 410_000}, MS)
     assert ratchet.get(LAMP) is None
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"tombstone_ttl": timedelta(0)},
-        {"tombstone_ttl": timedelta(days=-1)},
-        {"tombstone_ttl": timedelta.max},
-        {"ahead": timedelta(seconds=-1)},
-        {"key": ()},
-        {"key": ("pk", "sk", "more")},
-        {"stamp": "deleted"},
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, Any]) -> None:
-    """When the ratchet is made, not when it is used."""
-    with pytest.raises(Misconfigured):
-        Ratchet("products", **options)
 
 
 def test_nothing_is_connected_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

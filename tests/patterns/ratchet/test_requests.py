@@ -14,7 +14,6 @@ from lambda_once.patterns.ratchet.requests import (
     NOTHING_READ,
     OWN,
     PUT_IS_NEWER,
-    get,
     put,
     query,
     rank_of,
@@ -96,47 +95,6 @@ def test_what_is_stored_as_the_same_has_one_rank(one: dict[str, object], other: 
 def test_other_contents_have_other_ranks(other: dict[str, object]) -> None:
     """Types count, and names do."""
     assert rank_of(typed_item(other)) != rank_of(typed_item({"n": 1}))
-
-
-@pytest.mark.parametrize(
-    ("table", "key", "stamp"),
-    [
-        ("", ("pk",), "ts"),
-        ("t", (), "ts"),
-        ("t", ("a", "b", "c"), "ts"),
-        ("t", ("",), "ts"),
-        ("t", ("pk",), ""),
-        ("t", ("pk", "pk"), "ts"),
-        ("t", ("ts",), "ts"),
-        ("t", ("pk",), "deleted"),
-        ("t", ("ttl",), "ts"),
-        ("t", ("pk",), "_rank"),
-        ("t", ("pk",), "_write"),
-    ],
-)
-def test_a_shape_with_names_that_collide_is_refused(table: str, key: tuple[str, ...], stamp: str) -> None:
-    """One or two names for the key, and none of them used for anything else."""
-    with pytest.raises(Misconfigured):
-        ratchet_table(table, key, stamp)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"pk": "p"}, {"pk": "", "sk": "s"}, {"pk": True, "sk": "s"}, {"pk": 1.5, "sk": "s"}]
-)
-def test_what_is_no_key_is_refused(bad: dict[str, object]) -> None:
-    """A part missing or empty, a bool, a float: before anything is sent."""
-    with pytest.raises(Misconfigured, match="key attribute"):
-        get(SHAPE, bad, consistent=True)
-    with pytest.raises(Misconfigured, match="key attribute"):
-        put(SHAPE, bad, 1)
-    with pytest.raises(Misconfigured, match="key attribute"):
-        tombstone(SHAPE, bad, 1, 1)
-
-
-def test_more_than_a_key_is_refused() -> None:
-    """Whoever gives an item where a key is wanted means something else."""
-    with pytest.raises(Misconfigured, match="price"):
-        tombstone(SHAPE, {**KEY, "price": 5}, 1, 1)
 
 
 @pytest.mark.parametrize("name", ["deleted", "_rank", "_write"])

@@ -92,15 +92,6 @@ def test_by_the_usual_names_a_tombstone_never_expires_there(
     assert "expiresAt" not in stored(ground, table)
 
 
-@pytest.mark.parametrize(
-    "names", [{"removed": "x"}, {"ttl": "deleted"}, {"ttl": "pk"}, {"ttl": ""}, {"ttl": "ts"}]
-)
-def test_names_that_collide_are_refused(ground: Ground, names: dict[str, str]) -> None:
-    """And names of attributes that no ratchet writes."""
-    with pytest.raises(Misconfigured):
-        renamed(ground, "t", names=names)
-
-
 # -- ranges and indexes
 
 
