@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from lambda_once import STORE, InProgress, KeyMissing, Misconfigured, StoredError
+from lambda_once import STORE, InProgress, KeyMissing, StoredError
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
-from tests.sources.samples import FOREIGN, batch, eventbridge, rest, s3_record, sns_event, sqs_record, tick
+from tests.sources.samples import batch, eventbridge, s3_record, tick
 
 Json = dict[str, Any]
 
@@ -106,20 +106,6 @@ def test_an_empty_event_is_no_key(rig: Rig, empty: Any) -> None:
     handler, seen = counting(rig)
     with pytest.raises(KeyMissing, match="key="):
         handler(empty, rig.context())
-    assert seen == []
-
-
-@in_memory
-@pytest.mark.parametrize(
-    "event",
-    [batch(sqs_record("x")), sns_event("x"), rest(), *(event for event, _ in FOREIGN.values())],
-    ids=["sqs", "sns", "http", *FOREIGN],
-)
-def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
-    """Nothing runs for a source that has its own decorator, or none yet; the error says which."""
-    handler, seen = counting(rig)
-    with pytest.raises(Misconfigured, match=r"once\.(sqs|sns|api_gateway|kinesis|kafka|mq)"):
-        handler(event, rig.context())
     assert seen == []
 
 

@@ -9,8 +9,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 from pydantic import BaseModel
 
-from lambda_once import GiveUp, KeyMissing, KeyReused, Misconfigured
-from lambda_once.core.lifecycle import State
+from lambda_once import KeyMissing, KeyReused, Misconfigured
 from lambda_once.testing import kafka_event
 from tests.decorators.rig import Rig, in_memory
 
@@ -40,17 +39,6 @@ def worker(seen: Seen, broken: set[str]) -> Any:
             raise ValueError(text)
 
     return work
-
-
-def test_records_run_once(rig: Rig) -> None:
-    """A redelivery replays all of them; the answer is None."""
-    seen: Seen = []
-    handler = rig.once.kafka(worker(seen, set()))
-    event = kafka_event("a", "b", "c", partitions=[0, 0, 1])
-    assert handler(event, rig.context()) is None
-    assert handler(event, rig.context("request-2")) is None
-    assert sorted(seen) == ["a", "b", "c"]
-    assert rig.states() == [State.COMPLETE] * 3
 
 
 def test_a_failure_stops_its_partition_alone(rig: Rig) -> None:
@@ -211,19 +199,6 @@ def test_a_tombstone_is_a_record_like_others(rig: Rig) -> None:
         rig.once.kafka(model=Order)(lambda _order: None)(event, rig.context())
 
 
-@in_memory
-def test_a_model_is_made_of_the_value(rig: Rig) -> None:
-    """With model= the function gets the value as that type."""
-    seen: list[Order] = []
-
-    @rig.once.kafka(model=Order, key=lambda order: order.orderId)
-    def handler(order: Order) -> None:
-        seen.append(order)
-
-    handler(kafka_event({"orderId": 5}), rig.context())
-    assert seen == [Order(orderId=5)]
-
-
 # -- bad input
 
 
@@ -262,22 +237,6 @@ def test_what_is_no_record_fails_the_batch(rig: Rig, raw: object) -> None:
 
 
 @in_memory
-def test_a_record_may_be_given_up(rig: Rig) -> None:
-    """What can never succeed is parked in its turn, and the partition goes on."""
-    seen: Seen = []
-    parked: list[int] = []
-
-    def park(record: KafkaEventRecord, _error: GiveUp) -> None:
-        parked.append(record.offset)
-
-    handler = rig.once.kafka(on_give_up=park)(worker(seen, set()))
-    event = kafka_event("a", "b", "c")
-    event["records"]["orders-0"][1]["value"] = "%"
-    assert handler(event, rig.context()) is None
-    assert (seen, parked) == (["a", "c"], [1])
-
-
-@in_memory
 def test_a_cluster_must_be_named(rig: Rig) -> None:
     """Without it two clusters would share their records' tokens."""
     event = kafka_event("a")
@@ -294,10 +253,3 @@ def test_records_in_another_shape_are_refused(rig: Rig, records: object) -> None
     with pytest.raises((Misconfigured, KeyMissing)):
         rig.once.kafka(worker([], set()))(event, rig.context())
     assert rig.rows() == []
-
-
-@in_memory
-def test_an_empty_batch_is_success(rig: Rig) -> None:
-    """Lambda sends none; one is nothing to do."""
-    assert rig.once.kafka(worker([], set()))(kafka_event(), rig.context()) is None
-    assert rig.once.kafka(report_failures=True)(worker([], set()))(kafka_event(), rig.context()) == failures()

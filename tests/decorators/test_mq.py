@@ -130,19 +130,6 @@ def test_a_redelivered_message_is_likely_known(rig: Rig, build: Any) -> None:
 # -- bad input
 
 
-@BUILDERS
-@in_memory
-@pytest.mark.parametrize("data", ["%", None, 5])
-def test_bad_data_fails_alone(rig: Rig, build: Any, data: object) -> None:
-    """It can never succeed; the others are done, and the error names its id, never its content."""
-    seen: list[str] = []
-    event = build("a", "b")
-    messages_of(event)[0]["data"] = data
-    with pytest.raises(KeyMissing, match="has data that is not base64"):
-        rig.once.mq(worker(seen, set()))(event, rig.context())
-    assert seen == ["b"]
-
-
 @in_memory
 def test_an_activemq_message_needs_its_id(rig: Rig) -> None:
     """One without cannot be told from another."""
@@ -177,13 +164,6 @@ def test_messages_in_another_shape_are_refused(rig: Rig, event: Any) -> None:
     """Nothing runs, and nothing counts as success."""
     with pytest.raises(Misconfigured, match="Its records are not as that source sends them"):
         rig.once.mq(worker([], set()))(event, rig.context())
-
-
-@in_memory
-@pytest.mark.parametrize("event", [activemq_event(), rabbitmq_event()])
-def test_an_empty_batch_is_success(rig: Rig, event: Any) -> None:
-    """Lambda sends none; one is nothing to do."""
-    assert rig.once.mq(worker([], set()))(event, rig.context()) is None
 
 
 @in_memory

@@ -7,44 +7,18 @@ from typing import Any
 import pytest
 
 from lambda_once import Misconfigured
-from lambda_once.core.lifecycle import State
 from lambda_once.testing import (
-    activemq_event,
-    dynamodb_stream_event,
     kafka_event,
-    kinesis_event,
     pipes_event,
-    rabbitmq_event,
     sns_event,
     sqs_event,
 )
 from tests.decorators.rig import Rig, in_memory
+from tests.decorators.sources_table import PIPED, Row
 
-Builder = Any
-
-
-def changes(*ids: str) -> Any:
-    """New items with these ids."""
-    return dynamodb_stream_event(*[(None, {"id": each}) for each in ids])
-
-
-SOURCES: dict[str, tuple[str, Builder, str | None]] = {
-    "sqs": ("sqs", sqs_event, "messageId"),
-    "fifo": ("sqs", lambda *bodies: sqs_event(*bodies, fifo_groups="g"), "messageId"),
-    "kinesis": ("kinesis", kinesis_event, "eventID"),
-    "dynamodb_stream": ("dynamodb_stream", changes, "eventID"),
-    "kafka": ("kafka", kafka_event, None),
-    "self-managed kafka": ("kafka", lambda *v: kafka_event(*v, bootstrap_servers="a:9092,b:9092"), None),
-    "activemq": ("mq", activemq_event, None),
-    "rabbitmq": ("mq", rabbitmq_event, None),
-}
-OF_EACH = pytest.mark.parametrize(("decorator", "build", "field"), SOURCES.values(), ids=SOURCES)
 NAMED = pytest.mark.parametrize(
-    ("decorator", "build", "field"),
-    [row for row in SOURCES.values() if row[2] is not None],
-    ids=[name for name, row in SOURCES.items() if row[2] is not None],
+    "row", [row for row in PIPED if row.piped_id is not None], ids=lambda row: row.name
 )
-IN_ORDER = {"fifo", "kinesis", "dynamodb_stream"}
 
 
 def named(*ids: str) -> dict[str, Any]:
@@ -66,62 +40,41 @@ def counting(seen: list[object], fails_at: int | None = None) -> Any:
     return work
 
 
-@OF_EACH
-def test_records_run_once_through_pipe_and_mapping(
-    rig: Rig, decorator: str, build: Builder, field: str | None
-) -> None:
-    """A record has one token, whether a pipe or an event source mapping delivers it."""
-    seen: list[Any] = []
-    handler = getattr(rig.once, decorator)(counting(seen))
-    event = build("a", "b")
-    assert handler(pipes_event(event), rig.context()) in SUCCESS
-    assert handler(pipes_event(event), rig.context()) in SUCCESS
-    handler(event, rig.context())
-    assert len(seen) == 2
-    assert rig.states() == [State.COMPLETE] * 2
-    assert type(seen[0]).__module__.startswith("aws_lambda_powertools")
-
-
 @NAMED
 @pytest.mark.parametrize("reports", [False, True])
-def test_every_unfinished_record_is_named(
-    rig: Rig, decorator: str, build: Builder, field: str, reports: bool, request: pytest.FixtureRequest
-) -> None:
+def test_every_unfinished_record_is_named(rig: Rig, row: Row, reports: bool) -> None:
     """Pipes retries what is named and nothing else: what was not started is named, too."""
     seen: list[object] = []
-    options = {"report_failures": reports} if decorator != "sqs" else {}
-    handler = getattr(rig.once, decorator)(name="work", **options)(counting(seen, fails_at=2))
-    batch = pipes_event(build("a", "b", "c", "d"))
-    ids = [record[field] for record in batch]
-    in_order = any(name in request.node.callspec.id for name in IN_ORDER)
-    expected = ids[1:] if in_order else ids[1:2]
+    options = {"report_failures": reports} if row.decorator != "sqs" else {}
+    handler = getattr(rig.once, row.decorator)(name="work", **options)(counting(seen, fails_at=2))
+    batch = pipes_event(row.build("a", "b", "c", "d"))
+    ids = [record[str(row.piped_id)] for record in batch]
+    expected = ids[1:] if row.in_order else ids[1:2]
     assert handler(batch, rig.context()) == named(*expected)
-    assert len(seen) == (2 if in_order else 4)
-    rest = [record for record in batch if record[field] in expected]
+    assert len(seen) == (2 if row.in_order else 4)
+    rest = [record for record in batch if record[str(row.piped_id)] in expected]
     assert handler(rest, rig.context("request-2")) == named()
     assert len(seen) == 5
 
 
 @in_memory
-@pytest.mark.parametrize("decorator", ["kinesis", "dynamodb_stream"])
-def test_what_is_beyond_the_window_is_named(rig: Rig, decorator: str) -> None:
+@pytest.mark.parametrize("row", [row for row in PIPED if row.piped_id == "eventID"], ids=lambda row: row.name)
+def test_what_is_beyond_the_window_is_named(rig: Rig, row: Row) -> None:
     """100 records whose second fails: 99 are named, 25 acquired."""
-    _, build, _ = SOURCES[decorator]
-    handler = getattr(rig.once, decorator)(name="work")(counting([], fails_at=2))
-    batch = pipes_event(build(*map(str, range(100))))
+    handler = getattr(rig.once, row.decorator)(name="work")(counting([], fails_at=2))
+    batch = pipes_event(row.build(*map(str, range(100))))
     assert handler(batch, rig.context()) == named(*[record["eventID"] for record in batch[1:]])
     assert rig.store.acquisitions <= 25
 
 
 @in_memory
-@pytest.mark.parametrize("name", ["kafka", "self-managed kafka", "activemq", "rabbitmq"])
-def test_what_a_pipe_cannot_be_told_is_raised(rig: Rig, name: str) -> None:
+@pytest.mark.parametrize("row", [row for row in PIPED if row.piped_id is None], ids=lambda row: row.name)
+def test_what_a_pipe_cannot_be_told_is_raised(rig: Rig, row: Row) -> None:
     """For Kafka and Amazon MQ it retries the whole batch: what was done is replayed."""
-    decorator, build, _ = SOURCES[name]
     seen: list[object] = []
-    options = {"report_failures": True} if decorator == "kafka" else {}
-    handler = getattr(rig.once, decorator)(name="work", **options)(counting(seen, fails_at=2))
-    batch = pipes_event(build("a", "b"))
+    options = {"report_failures": True} if row.decorator == "kafka" else {}
+    handler = getattr(rig.once, row.decorator)(name="work", **options)(counting(seen, fails_at=2))
+    batch = pipes_event(row.build("a", "b"))
     with pytest.raises(ValueError, match="2"):
         handler(batch, rig.context())
     assert handler(batch, rig.context("request-2")) in SUCCESS
@@ -155,40 +108,15 @@ def test_all_of_a_queue_may_fail(rig: Rig) -> None:
 
 @in_memory
 @NAMED
-def test_a_record_without_id_returns_the_batch(rig: Rig, decorator: str, build: Builder, field: str) -> None:
+def test_a_record_without_id_returns_the_batch(rig: Rig, row: Row) -> None:
     """It failed, and cannot be named: the error is raised, so that all come again."""
-    batch = pipes_event(build("a", "b"))
-    del batch[1][field]
+    batch = pipes_event(row.build("a", "b"))
+    del batch[1][str(row.piped_id)]
     with pytest.raises(Exception, match="has no"):
-        getattr(rig.once, decorator)(counting([]))(batch, rig.context())
+        getattr(rig.once, row.decorator)(counting([]))(batch, rig.context())
 
 
 # -- what is no such list
-
-
-@in_memory
-@OF_EACH
-def test_an_empty_list_is_success(rig: Rig, decorator: str, build: Builder, field: str | None) -> None:
-    """Pipes sends none; one is nothing to do."""
-    assert getattr(rig.once, decorator)(counting([]))([], rig.context()) in SUCCESS
-
-
-@in_memory
-@OF_EACH
-def test_the_right_decorator_is_named(rig: Rig, decorator: str, build: Builder, field: str | None) -> None:
-    """Another decorator refuses the list, and what a mapping sends; one foreign record is enough."""
-    batch = pipes_event(build("a"))
-    others = {"sqs", "kinesis", "dynamodb_stream", "kafka", "mq"} - {decorator}
-    for other in sorted(others | {"event", "sns", "api_gateway"}):
-        handler: Any = getattr(rig.once, other)(counting([]))
-        for event in (batch, build("a")):
-            with pytest.raises(Misconfigured, match=f"once.{other} received .* Use once.{decorator} for it"):
-                handler(event, rig.context())
-    own = {"sqs": "kinesis"}.get(decorator, "sqs")
-    mixed: Any = [*pipes_event(sqs_event("a") if own == "sqs" else kinesis_event("a")), *batch]
-    with pytest.raises(Misconfigured, match=f"Use once.{decorator} for it"):
-        getattr(rig.once, own)(counting([]))(mixed, rig.context())
-    assert rig.rows() == []
 
 
 @in_memory

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 from pydantic import BaseModel
 
-from lambda_once import InProgress, KeyMissing, Misconfigured
+from lambda_once import InProgress
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
-from tests.sources.samples import batch, sns_event, sqs_record
+from tests.decorators.rig import Rig
+from tests.sources.samples import sns_event
 
 
 class Notice(BaseModel):
@@ -49,20 +47,6 @@ def test_a_failure_raises_and_releases(rig: Rig) -> None:
     assert seen == ["x", "x"]
 
 
-def test_a_model_is_what_the_function_gets(rig: Rig) -> None:
-    """With model= the function gets the Message as that type; one that does not fit raises KeyMissing."""
-    seen: list[Notice] = []
-
-    @rig.once.sns(model=Notice)
-    def handler(notice: Notice) -> None:
-        seen.append(notice)
-
-    handler(sns_event('{"order": 5}'), rig.context())
-    with pytest.raises(KeyMissing, match=r"order \(missing\)"):
-        handler(sns_event("{}"), rig.context("request-2"))
-    assert seen == [Notice(order=5)]
-
-
 def test_another_request_in_progress_raises(rig: Rig) -> None:
     """A duplicate of another request is not acknowledged while the first is at work."""
     refused: list[InProgress] = []
@@ -93,16 +77,3 @@ def test_lambdas_own_retry_waits_for_the_lease(rig: Rig) -> None:
     assert seen[0] == 0
     assert 11 < seen[1] < 13
     assert "once.taken_over" in rig.happenings()
-
-
-@in_memory
-@pytest.mark.parametrize("event", [batch(sqs_record("x")), {}, {"Records": None}])
-def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
-    """Nothing runs for what is not from SNS."""
-
-    @rig.once.sns
-    def handler(record: SNSEventRecord) -> None:
-        raise AssertionError
-
-    with pytest.raises(Misconfigured):
-        handler(event, rig.context())

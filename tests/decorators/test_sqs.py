@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import STORE, RetryLater
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.decorators.rig import Rig, elsewhere, on_every_store
 from tests.sources.samples import batch, fifo_record, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -134,17 +134,6 @@ def test_a_batch_that_failed_whole_may_answer(rig: Rig) -> None:
 
     event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
     assert handler(event, rig.context()) == failed("a", "b")
-
-
-@in_memory
-def test_an_empty_batch_is_success(rig: Rig) -> None:
-    """A batch without records has no failures."""
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        raise AssertionError
-
-    assert handler(batch(), rig.context()) == ALL_WELL
 
 
 def test_when_time_runs_out_the_rest_goes_back(rig: Rig) -> None:

@@ -8,11 +8,11 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from pydantic import BaseModel, Field
 
-from lambda_once import HOLD, STORE, Misconfigured
+from lambda_once import HOLD, STORE
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, in_memory
+from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import ALL_WELL, Declined, failed
-from tests.sources.samples import batch, notification, rest, sns_event, sqs_record
+from tests.sources.samples import batch, notification, sqs_record
 
 
 class Order(BaseModel):
@@ -128,24 +128,6 @@ def test_an_unserialisable_result_is_success(rig: Rig) -> None:
     assert "once.result_unavailable" in rig.happenings()
 
 
-def test_a_model_is_what_the_function_gets(rig: Rig) -> None:
-    """With model= the function gets the payload as that type; what does not fit fails alone, unquoted."""
-    seen: list[Order] = []
-
-    @rig.once.sqs(model=Order, key=lambda order: order.id)
-    def handler(order: Order) -> None:
-        seen.append(order)
-
-    good = sqs_record({"orderId": 5, "lines": ["tea"]}, id_="a")
-    bad = sqs_record({"orderId": "secret"}, id_="b")
-    assert handler(batch(good, bad), rig.context()) == failed("b")
-    assert seen == [Order(orderId=5, lines=("tea",))]
-    (told,) = [details for details in rig.told if details.event == "once.bad_record"]
-    assert told.reason is not None
-    assert "orderId (int_parsing)" in told.reason
-    assert "secret" not in told.reason
-
-
 def test_a_model_sees_through_envelopes(rig: Rig) -> None:
     """What SNS put around the order is opened before the model is made."""
     seen: list[int] = []
@@ -159,17 +141,3 @@ def test_a_model_sees_through_envelopes(rig: Rig) -> None:
     handler(batch(sqs_record(enclosed, id_="a")), rig.context())
     assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
     assert seen == [5]
-
-
-@in_memory
-@pytest.mark.parametrize("event", [{}, {"records": []}, rest(), sns_event("x"), None])
-def test_an_event_of_another_source_is_misconfigured(rig: Rig, event: Any) -> None:
-    """Nothing runs for an event that is no batch of SQS."""
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> None:
-        raise AssertionError
-
-    with pytest.raises(Misconfigured, match=r"once\.sqs received"):
-        handler(event, rig.context())
-    assert rig.rows() == []

@@ -705,14 +705,6 @@ class Change(BaseModel):
     NewImage: dict[str, Any] | None = None
 
 
-@in_memory
-def test_a_model_of_a_change(rig: Rig) -> None:
-    """It is made of the plain values."""
-    seen: list[Change] = []
-    rig.once.dynamodb_stream(model=Change)(seen.append)(dynamodb_stream_event(*CHANGES), rig.context())
-    assert [change.NewImage for change in seen] == [new for _, new in CHANGES]
-
-
 def test_items_run_at_once_each_in_its_order(rig: Rig) -> None:
     """Two changes of one item never overlap; those of two items do."""
     barrier = asyncio.Barrier(2)

@@ -164,17 +164,6 @@ def test_an_event_with_a_decorator_of_its_own_is_refused(event: object, advice: 
 
 
 @pytest.mark.parametrize(
-    ("event", "decorator"),
-    [*samples.FOREIGN.values(), ([samples.sqs_record({"orderId": 5})], "once.sqs")],
-    ids=[*samples.FOREIGN, "pipes of sqs"],
-)
-def test_records_are_refused(event: object, decorator: str) -> None:
-    """A batch of records is no event; the decorator of its source is named."""
-    with pytest.raises(Misconfigured, match=f"once.event received .* Nothing ran. Use {decorator} for it"):
-        units(event, "r-1")
-
-
-@pytest.mark.parametrize(
     "event", [samples.sns_event("m"), samples.eventbridge({"a": 1}), samples.batch(samples.s3_record())]
 )
 def test_asynchronous_sources_are_known(event: object) -> None:

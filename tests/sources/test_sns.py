@@ -5,7 +5,6 @@ import json
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sns_event import SNSEventRecord
 
-from lambda_once.errors import Misconfigured
 from lambda_once.sources.records import SNS
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
@@ -63,24 +62,3 @@ def test_a_bad_message_is_named(message: object, what: str) -> None:
     assert isinstance(found, Malformed)
     assert what in found.message
     assert found.id == "95df01b4-ee98-5cb9-9903-4c221d41eb5e"
-
-
-def test_a_record_that_is_no_object_is_malformed() -> None:
-    """A broken record is no exception: the others are worked."""
-    good, bad = (each.unit for each in SNS.records(samples.batch(samples.sns_event("m")["Records"][0], None)))
-    assert isinstance(good, Unit)
-    assert isinstance(bad, Malformed)
-
-
-def test_no_records_are_no_work() -> None:
-    """No records are no error."""
-    assert SNS.records({"Records": []}) == []
-
-
-@pytest.mark.parametrize("event", [samples.batch(samples.sqs_record({})), samples.http(), {}, [], None])
-def test_an_event_of_another_source_is_refused(event: object) -> None:
-    """An event of another source is refused, and the right decorator named."""
-    with pytest.raises(
-        Misconfigured, match=r"once\.sns received .* Use once\.(sqs|api_gateway|event) for it"
-    ):
-        SNS.records(event)

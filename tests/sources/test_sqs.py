@@ -6,7 +6,6 @@ from copy import deepcopy
 import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
-from lambda_once.errors import Misconfigured
 from lambda_once.sources.records import SQS, EventRecord, failures
 from lambda_once.sources.unit import NOTHING, Malformed, Unit
 from tests.sources import samples
@@ -224,37 +223,6 @@ def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) ->
 def test_a_bad_fifo_record_keeps_its_group() -> None:
     """A bad record of a FIFO queue still ends its message group, so the group is known."""
     assert _only(samples.fifo_record({}, group="g") | {"body": None}).group == "g"
-
-
-def test_an_empty_batch_has_no_records() -> None:
-    """No records are no error."""
-    assert SQS.records({"Records": []}) == []
-
-
-@pytest.mark.parametrize(
-    ("event", "advice"),
-    [
-        (samples.sns_event("m"), "once.sns"),
-        (samples.batch(samples.s3_record()), "once.event"),
-        (samples.rest(), "once.api_gateway"),
-        (samples.eventbridge({"a": 1}), "once.event"),
-        ({}, "once.event"),
-        (None, "once.event"),
-        ({"Records": {}}, "once.event"),
-        (samples.batch(samples.sqs_record({}), samples.s3_record()), "once.event"),
-    ],
-)
-def test_an_event_of_another_source_is_refused(event: object, advice: str) -> None:
-    """An event of another source is refused whole, and the right decorator named."""
-    with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {advice} for it"):
-        SQS.records(event)
-
-
-@pytest.mark.parametrize(("event", "decorator"), samples.FOREIGN.values(), ids=samples.FOREIGN)
-def test_records_of_another_source_are_refused(event: object, decorator: str) -> None:
-    """Its decorator is named, whether an event source mapping or EventBridge Pipes sends it."""
-    with pytest.raises(Misconfigured, match=f"once.sqs received .* Nothing ran. Use {decorator} for it"):
-        SQS.records(event)
 
 
 def test_failures_are_named_once() -> None:

@@ -13,10 +13,9 @@ from aws_lambda_powertools.utilities.data_classes.kinesis_stream_event import Ki
 
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS
-from lambda_once.sources.records import SQS, EventRecord, RecordSource
+from lambda_once.sources.records import EventRecord, RecordSource
 from lambda_once.sources.unit import Malformed, Unit
-from lambda_once.testing import dynamodb_stream_event, kinesis_event, sqs_event
-from tests.sources import samples
+from lambda_once.testing import dynamodb_stream_event, kinesis_event
 
 KPL_MAGIC = b"\xf3\x89\x9a\xc2"
 WINDOW = {
@@ -225,46 +224,9 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("source", "event"), SOURCES)
-def test_an_empty_batch_has_no_records(source: RecordSource, event: dict[str, Any]) -> None:
-    """No records are no error."""
-    assert source.orders(event | {"Records": []}) == [[]]
-
-
-@pytest.mark.parametrize(("source", "event"), SOURCES)
-@pytest.mark.parametrize(
-    ("other", "advice"),
-    [
-        (sqs_event({}), "Use once.sqs for it"),
-        (samples.http(), "Use once.api_gateway for it"),
-        ({}, "Use once.event for it"),
-        (None, "Use once.event for it"),
-    ],
-)
-def test_another_source_is_refused(
-    source: RecordSource, event: dict[str, Any], other: Any, advice: str
-) -> None:
-    """Whole, even where it is one record among ours, and the right decorator is named."""
-    with pytest.raises(Misconfigured, match=f"{source.decorator} received .* Nothing ran. {advice}"):
-        source.orders(other)
-    if other and "Records" in other:
-        with pytest.raises(Misconfigured, match=advice):
-            source.orders({"Records": [*event["Records"], *other["Records"]]})
-
-
-@pytest.mark.parametrize(("source", "event"), SOURCES)
 @pytest.mark.parametrize("records", [0, 1])
 def test_a_tumbling_window_is_refused(source: RecordSource, event: dict[str, Any], records: int) -> None:
     """Its answer is the state of the window; so is that of the last call, which may have no records."""
     window = event | WINDOW | {"Records": event["Records"][:records]}
     with pytest.raises(Misconfigured, match=r"a tumbling window\. Nothing ran\. Its response is the state"):
         source.orders(window)
-
-
-@pytest.mark.parametrize(
-    ("source", "name"), [(KINESIS, "once.kinesis"), (DYNAMODB_STREAM, "once.dynamodb_stream")]
-)
-def test_other_decorators_name_this_one(source: RecordSource, name: str) -> None:
-    """An event of a stream in front of another decorator is sent to the right one."""
-    event = {"Records": [{"eventSource": source.source.of_record[0]}]}
-    with pytest.raises(Misconfigured, match=f"Use {name} for it"):
-        SQS.orders(event)
