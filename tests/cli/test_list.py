@@ -240,7 +240,7 @@ def test_shards_beyond_the_configured_are_listed_and_said(monkeypatch: pytest.Mo
 def test_the_first_rows_of_a_crowd_come_after_one_round(
     crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 100,000 tokens the oldest overdue one is there when each partition was asked once."""
+    """Of 20,000 tokens the oldest overdue one is there when each partition was asked once."""
     asked: list[str] = []
     calls = TokenTransport.call
 
@@ -278,9 +278,9 @@ def test_one_of_a_crowd_is_found(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) 
     """Finished ones too, through all pages of all segments; it costs the read units that were said before."""
     monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
     shop = Shop(crowd.client, crowd.name, crowd.endpoint)
-    ran = shop.run("find", "order_099999", "--output", "jsonl")
+    ran = shop.run("find", "order_019999", "--output", "jsonl")
     assert [(row["lockToken"], row["status"]) for row in lines(ran)] == [
-        ("orders/charge/order_099999", "complete")
+        ("orders/charge/order_019999", "complete")
     ]
     before, after, *_ = ran.stderr.splitlines()
     said = float(before.split(", ")[-1].split()[0].replace(",", ""))

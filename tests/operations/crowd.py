@@ -1,5 +1,5 @@
 """
-A table with 100,000 tokens on a real engine, loaded once a session for all tests that only read it.
+A table with 20,000 tokens on a real engine, loaded once a session for all tests that only read it.
 
 tests/conftest.py has the fixture `crowd`, so that every module gets the same table. Who writes beside its
 tokens (the watchdog's cursor) takes that away again.
@@ -22,7 +22,7 @@ from lambda_once.testing.clock import START
 from tests.kit import tables
 
 SHARDS = 10
-OVERDUE, HELD, AT_WORK, COMPLETE = 5_000, 500, 500, 94_000
+OVERDUE, HELD, AT_WORK, COMPLETE = 5_000, 500, 500, 14_000
 TOKENS = OVERDUE + HELD + AT_WORK + COMPLETE
 NOW = START
 """The time at which `OVERDUE` tokens are overdue: that of a new FakeClock."""
@@ -43,7 +43,7 @@ class Crowd(NamedTuple):
 
 @pytest.fixture(scope="session")
 def crowd(dynamodb_local: str) -> Iterator[Crowd]:
-    """Give the table with its 100,000 tokens; it takes 13 s to load on two cores."""
+    """Give the table with its 20,000 tokens; it takes 3 s to load on two cores."""
     client = tables.client(dynamodb_local, max_pool_connections=WRITERS, parameter_validation=False)
     with tables.fresh(client) as name:
         _load(client, name)

@@ -175,7 +175,7 @@ def post(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
 
 @pytest.mark.engine
 def test_a_crowd_is_counted_exactly_and_within_bounds(post: Post) -> None:
-    """Of 100,000 tokens 5,000 are overdue and 500 held; a run reads the index and no other row."""
+    """Of 20,000 tokens 5,000 are overdue and 500 held; a run reads the index and no other row."""
     found = post.run(lambda_context(remaining_ms=60_000))
     assert {name: found[name] for name in ("overdue", "oldestSeconds", "held", "checked", "truncated")} == {
         "overdue": OVERDUE,
