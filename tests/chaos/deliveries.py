@@ -46,7 +46,7 @@ class Message:
     visible: datetime
     receives: int = 0
     acknowledged: bool = False
-    """Whether a handler ever answered that it is settled."""
+    """Whether a handler ever answered that it is finished."""
     held: int = 0
     gone: bool = False
     """Deleted, or in the dead-letter queue."""
@@ -96,7 +96,7 @@ class Queue:
             return found
 
     def settle(self, answered: Sequence[Message], failed: set[str], held: set[str], now: datetime) -> None:
-        """Delete what is settled, and show again soon what *failed*; what is *held* twice is dead."""
+        """Delete what is finished, and show again soon what *failed*; what is *held* twice is dead."""
         with self._lock:
             for message in answered:
                 if message.id in failed:
@@ -109,7 +109,7 @@ class Queue:
                     message.gone = message.gone or not forgotten
 
     @property
-    def settled(self) -> bool:
+    def finished(self) -> bool:
         with self._lock:
             return len(self.messages) >= self.limit and all(message.gone for message in self.messages)
 

@@ -34,7 +34,7 @@ class WorkerFailed(Exception):
 
 
 @dataclass(slots=True)
-class Fallen:
+class Interrupted:
     """The pids of workers that were not left alone."""
 
     killed: set[int] = field(default_factory=set)
@@ -49,11 +49,15 @@ class Worker:
     """One place for a process: whoever is killed has a successor within milliseconds."""
 
     def __init__(
-        self, log: Path, fallen: Fallen, module: str = "tests.chaos.worker", limit: timedelta = LIMIT
+        self,
+        log: Path,
+        interrupted: Interrupted,
+        module: str = "tests.chaos.worker",
+        limit: timedelta = LIMIT,
     ) -> None:
         self._module = module
         self._limit = limit
-        self._fallen = fallen
+        self._interrupted = interrupted
         self._log = log
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -87,12 +91,12 @@ class Worker:
     def kill(self, pid: int | None) -> None:
         """Kill the worker *pid*, where it is still the one at work."""
         if self._signal(pid, signal.SIGKILL) and pid is not None:
-            self._fallen.killed.add(pid)
+            self._interrupted.killed.add(pid)
 
     def pause(self, pid: int | None, seconds: float) -> None:
         """Let the worker *pid* stand still for *seconds*."""
         if self._signal(pid, signal.SIGSTOP) and pid is not None:
-            self._fallen.paused.add(pid)
+            self._interrupted.paused.add(pid)
             self.paused.set()
             waker = threading.Thread(target=self._wake, args=(pid, seconds), name="chaos-waker")
             self._wakers.append(waker)
@@ -154,7 +158,7 @@ class Worker:
     def _time_out(self) -> None:
         pid = self.current()
         if self._signal(pid, signal.SIGKILL) and pid is not None:
-            self._fallen.timed_out.add(pid)
+            self._interrupted.timed_out.add(pid)
 
     def stop(self) -> None:
         """Let it end after the order it has; kill it where it does not."""

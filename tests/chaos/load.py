@@ -19,19 +19,19 @@ from urllib.parse import urlsplit
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.stores.rows import record_of
 from lambda_once.testing import create_table
+from tests.chaos.checks import Evidence, Result, check
 from tests.chaos.deliveries import Lane, Queue
-from tests.chaos.fleet import Fallen, Poller, Worker
+from tests.chaos.fleet import Interrupted, Poller, Worker
 from tests.chaos.handlers import LEASE, PATIENCE, Place
 from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
-from tests.chaos.verdict import Evidence, Verdict, judge
 from tests.kit.dynamodb_local import running
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is run until *messages* are settled or *seconds* are over; the rest is worked without faults."""
+    """What is run until *messages* are finished or *seconds* are over; the rest is worked without faults."""
 
     seed: int
     messages: int = 300
@@ -59,15 +59,15 @@ class Report:
     """What came of a load."""
 
     load: Load
-    verdict: Verdict
+    result: Result
     faults: Counter[str]
     seconds: float
 
     def __str__(self) -> str:
-        rows = [*self.verdict.counts.items(), ("", ""), *sorted(self.faults.items())]
+        rows = [*self.result.counts.items(), ("", ""), *sorted(self.faults.items())]
         table = "\n".join(f"  {name:<22}{number:>7}" for name, number in rows)
         promised = "nothing lost, nothing twice where that is promised"
-        found = "\n".join(["VIOLATED:", *self.verdict.violations]) if self.verdict.violations else promised
+        found = "\n".join(["VIOLATED:", *self.result.violations]) if self.result.violations else promised
         return f"seed {self.load.seed}, {self.seconds:.0f} s\n{table}\n\n{found}"
 
 
@@ -90,12 +90,12 @@ def run(load: Load, endpoint: str, folder: Path) -> Report:
             crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds / 2 - load.throttled)))
             crew.calm()
             crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.drain)))
-        verdict = judge(_evidence(crew, client, place))
+        result = check(_evidence(crew, client, place))
     finally:
         for table in (place.tokens, place.effects):
             client.delete_table(TableName=table)
         client.close()
-    return Report(load, verdict, crew.faults(), (clock.now() - began).total_seconds())
+    return Report(load, result, crew.faults(), (clock.now() - began).total_seconds())
 
 
 class Crew:
@@ -103,14 +103,16 @@ class Crew:
 
     def __init__(self, load: Load, place: Place, folder: Path) -> None:
         self.queue = Queue(load.lanes, load.seed, load.messages)
-        self.fallen = Fallen()
+        self.interrupted = Interrupted()
         self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over, lean=load.lean))
         if load.without is not None:
             self._options["without"] = load.without
         upstream = urlsplit(place.endpoint)
         delays = Delays(PATIENCE, load.pause * LEASE.total_seconds())
         self._plans = [Plan(load.seed, number, load.weights, load.only) for number in range(load.workers)]
-        self._workers = [Worker(folder / f"worker-{number}", self.fallen) for number in range(load.workers)]
+        self._workers = [
+            Worker(folder / f"worker-{number}", self.interrupted) for number in range(load.workers)
+        ]
         self._pollers = [Poller(worker, self.queue) for worker in self._workers]
         self._proxies = [
             Proxy((upstream.hostname or "", upstream.port or 80), plan, worker, delays)
@@ -139,8 +141,8 @@ class Crew:
                 proxy.close()
 
     def wait(self, deadline: Deadline) -> None:
-        """Return when all is settled, or at the deadline."""
-        while not self.queue.settled and not deadline.passed():
+        """Return when all is finished, or at the deadline."""
+        while not self.queue.finished and not deadline.passed():
             for poller in self._pollers:
                 if poller.error is not None:
                     raise poller.error
@@ -183,7 +185,7 @@ def _evidence(crew: Crew, client: Any, place: Place) -> Evidence:
         transacted={item["id"]["S"]: int(item["effects"]["N"]) for item in _scan(client, place.effects)},
         troubled=crew.troubled(),
         senders=crew.senders(),
-        fallen=crew.fallen,
+        interrupted=crew.interrupted,
     )
 
 
@@ -221,7 +223,7 @@ def main() -> int:
         endpoint = given.endpoint or stack.enter_context(running())
         report = run(load, endpoint, Path(folder))
     sys.stdout.write(f"{report}\n")
-    return 1 if report.verdict.violations else 0
+    return 1 if report.result.violations else 0
 
 
 if __name__ == "__main__":

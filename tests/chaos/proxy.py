@@ -181,7 +181,7 @@ class Proxy:
             return self._partly(request)
         if fate in (Fate.REQUEST_LATE, Fate.RESPONSE_LATE):
             return self._late(fate, request)
-        return self._fallen(fate, request)
+        return self._interrupted(fate, request)
 
     def _late(self, fate: Fate, request: Request) -> Reply:
         soonest = self._delays.patience * 1.2
@@ -192,7 +192,7 @@ class Proxy:
         self._closing.wait(soonest)
         return reply
 
-    def _fallen(self, fate: Fate, request: Request) -> Reply | Ending:
+    def _interrupted(self, fate: Fate, request: Request) -> Reply | Ending:
         """Do to the sender what *fate* says, before or after its request arrives."""
         if fate in (Fate.KILLED_BEFORE, Fate.KILLED_AFTER):
             if fate is Fate.KILLED_AFTER:

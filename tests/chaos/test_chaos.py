@@ -36,7 +36,7 @@ WITHOUT_THE_HOLDER = Load(
 
 def twice(report: Report) -> list[str]:
     """Return what *report* says took effect twice and should not have."""
-    return [sentence for sentence in report.verdict.violations if sentence.startswith("twice: ")]
+    return [sentence for sentence in report.result.violations if sentence.startswith("twice: ")]
 
 
 @pytest.mark.engine
@@ -48,10 +48,10 @@ def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
 ) -> None:
     """Processes that are killed, paused and cut off lose no message, and repeat only what lapsed."""
     report = run(Load(SEED, lean=lean), dynamodb_local, tmp_path)
-    assert report.verdict.violations == [], str(report)
-    assert report.verdict.counts["executions"] > 0
-    assert report.verdict.counts["replayed"] > 0
-    assert report.verdict.counts["workers killed"] > 0
+    assert report.result.violations == [], str(report)
+    assert report.result.counts["executions"] > 0
+    assert report.result.counts["replayed"] > 0
+    assert report.result.counts["workers killed"] > 0
     assert sum(report.faults.values()) > report.faults[Fate.ARRIVES.value], "there were faults"
 
 

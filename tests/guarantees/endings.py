@@ -15,9 +15,9 @@ from lambda_once.observability.reporter import Details
 from lambda_once.testing import lambda_context
 from tests.kit.strict.engine import StrictEngine, client_error
 from tests.kit.strict.schemas import token_table
-from tests.simulation.baton import Sandbox, Scheduler
 from tests.simulation.determined import determined
 from tests.simulation.machines import MachineClock
+from tests.simulation.scheduler import Sandbox, Scheduler
 
 TABLE = "tokens"
 LATE = 60_000

@@ -40,24 +40,24 @@ def _held(machines: Cluster, who: str) -> Record:
 def done_while_paused(machines: Cluster) -> None:
     """An operator says that it was done, of an attempt that is only slow; then the attempt resumes."""
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         assert _decided(machines, machines.row(), Resolve.DONE, '"what ann found"') == Written.WRITTEN
         return "what the sleeper has"
 
-    woken = tried(machines.machine("first", overslept, on_lapse="hold"))
+    woken = tried(machines.machine("first", outlives_its_lease, on_lapse="hold"))
     assert woken == tried(machines.machine("second")) == "what ann found"
 
 
 def not_done_while_paused(machines: Cluster) -> None:
     """An operator says that it was not done; the attempt resumes before the next delivery comes."""
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         assert _decided(machines, machines.row(), Resolve.NOT_DONE) == Written.WRITTEN
         return "what the sleeper has"
 
-    woken = tried(machines.machine("first", overslept, on_lapse="hold"))
+    woken = tried(machines.machine("first", outlives_its_lease, on_lapse="hold"))
     assert isinstance(woken, OnceError), woken
     assert tried(machines.machine("second")) == "second"
 
@@ -65,12 +65,12 @@ def not_done_while_paused(machines: Cluster) -> None:
 def held_while_paused(machines: Cluster) -> None:
     """An operator wants it to wait; the attempt that resumes changes nothing about that."""
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         assert _decided(machines, machines.row(), Resolve.HOLD) == Written.WRITTEN
         return "what the sleeper has"
 
-    woken = tried(machines.machine("first", overslept, on_lapse="hold"))
+    woken = tried(machines.machine("first", outlives_its_lease, on_lapse="hold"))
     assert isinstance(woken, OnceError), woken
     assert isinstance(tried(machines.machine("second")), Held)
 
@@ -87,7 +87,7 @@ def successor_in_progress(machines: Cluster) -> None:
     def resume() -> Any:
         return resumed[0]()
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         first = machines.attempt("first")
         resumed.append(lambda: _raised(lambda: first.extend(3_600)))
@@ -95,7 +95,7 @@ def successor_in_progress(machines: Cluster) -> None:
         assert tried(machines.machine("second", at_work)) == "second"
         return "first"
 
-    assert tried(machines.machine("first", overslept, on_lapse="hold")) == "second"
+    assert tried(machines.machine("first", outlives_its_lease, on_lapse="hold")) == "second"
     assert tried(machines.machine("third")) == "second"
 
 
@@ -167,12 +167,12 @@ def finished_meanwhile(machines: Cluster) -> None:
     """An operator looks at a lapsed token; the attempt resumes and completes it before they say not done."""
     looked: list[Record] = []
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         looked.append(machines.row())
         return "first"
 
-    deliver(machines.machine("first", overslept, on_lapse="hold"))
+    deliver(machines.machine("first", outlives_its_lease, on_lapse="hold"))
     assert _decided(machines, looked[0], Resolve.NOT_DONE) == Refused(machines.row())
     assert tried(machines.machine("second")) == "first"
 
@@ -180,7 +180,7 @@ def finished_meanwhile(machines: Cluster) -> None:
 def renewed_meanwhile(machines: Cluster) -> None:
     """An operator looks at a lapsed token; the attempt renews its lease before they say not done."""
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         seen = machines.row()
         machines.attempt("first").extend(3_600)
@@ -188,7 +188,7 @@ def renewed_meanwhile(machines: Cluster) -> None:
         assert isinstance(tried(machines.machine("second")), OnceError)
         return "first"
 
-    assert tried(machines.machine("first", overslept, on_lapse="hold")) == "first"
+    assert tried(machines.machine("first", outlives_its_lease, on_lapse="hold")) == "first"
     assert machines.ran == ["first"]
 
 

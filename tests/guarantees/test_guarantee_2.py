@@ -22,12 +22,12 @@ def test_a_late_completion_gets_its_successors_outcome(machines: Cluster) -> Non
     """The first returns after its successor has finished."""
     second = machines.machine("second")
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         deliver(second)
         return "first"
 
-    answers = [tried(machines.machine("first", overslept)), tried(second)]
+    answers = [tried(machines.machine("first", outlives_its_lease)), tried(second)]
     assert answers == ["second", "second"]
 
 
@@ -48,12 +48,12 @@ def test_a_late_exception_does_not_release_its_successors_token(machines: Cluste
 
     first_id: list[str] = []
 
-    def overslept() -> None:
+    def outlives_its_lease() -> None:
         first_id.append(machines.attempt("first").id)
         machines.lapse()
         tried(machines.machine("second", at_work))
 
-    tried(machines.machine("first", overslept))
+    tried(machines.machine("first", outlives_its_lease))
     assert machines.ran == ["first", "second"]
 
 
@@ -75,12 +75,12 @@ def test_late_parts_do_not_touch_the_successors(machines: Cluster) -> None:
     """Both results are large; the first one's parts are written after its successor's."""
     second = machines.machine("second", lambda: LARGE["second"])
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         deliver(second)
         return LARGE["first"]
 
-    tried(machines.machine("first", overslept))
+    tried(machines.machine("first", outlives_its_lease))
     assert tried(second) == LARGE["second"]
 
 

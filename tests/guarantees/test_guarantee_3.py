@@ -107,10 +107,10 @@ def test_an_attempt_that_resumes_after_a_decision_gets_it(machines: Cluster) -> 
     """A probe completes the token of an attempt that is only slow; then the attempt wakes up."""
     prober = machines.machine("second", on_lapse=lambda *_: Done("what the probe found"))
 
-    def overslept() -> str:
+    def outlives_its_lease() -> str:
         machines.lapse()
         assert not isinstance(tried(prober), OnceError)
         return "what the sleeper has"
 
-    woken = tried(machines.machine("first", overslept, on_lapse="hold"))
+    woken = tried(machines.machine("first", outlives_its_lease, on_lapse="hold"))
     assert woken == tried(prober) == "what the probe found"

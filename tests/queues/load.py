@@ -19,11 +19,11 @@ from typing import Any
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.stores.rows import record_of
 from lambda_once.testing import create_table
-from tests.chaos.fleet import LATE_KILL, Fallen, Worker
+from tests.chaos.fleet import LATE_KILL, Interrupted, Worker
 from tests.chaos.journal import entries
 from tests.kit.event_source import EventSourceMapping
 from tests.kit.tables import client as dynamodb_client
-from tests.queues.verdict import RECEIVES, WORKERS, Evidence, Lane, Sent
+from tests.queues.checks import RECEIVES, WORKERS, Evidence, Lane, Sent
 from tests.queues.worker import REMAINING_MS
 
 VISIBILITY = 4
@@ -159,7 +159,7 @@ def run(load: Load, queues: Queues, engine: str, folder: Path) -> Evidence:
         died=crew.died(),
         effects=[*(entry for entry in entries(journal) if entry["kind"] == "effect"), *filed],
         rows={row.token.rpartition("/")[2]: row for row in rows},
-        fallen=crew.fallen.killed | crew.fallen.timed_out,
+        interrupted=crew.interrupted.killed | crew.interrupted.timed_out,
     )
 
 
@@ -177,7 +177,7 @@ class _Crew:
     """Workers, each with a thread that polls all queues for it, and one that kills."""
 
     def __init__(self, load: Load, queues: Queues, folder: Path) -> None:
-        self.fallen = Fallen()
+        self.interrupted = Interrupted()
         self.dead: set[str] = set()
         self._load = load
         self._queues = queues
@@ -186,7 +186,7 @@ class _Crew:
         self._stopping = threading.Event()
         self._errors: list[Exception] = []
         self._workers = [
-            Worker(folder / f"worker-{number}", self.fallen, "tests.queues.worker", LIMIT)
+            Worker(folder / f"worker-{number}", self.interrupted, "tests.queues.worker", LIMIT)
             for number in range(load.workers)
         ]
         self._mappings: list[EventSourceMapping] = []

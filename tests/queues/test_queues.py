@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.kit import elasticmq
+from tests.queues.checks import Lane, check, counts
 from tests.queues.load import Load, Queues, run
-from tests.queues.verdict import Lane, counts, judge
 
 SEED = 20261122
 
@@ -27,9 +27,9 @@ def sqs() -> Iterator[Any]:
 def test_a_killed_function_loses_no_message(sqs: Any, dynamodb_local: str, tmp_path: Path) -> None:
     """Each message is acknowledged or a dead letter with its reason, and effects are as often as promised."""
     evidence = run(Load(SEED), Queues(sqs, "kept"), dynamodb_local, tmp_path)
-    assert judge(evidence) == [], str(counts(evidence))
+    assert check(evidence) == [], str(counts(evidence))
     found = counts(evidence)
-    assert evidence.fallen, "processes were killed"
+    assert evidence.interrupted, "processes were killed"
     assert found["dead"] > 0
     assert all(found[lane.effect] > 0 for lane in Lane)
 
@@ -39,5 +39,5 @@ def test_twin_without_the_layer_payments_are_charged_twice(
 ) -> None:
     """The load notices what it is there to notice: twins, redeliveries and kills charge again."""
     load = Load(SEED, messages=12, seconds=3, drain=20, disabled=True)
-    found = judge(run(load, Queues(sqs, "disabled"), dynamodb_local, tmp_path))
+    found = check(run(load, Queues(sqs, "disabled"), dynamodb_local, tmp_path))
     assert [sentence for sentence in found if sentence.startswith("twice: pay_")], found

@@ -18,7 +18,7 @@ from lambda_once.dynamodb import retry, transport
 from lambda_once.engine import pipeline, waiting
 from lambda_once.observability import reporter
 from lambda_once.stores import batches
-from tests.simulation import baton
+from tests.simulation import scheduler
 from tests.simulation.loop import Loop
 from tests.simulation.old_version import POWERTOOLS_TIME
 
@@ -28,12 +28,12 @@ def determined(seed: int) -> Iterator[None]:
     """Let everything that the package takes from the world come from the schedule instead."""
     ids = iter(range(1, 1_000_000))
     rng = random.Random(f"jitter {seed}")
-    threads = SimpleNamespace(Thread=baton.Thread, Condition=baton.Condition, Lock=threading.Lock)
+    threads = SimpleNamespace(Thread=scheduler.Thread, Condition=scheduler.Condition, Lock=threading.Lock)
     replaced: list[tuple[Any, str, Any]] = [
         (asyncio, "Runner", partial(asyncio.Runner, loop_factory=Loop)),
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
-        (transport.Transport, "_threads", baton.Executor),
+        (transport.Transport, "_threads", scheduler.Executor),
         (pipeline, "threading", threads),
         (transport, "threading", threads),
         (futures, "threading", threads),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.simulation.baton import Sandbox, Scheduler, running
+from tests.simulation.scheduler import Sandbox, Scheduler, running
 from tests.simulation.story import Story
 
 LAST_WORK, FIRST_ANSWER = 500, 100

@@ -14,8 +14,8 @@ from lambda_once.stores import requests
 from lambda_once.testing.clock import START
 from tests.kit.strict.tables import Table
 from tests.kit.strict.trees import Item
-from tests.simulation.baton import Sandbox, Scheduler
 from tests.simulation.network import Network
+from tests.simulation.scheduler import Sandbox, Scheduler
 from tests.simulation.story import Story
 
 MARGIN_MS = 2_000
@@ -35,8 +35,8 @@ class Tenure:
     alive_until: int
     """Until when it may rely on the token, by its own clock."""
     lost: bool = False
-    """Its row was taken, settled by somebody else, or deleted."""
-    settled: bool = False
+    """Its row was taken, finished by somebody else, or deleted."""
+    finished: bool = False
     """Its row says what became of it."""
     states: set[str] = field(default_factory=set)
     """The final states that its row was brought into under its id."""
@@ -75,7 +75,7 @@ class Ledger:
     def alive(self, tenure: Tenure) -> bool:
         """Tell whether the attempt may be at work, and believe itself the holder."""
         sandbox = tenure.sandbox
-        gone = sandbox.dead or sandbox.over or tenure.settled
+        gone = sandbox.dead or sandbox.over or tenure.finished
         return not gone and self.own_now(sandbox) <= tenure.alive_until
 
     def holds(self, attempt: str) -> bool:
@@ -152,7 +152,7 @@ class Ledger:
         ):
             self.story.breaks("another payload took the token over")
         if writer.on_lapse == "hold" or (writer.on_lapse == "probe" and holder not in self.resolved):
-            self.story.breaks("lapsed work was taken over, and nobody had said that it was not done")
+            self.story.breaks("lapsed work was taken over without a decision that it was not done")
 
     def _changed(self, key: str, before: Item, after: Item, writer: Sandbox | None) -> None:
         found, now, holder = state(before), state(after), _attempt(before)
@@ -168,10 +168,10 @@ class Ledger:
             if _attempt(after) == holder:
                 self.story.breaks("an attempt's token was written by somebody else under its id")
             if self.alive(tenure):
-                self.story.breaks("two hold one token: it was settled over an attempt whose lease is alive")
+                self.story.breaks("two hold one token: it was finished over an attempt whose lease is alive")
             self._loses(before)
         if tenure is not None and own and now != "inProgress":
-            tenure.settled = True
+            tenure.finished = True
             tenure.states.add(now)
             if now == "released":
                 self.excused.add(holder)

@@ -1,4 +1,4 @@
-"""An event loop in the schedule's time: it waits with the baton, and its executor's threads are tasks."""
+"""An event loop in the schedule's time: it waits as a task, and its executor's threads are tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from tests.simulation.baton import Killed, Task, running
+from tests.simulation.scheduler import Killed, Task, running
 
 
 class Loop(asyncio.BaseEventLoop):

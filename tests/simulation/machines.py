@@ -25,14 +25,14 @@ from lambda_once import (
 )
 from lambda_once.core.clock import SystemClock
 from lambda_once.testing.clock import START
-from tests.simulation.baton import Scheduler, running
-from tests.simulation.deeds import Deeds
 from tests.simulation.endings import Endings
 from tests.simulation.ledger import Ledger
 from tests.simulation.network import Network
 from tests.simulation.old_version import OLD, history_of, old_handler
+from tests.simulation.outcomes import Outcomes
 from tests.simulation.records import Records
 from tests.simulation.scenario import Scenario
+from tests.simulation.scheduler import Scheduler, running
 
 TABLE = "tokens"
 EFFECTS = "effects"
@@ -85,22 +85,22 @@ class Works:
     """Makes machines, and does the work that their handlers are for."""
 
     def __init__(
-        self, scenario: Scenario, network: Network, ledger: Ledger, deeds: Deeds, rng: random.Random
+        self, scenario: Scenario, network: Network, ledger: Ledger, outcomes: Outcomes, rng: random.Random
     ) -> None:
         self._scenario = scenario
         self._network = network
         self._scheduler = network.scheduler
         self._ledger = ledger
-        self._deeds = deeds
+        self._outcomes = outcomes
         self._rng = rng
         self.starting: Callable[[str], None] = lambda _message_id: None
         """Told of each message whose work starts."""
         self.endings = Endings(network.scheduler, network.story)
-        self.records = Records(scenario, ledger, deeds)
+        self.records = Records(scenario, ledger, outcomes)
 
     def machine(self, name: str, skew: int, on_lapse: str) -> Machine:
         scenario = self._scenario
-        once = Once(table=TABLE, client=self._network.client(), service="shop", hooks=[self._deeds.hook])
+        once = Once(table=TABLE, client=self._network.client(), service="shop", hooks=[self._outcomes.hook])
         once._runtime.clock = MachineClock(self._scheduler, skew)
         options: dict[str, Any] = {
             "name": "charge",
@@ -161,8 +161,8 @@ class Works:
                     break
                 if self._rng.random() < 0.1:
                     raise TryAgain("busy")
-                self._deeds.effect(token, attempt)
-                self._deeds.done[token].add(str(event["amount"]))
+                self._outcomes.effect(token, attempt)
+                self._outcomes.done[token].add(str(event["amount"]))
         return {"by": attempt}
 
     def _work(self, once: Once, payload: str) -> Any:
@@ -179,12 +179,12 @@ class Works:
         """Do the work on the event loop, beside other records."""
         attempt = once.current()
         with self.endings.working():
-            self._deeds.starts(attempt)
+            self._outcomes.starts(attempt)
             await self._toil_async(attempt)
             self._fail(attempt, payload)
             value = self._value(attempt.id)
-            self._deeds.effect(attempt.token, attempt.id)
-            self._deeds.ends(attempt, payload, value)
+            self._outcomes.effect(attempt.token, attempt.id)
+            self._outcomes.ends(attempt, payload, value)
             await self._toil_async(attempt)
             if self._scenario.on_error == "hold" and self._rng.random() < 0.15:
                 raise Unsafe
@@ -192,7 +192,7 @@ class Works:
 
     def _worked(self, once: Once, payload: str) -> Any:
         attempt, rng = once.current(), self._rng
-        self._deeds.starts(attempt)
+        self._outcomes.starts(attempt)
         self._toil(attempt)
         if self._scenario.extends:
             for seconds in sorted(rng.sample((5, 12, 25), rng.randint(0, 2))):
@@ -204,8 +204,8 @@ class Works:
             if self._scenario.hurries and rng.random() < 0.7:
                 return self._beside(attempt, payload, value)
             return self._transact(attempt, payload, value)
-        self._deeds.effect(attempt.token, attempt.id)
-        self._deeds.ends(attempt, payload, value)
+        self._outcomes.effect(attempt.token, attempt.id)
+        self._outcomes.ends(attempt, payload, value)
         self._toil(attempt)
         if self._scenario.on_error == "hold" and rng.random() < 0.15:
             raise Unsafe
@@ -215,13 +215,13 @@ class Works:
         self._network.step()
         self._scheduler.pause(self._toils())
         self._network.step()
-        self._deeds.works(attempt)
+        self._outcomes.works(attempt)
 
     async def _toil_async(self, attempt: Any) -> None:
         self._network.step()
         await SystemClock().sleep_async(self._toils() / 1000)
         self._network.step()
-        self._deeds.works(attempt)
+        self._outcomes.works(attempt)
 
     def _toils(self) -> int:
         """Return the milliseconds that a step of the work takes."""
@@ -232,7 +232,7 @@ class Works:
         try:
             attempt.extend(seconds)
         except Fenced:
-            self._deeds.fenced(attempt)
+            self._outcomes.fenced(attempt)
             raise
         except StoreUnavailable:
             return
@@ -243,7 +243,7 @@ class Works:
             return
         match self._scenario.on_error:
             case "store":
-                self._deeds.done[attempt.token].add(payload)
+                self._outcomes.done[attempt.token].add(payload)
                 raise Final("sold out")
             case "hold" if luck < 0.1:
                 raise Unsafe("look at it")
@@ -256,9 +256,9 @@ class Works:
         try:
             result = attempt.transact([{"Put": put}], result=value)
         except Fenced:
-            self._deeds.fenced(attempt)
+            self._outcomes.fenced(attempt)
             raise
-        self._deeds.reports(attempt)
+        self._outcomes.reports(attempt)
         return result
 
     def _beside(self, attempt: Any, payload: str, value: Any) -> Any:
@@ -283,15 +283,15 @@ class Works:
             self._complete(attempt, payload, other)
         if rng.random() < 0.2:
             raise TryAgain("not waited for")
-        self._deeds.ends(attempt, payload, other)
+        self._outcomes.ends(attempt, payload, other)
         return other
 
     def _complete(self, attempt: Any, payload: str, value: Any) -> None:
-        self._deeds.ends(attempt, payload, value)
+        self._outcomes.ends(attempt, payload, value)
         try:
             attempt.complete(value)
         except Fenced:
-            self._deeds.fenced(attempt)
+            self._outcomes.fenced(attempt)
             raise
 
     def _value(self, attempt: str) -> Any:
@@ -311,7 +311,7 @@ class Works:
         self._scheduler.pause(self._rng.choice((1, 5, 300, 2_500)))
         if self._rng.random() < 0.1:
             return UNKNOWN
-        if self._deeds.effects[lapsed.token]:
+        if self._outcomes.effects[lapsed.token]:
             return Done({"by": "the probe"})
         self._ledger.resolved.add(lapsed.attempt_id)
         return NOT_DONE

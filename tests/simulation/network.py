@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError, ConnectTimeoutError, ReadTimeoutError
 
 from tests.kit.strict.engine import StrictEngine, client_error
-from tests.simulation.baton import Killed, Sandbox, Scheduler, running
+from tests.simulation.scheduler import Killed, Sandbox, Scheduler, running
 from tests.simulation.story import RECORDS, Story
 
 Arguments = dict[str, Any]
@@ -67,7 +67,7 @@ class Network:
         self.troubled: set[Sandbox] = set()
         """Who met any misfortune."""
         self.freeze: Callable[[Sandbox, int], None] = lambda _sandbox, _milliseconds: None
-        """Told of a sandbox that stands still for so long, and is not killed for it."""
+        """Told of a sandbox that pauses for so long, and is not killed for it."""
 
     def client(self) -> Client:
         return Client(self)
@@ -85,7 +85,7 @@ class Network:
             raise Killed
         if self._strikes(self.weather.pause):
             milliseconds = self.rng.choice((500, 3_000, 12_000, 45_000, 90_000))
-            self.story.tell(task.sandbox.name, f"stands still for {milliseconds / 1000:g} s")
+            self.story.tell(task.sandbox.name, f"pauses for {milliseconds / 1000:g} s")
             self.troubled.add(task.sandbox)
             self.freeze(task.sandbox, milliseconds)
             self.scheduler.pause(milliseconds)

@@ -23,9 +23,9 @@ from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 
 from lambda_once import PowertoolsHistory
 from lambda_once.testing.clock import START
-from tests.simulation.baton import running
 from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
+from tests.simulation.scheduler import running
 from tests.simulation.story import RECORDS
 
 OLD = "powertools"

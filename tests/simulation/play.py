@@ -19,15 +19,15 @@ from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.schemas import token_table
 from tests.kit.strict.tables import Table
 from tests.kit.strict.trees import Item
-from tests.simulation.baton import Sandbox, Scheduler
-from tests.simulation.deeds import Deeds
 from tests.simulation.determined import determined
 from tests.simulation.ledger import MARGIN_MS, SKEW_MS, START_S, Ledger, milliseconds, state
 from tests.simulation.machines import EFFECTS, TABLE, Final, Machine, MachineClock, TryAgain, Unsafe, Works
 from tests.simulation.network import FAIR, LATEST_MS, Network
 from tests.simulation.old_version import EARLY_MS, OLD, REFUSALS, context_until
+from tests.simulation.outcomes import Outcomes
 from tests.simulation.post import Message, Post
 from tests.simulation.scenario import Scenario, scenario
+from tests.simulation.scheduler import Sandbox, Scheduler
 from tests.simulation.story import RECORDS, Counterexample, Story
 
 QUIET_MS = 40_000
@@ -75,9 +75,9 @@ class Schedule:
         self.network = Network(self.scheduler, engine, self.story, self.rng)
         self.network.freeze = self._frozen
         self.ledger = Ledger(self.scheduler, self.network, self.story, found.lease)
-        self.deeds = Deeds(self.ledger)
+        self.outcomes = Outcomes(self.ledger)
         self.post = Post.of(found, self.rng)
-        works = Works(found, self.network, self.ledger, self.deeds, self.rng)
+        works = Works(found, self.network, self.ledger, self.outcomes, self.rng)
         works.starting = self._starting
         self.records, self.endings = works.records, works.endings
         skew = SKEW_MS // 2 if found.expires else SKEW_MS
@@ -109,7 +109,7 @@ class Schedule:
             self.scheduler.at(SETTLED_MS + n * ROUND_MS, self._round)
         self.scheduler.run()
         for message in self.post.open:
-            self.story.breaks(f"message {message.id} was lost: nobody settled it")
+            self.story.breaks(f"message {message.id} was lost: it was never finished")
 
     # ---------------------------------------------------------------- deliveries
 
@@ -163,15 +163,15 @@ class Schedule:
             value = machine.single(message.body, context)
         except EXPECTED as error:
             self.story.tell(sandbox.name, f"raises {type(error).__name__}")
-            self.deeds.refused(sandbox, message.token, error)
+            self.outcomes.refused(sandbox, message.token, error)
             if isinstance(error, InProgress) and self.scenario.expires:
                 self.records.in_progress(sandbox, message.token)
             self._failed(message, error)
         else:
             self.story.tell(sandbox.name, f"answers {value!r:.60}")
             if not (machine.on_lapse == OLD and value is None):  # it replays None for what is falsy
-                self.deeds.answered(sandbox, message.token, value)
-            self._settled(message)
+                self.outcomes.answered(sandbox, message.token, value)
+            self._finished(message)
         message.away = False
 
     def _batched(self, sandbox: Sandbox, machine: Machine, messages: list[Message], context: Any) -> None:
@@ -192,18 +192,20 @@ class Schedule:
         for message in messages:
             message.away = False
             if message.id not in failed:
-                self._settled(message)
-            elif message.payload not in self.deeds.done[message.token] and self.deeds.done[message.token]:
+                self._finished(message)
+            elif (
+                message.payload not in self.outcomes.done[message.token] and self.outcomes.done[message.token]
+            ):
                 message.closed = True  # another payload was done under its key: it is for the dead letters
 
-    def _settled(self, message: Message) -> None:
+    def _finished(self, message: Message) -> None:
         if not message.closed:
             message.closed = True
-            self.deeds.acknowledged(message.token, message.payload)
+            self.outcomes.acknowledged(message.token, message.payload)
 
     def _failed(self, message: Message, error: Exception) -> None:
         if isinstance(error, StoredError | ResultUnavailable):
-            self._settled(message)
+            self._finished(message)
         elif isinstance(error, KeyReused):
             message.closed = True
 
@@ -212,8 +214,8 @@ class Schedule:
             return
         message = self.post.by_id(message_id)
         for one in self.post.before(message):
-            if not (one.closed or one.payload in self.deeds.done[one.token]):
-                self.story.breaks(f"message {message.id} started before {one.id} of its group was settled")
+            if not (one.closed or one.payload in self.outcomes.done[one.token]):
+                self.story.breaks(f"message {message.id} started before {one.id} of its group was finished")
 
     # ---------------------------------------------------------------- what befalls invocations
 
@@ -279,7 +281,7 @@ class Schedule:
         """Settle a token as the command line does it: what was looked at is what is decided about."""
         clock = MachineClock(self.scheduler, 0)
         sandbox = Sandbox("operator")
-        done = bool(self.deeds.effects[token])
+        done = bool(self.outcomes.effects[token])
         seen = record_of(row)
 
         def resolve() -> None:
@@ -308,7 +310,7 @@ class Schedule:
         elif table.name == EFFECTS:
             assert after is not None
             token, attempt, payload = (str(after[name]["S"]) for name in ("token", "id", "payload"))
-            self.deeds.effect(token, attempt)
-            self.deeds.done[token].add(payload)
+            self.outcomes.effect(token, attempt)
+            self.outcomes.done[token].add(payload)
         else:
             self.ledger.watch(table, key, before, after)

@@ -64,7 +64,7 @@ class Post:
         return [message for message in found if message.group not in busy]
 
     def before(self, message: Message) -> list[Message]:
-        """Return what must be settled before *message* starts on a FIFO queue."""
+        """Return what must be finished before *message* starts on a FIFO queue."""
         return [one for one in self.messages if one.group == message.group and one.place < message.place]
 
     def by_id(self, message_id: str) -> Message:

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.kit.strict.trees import Item
-from tests.simulation.baton import Sandbox, running
-from tests.simulation.deeds import Deeds
 from tests.simulation.ledger import START_S, Ledger, canonical, state
 from tests.simulation.old_version import OLD
+from tests.simulation.outcomes import Outcomes
 from tests.simulation.scenario import Scenario
+from tests.simulation.scheduler import Sandbox, running
 
 
 class Records:
     """Sees every change of Powertools' table, the work of both versions, and what the old one answers."""
 
-    def __init__(self, found: Scenario, ledger: Ledger, deeds: Deeds) -> None:
+    def __init__(self, found: Scenario, ledger: Ledger, outcomes: Outcomes) -> None:
         self._scenario = found
         self._ledger = ledger
-        self._deeds = deeds
+        self._outcomes = outcomes
         self._breaks = ledger.story.breaks
         self._items: dict[str, Item] = {}
         self._writers: dict[str, Sandbox] = {}
@@ -54,9 +54,9 @@ class Records:
     def _begins(self, token: str, before: Item | None, writer: Sandbox) -> None:
         if before is not None and before["status"]["S"] == "COMPLETED":
             self._done_until.pop(token, None)  # it has expired: the condition of the write says so
-            self._ledger.excused |= set(self._deeds.effects[token])
+            self._ledger.excused |= set(self._outcomes.effects[token])
         elif writer.on_lapse == OLD or (before is not None and writer.on_lapse == "take_over"):
-            self._ledger.excused |= set(self._deeds.effects[token])
+            self._ledger.excused |= set(self._outcomes.effects[token])
 
     def completed(self, token: str, after: Item) -> None:
         """Judge that the token of the new version is complete now."""
@@ -67,7 +67,7 @@ class Records:
         if record is not None and is_recorded and self._writers[token] is not writer:
             if int(after["ttl"]["N"]) > int(record["expiration"]["N"]):
                 self._breaks("a copied outcome outlives its record")
-        elif not self._deeds.is_unwritten(writer, token):
+        elif not self._outcomes.is_unwritten(writer, token):
             until = self._ledger.scheduler.now + 1000 * min(self._scenario.expires, self._scenario.keep)
             self._done_until.setdefault(token, until)
 

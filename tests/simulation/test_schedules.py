@@ -20,7 +20,7 @@ WANTED = (
     "throttled",
     "conflict",
     "crashes",
-    "stands still",
+    "pauses for",
     "its time is up",
     "INSERT INTO",
     "DuplicateItem",

@@ -64,7 +64,7 @@ SEEDS = 60_000
 """From these the seeds are taken that a twin may need: those of scenarios in which its guard is at work."""
 PLAYED = 1_500
 """How many of them are played at most."""
-AIMED = 300
+AIMED = 60
 """How many schedules that are aimed at a guard are played with it."""
 
 
@@ -106,7 +106,7 @@ def hurrying(found: Scenario) -> bool:
 
 def waking(found: Scenario) -> Scenario:
     """
-    Short leases of one token are renewed by who has overslept them, while others ask the probe.
+    Short leases of one token are renewed by who has outlives_its_lease them, while others ask the probe.
 
     Few seeds stand for all of it: one in eighty for a probe and renewals of a short lease.
     """
@@ -172,7 +172,7 @@ TWINS = {
         without(requests, "FREE", "attempt <> :a"), "re-opened what it had released", take_over
     ),
     "what has a ttl counts as expired": Twin(without(requests, "FREE", "#ttl <= :now_s"), OVERWRITTEN),
-    "what has lapsed may be settled": Twin(without(requests, "LAPSED", IN_PROGRESS), OVERWRITTEN, take_over),
+    "what has lapsed may be finished": Twin(without(requests, "LAPSED", IN_PROGRESS), OVERWRITTEN, take_over),
     "what lives is taken over": Twin(
         without(requests, "LAPSED", "expectedCompletion < :now"), TWO_HOLD, take_over
     ),
@@ -208,7 +208,7 @@ TWINS = {
         "",
         probe,
     ),
-    "a probe's answer is used for settled work": Twin(
+    "a probe's answer is used for finished work": Twin(
         without(requests, "LAPSED_AS_SEEN", IN_PROGRESS), "", probe
     ),
     "a probe's answer is used for a renewed lease": Twin(
@@ -218,7 +218,7 @@ TWINS = {
     ),
     # what becomes of an attempt, by single writes
     "a late write counts": Twin(without(requests, "OURS", "attempt = :a"), ""),
-    "a settled outcome is written over": Twin(without(requests, "OURS", IN_PROGRESS), LATE, deaf),
+    "a finished outcome is overwritten": Twin(without(requests, "OURS", IN_PROGRESS), LATE, deaf),
     "a lease is shortened": Twin(
         without(requests, "LONGER", "expectedCompletion < :new"),
         "a lease was shortened",
@@ -226,7 +226,7 @@ TWINS = {
     ),
     # the same, by statements
     "a late statement counts": Twin(without(requests, "OURS_IN_PARTIQL", '"attempt" = ?'), ""),
-    "a settled outcome is written over by a statement": Twin(
+    "a finished outcome is overwritten by a statement": Twin(
         without(requests, "OURS_IN_PARTIQL", 'begins_with("status", ?)'),
         LATE,
         lambda found: deaf(found) and found.face != "event",
@@ -245,13 +245,13 @@ TWINS = {
         both(recognising(made_by_content), whenever), "its items were not written", hurrying
     ),
     "a finish returns its own value": Twin(returning_its_own, "not what was stored", deaf),
-    "a lost acquisition is nobody's": Twin(unrecognised, "stands in its own way"),
+    "a lost acquisition is not recognised": Twin(unrecognised, "is refused by itself"),
     "a try has its request's id": Twin(with_request_ids, ""),
     "an operator writes under the id that was found": Twin(
         placing(resolutions, "Resolver", with_seen_id), ""
     ),
-    # verdicts (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
-    "a verdict on a held token hits a later attempt": Twin(
+    # decisions (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
+    "a decision on a held token hits a later attempt": Twin(
         placing(
             requests,
             "HELD_AS_SEEN",
@@ -261,7 +261,7 @@ TWINS = {
         "what had changed since it was looked at",
         lambda found: found.on_error == "hold",
     ),
-    "a verdict on a held token hits whatever is there": Twin(
+    "a decision on a held token hits whatever is there": Twin(
         placing(
             requests,
             "HELD_AS_SEEN",
@@ -377,20 +377,20 @@ FOUND_BY = {
     "a ghost re-opens what it released": 41,
     "a released row is taken though it was not seen": 4110,
     "a released row is taken, whatever it is by now": 128,
-    "a probe's answer is used for settled work": 2169,
+    "a probe's answer is used for finished work": 2169,
     "a probe's answer is used for a renewed lease": 195,
     "a late write counts": 41,
     "a lease is shortened": 321,
     "a late statement counts": 48,
-    "a settled outcome is written over by a statement": 7808,
+    "a finished outcome is overwritten by a statement": 7808,
     "a lost response turns an attempt against itself": 101,
     "the id alone is recognised": 3542,
     "the id alone is recognised beside a transaction": 5072,
     "id and state are recognised": 261,
     "a finish returns its own value": 10231,
-    "a lost acquisition is nobody's": 27,
+    "a lost acquisition is not recognised": 27,
     "a try has its request's id": 1,
-    "a verdict on a held token hits a later attempt": 14774,
+    "a decision on a held token hits a later attempt": 14774,
     "a lease has no margin": 980,
     "parts are named by attempt": 2122,
 }

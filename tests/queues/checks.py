@@ -65,7 +65,7 @@ class Evidence:
     """As the functions' processes noted them, in their order: effect, subject, pid."""
     rows: Mapping[str, Record]
     """The token table, by the key of the work."""
-    fallen: Collection[int]
+    interrupted: Collection[int]
     """The pids of processes that were killed or timed out."""
     died: Mapping[str, int] = field(default_factory=dict)
     """How many invocations died over a message, by its id."""
@@ -76,7 +76,7 @@ class Evidence:
         return [each["pid"] for each in self.effects if (each["effect"], each["subject"]) == wanted]
 
 
-def judge(evidence: Evidence) -> list[str]:
+def check(evidence: Evidence) -> list[str]:
     """Return what was promised and not kept, each in a sentence."""
     rules = (_lost, _unreasoned, _without_effect, _twice, _out_of_order)
     return [sentence for rule in rules for sentence in rule(evidence)]
@@ -153,7 +153,7 @@ def _twice(evidence: Evidence) -> Iterator[str]:
     """A payment is held after a crash; an order ships again only after one."""
     for lane, subject in dict.fromkeys((message.lane, message.subject) for message in evidence.sent):
         for pid, _ in pairwise(evidence.processes(lane, subject)):
-            if lane in (Lane.PAYMENTS, Lane.RECEIPTS) or pid not in evidence.fallen:
+            if lane in (Lane.PAYMENTS, Lane.RECEIPTS) or pid not in evidence.interrupted:
                 yield f"twice: {subject} was {lane.effect} again"
 
 

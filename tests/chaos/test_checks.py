@@ -11,9 +11,9 @@ import pytest
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.observability.events import Event
+from tests.chaos.checks import Evidence, check
 from tests.chaos.deliveries import Lane, Message
-from tests.chaos.fleet import Fallen
-from tests.chaos.verdict import Evidence, judge
+from tests.chaos.fleet import Interrupted
 from tests.kit import rows
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -46,13 +46,13 @@ def row(attempt: str, state: State = State.COMPLETE) -> Record:
 def evidence(*journal: dict[str, Any], lane: Lane = Lane.TAKE_OVER, **changes: Any) -> Evidence:
     """One message that was acknowledged, and what is known of it."""
     message = Message("m", lane, KEY, flaky=False, visible=NOON, receives=2, acknowledged=True, gone=True)
-    usual = Evidence([message], journal, {KEY: row(SECOND)}, {}, {}, {FIRST: 1, SECOND: 2}, Fallen())
+    usual = Evidence([message], journal, {KEY: row(SECOND)}, {}, {}, {FIRST: 1, SECOND: 2}, Interrupted())
     return replace(usual, **changes)
 
 
 def violations(found: Evidence) -> list[str]:
     """The kinds of what was violated."""
-    return [sentence.partition(":")[0] for sentence in judge(found).violations]
+    return [sentence.partition(":")[0] for sentence in check(found).violations]
 
 
 def test_one_effect_is_no_violation() -> None:
@@ -61,30 +61,30 @@ def test_one_effect_is_no_violation() -> None:
 
 
 def test_an_acknowledged_message_without_effect_is_lost() -> None:
-    """A message whose handler said that it is settled must have taken effect."""
+    """A message whose handler said that it is finished must have taken effect."""
     assert violations(evidence()) == ["lost"]
     assert violations(evidence(lane=Lane.TRANSACT)) == ["lost"]
 
 
 @pytest.mark.parametrize(
-    "befallen",
+    "was_interrupted",
     [
-        {"fallen": Fallen(killed={1})},
-        {"fallen": Fallen(paused={1})},
-        {"fallen": Fallen(timed_out={1})},
+        {"interrupted": Interrupted(killed={1})},
+        {"interrupted": Interrupted(paused={1})},
+        {"interrupted": Interrupted(timed_out={1})},
         {"troubled": {FIRST: ["response dropped"]}},
     ],
-    ids=lambda befallen: next(iter(befallen)),
+    ids=lambda was_interrupted: next(iter(was_interrupted)),
 )
-def test_a_repeat_after_a_crash_and_a_lapse_is_explained(befallen: dict[str, Any]) -> None:
+def test_a_repeat_after_a_crash_and_a_lapse_is_explained(was_interrupted: dict[str, Any]) -> None:
     """Under take_over the work of an attempt that fell may be done again once its lease is over."""
-    assert violations(evidence(effect(FIRST, 0), effect(SECOND, 6, pid=2), **befallen)) == []
+    assert violations(evidence(effect(FIRST, 0), effect(SECOND, 6, pid=2), **was_interrupted)) == []
 
 
 def test_a_repeat_within_the_lease_is_a_violation() -> None:
     """However badly the first attempt fared, the second one had to wait for the end of its lease."""
     journal = [effect(FIRST, 0), effect(SECOND, 5, pid=2)]
-    assert violations(evidence(*journal, fallen=Fallen(killed={1}))) == ["twice"]
+    assert violations(evidence(*journal, interrupted=Interrupted(killed={1}))) == ["twice"]
 
 
 def test_a_repeat_after_nothing_is_a_violation() -> None:
@@ -101,13 +101,13 @@ def test_an_attempt_that_was_slow_by_itself_is_explained() -> None:
 def test_a_repeat_after_a_completion_is_a_violation() -> None:
     """Once an attempt was complete, a later crash explains nothing."""
     journal = [effect(FIRST, 0), event(Event.COMPLETED, FIRST), effect(SECOND, 6, pid=2)]
-    assert violations(evidence(*journal, fallen=Fallen(killed={1}))) == ["twice", "overwritten"]
+    assert violations(evidence(*journal, interrupted=Interrupted(killed={1}))) == ["twice", "overwritten"]
 
 
 def test_a_repeat_where_the_lane_holds_is_a_violation() -> None:
     """No crash explains a second effect where the policy is hold."""
     journal = [effect(FIRST, 0), effect(SECOND, 6, pid=2)]
-    assert violations(evidence(*journal, lane=Lane.HOLD, fallen=Fallen(killed={1}))) == ["twice"]
+    assert violations(evidence(*journal, lane=Lane.HOLD, interrupted=Interrupted(killed={1}))) == ["twice"]
 
 
 @pytest.mark.parametrize(("times", "expected"), [(1, []), (2, ["twice"])])
@@ -116,7 +116,7 @@ def test_a_transaction_counts_once(times: int, expected: list[str]) -> None:
     assert violations(evidence(lane=Lane.TRANSACT, transacted={KEY: times})) == expected
 
 
-def test_a_message_that_is_never_settled_is_stuck() -> None:
+def test_a_message_that_is_never_finished_is_stuck() -> None:
     """Nothing may be left once the faults are over."""
     message = Message("m", Lane.TAKE_OVER, KEY, flaky=False, visible=NOON)
     assert violations(evidence(messages=[message])) == ["stuck"]

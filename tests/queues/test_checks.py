@@ -10,7 +10,7 @@ import pytest
 
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.testing import FakeClock
-from tests.queues.verdict import Evidence, Lane, Sent, judge
+from tests.queues.checks import Evidence, Lane, Sent, check
 
 NOW = FakeClock().now()
 
@@ -69,7 +69,7 @@ SHIPPED = Evidence(
 )
 def test_what_the_policies_promise_is_no_violation(evidence: Evidence) -> None:
     """Effects once, in order, again only after a kill; dead letters with a reason."""
-    assert judge(evidence) == []
+    assert check(evidence) == []
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_what_the_policies_promise_is_no_violation(evidence: Evidence) -> None:
 )
 def test_a_broken_promise_is_a_violation(evidence: Evidence, sentence: str) -> None:
     """What is lost, doubled, out of order or dead without a reason is named."""
-    assert judge(evidence) == [sentence]
+    assert check(evidence) == [sentence]

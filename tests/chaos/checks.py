@@ -11,7 +11,7 @@ from typing import Any
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.observability.events import Event
 from tests.chaos.deliveries import Lane, Message
-from tests.chaos.fleet import Fallen
+from tests.chaos.fleet import Interrupted
 from tests.chaos.journal import Entry
 
 ALIVE = 0
@@ -29,17 +29,17 @@ class Evidence:
     transacted: Mapping[str, int]
     """How often the transactions of each key took effect."""
     troubled: Mapping[str, Sequence[str]]
-    """For each attempt id, what befell its requests."""
+    """For each attempt id, what happened to its requests."""
     senders: Mapping[str, int | None]
     """For each attempt id, the process that sent its requests; None: one that was killed meanwhile."""
-    fallen: Fallen
+    interrupted: Interrupted
 
-    def befallen(self, attempt: str) -> bool:
+    def was_interrupted(self, attempt: str) -> bool:
         """Tell whether *attempt* was cut off, killed or paused: by the proxy's word, not by its own."""
         if attempt in self.troubled:
             return True
         pid = self.senders.get(attempt, ALIVE)
-        return pid is None or pid in self.fallen
+        return pid is None or pid in self.interrupted
 
     def effects(self) -> dict[str, list[Entry]]:
         """Return the effects of each key, in the order in which their attempts got the token."""
@@ -54,19 +54,19 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Result:
     """The counts of a run, and its violations, each in a sentence that a person can read."""
 
     counts: Mapping[str, int]
     violations: Sequence[str]
 
 
-def judge(evidence: Evidence) -> Verdict:
+def check(evidence: Evidence) -> Result:
     """Hold *evidence* against the guarantees."""
     effects = evidence.effects()
     rules = (_lost, _stuck, _repeated, _held, _overwritten, _diverging)
     violations = [sentence for rule in rules for sentence in rule(evidence, effects)]
-    return Verdict(_counts(evidence, effects), violations)
+    return Result(_counts(evidence, effects), violations)
 
 
 Effects = Mapping[str, Sequence[Entry]]
@@ -87,7 +87,7 @@ def _lost(evidence: Evidence, effects: Effects) -> Iterator[str]:
 def _stuck(evidence: Evidence, _effects: Effects) -> Iterator[str]:
     for message in evidence.messages:
         if not message.gone:
-            yield f"stuck: {message.key} was not settled in {message.receives} deliveries"
+            yield f"stuck: {message.key} was not finished in {message.receives} deliveries"
         if message.dead and message.lane is not Lane.HOLD:
             yield f"held: {message.key} needs review where nothing is ever held"
 
@@ -115,8 +115,8 @@ def _unexplained(
         return "and the first of them was complete"
     if next_one["created"] <= one["lease"]:
         return f"and the first of them held the token until {one['lease']}"
-    if not evidence.befallen(one["attempt"]) and not _lapsed_at_work(one, evidence):
-        return "and nothing befell the first of them"
+    if not evidence.was_interrupted(one["attempt"]) and not _lapsed_at_work(one, evidence):
+        return "and nothing interrupted the first of them"
     return None
 
 
@@ -134,12 +134,12 @@ def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:
         row = evidence.rows.get(key)
         if row is None:
             yield f"held: {key} has no row"
-        elif not evidence.befallen(row.attempt_id):
-            yield f"held: {key} needs review, and nothing befell attempt {row.attempt_id}"
+        elif not evidence.was_interrupted(row.attempt_id):
+            yield f"held: {key} needs review, and nothing interrupted attempt {row.attempt_id}"
 
 
 def _overwritten(evidence: Evidence, _effects: Effects) -> Iterator[str]:
-    """What is settled is final: the row is as the attempt that completed it said."""
+    """What is finished is final: the row is as the attempt that completed it said."""
     for event in evidence.events(Event.COMPLETED):
         key = event["token"].rpartition("/")[2]
         row = evidence.rows.get(key)
@@ -178,9 +178,9 @@ def _counts(evidence: Evidence, effects: Effects) -> dict[str, int]:
         "fenced": happened[Event.FENCED],
         "completion failed": happened[Event.COMPLETION_FAILED],
         "store unavailable": happened[Event.STORE_UNAVAILABLE],
-        "workers killed": len(evidence.fallen.killed),
-        "workers timed out": len(evidence.fallen.timed_out),
-        "workers paused": len(evidence.fallen.paused),
+        "workers killed": len(evidence.interrupted.killed),
+        "workers timed out": len(evidence.interrupted.timed_out),
+        "workers paused": len(evidence.interrupted.paused),
     }
 
 

@@ -1,7 +1,7 @@
 """
 Threads of which exactly one runs at a time, in a time of their own: a seed decides, and nothing else.
 
-Real threads carry the code under test, for it blocks where it stands; a baton is handed to one of them at a
+Real threads carry the code under test, for it blocks where it stands; one of them has its turn at a
 time, and comes back at every sleep, every request, every wait. Time is whole milliseconds, and passes only
 where everybody waits for it.
 """
@@ -50,7 +50,7 @@ class Sandbox:
 
 
 class Task:
-    """One thread that runs when it has the baton."""
+    """One thread that runs when it is its turn."""
 
     def __init__(self, scheduler: Scheduler, sandbox: Sandbox, work: Callable[[], object]) -> None:
         self.sandbox = sandbox
@@ -65,7 +65,7 @@ class Task:
         self._started = False
 
     def resume(self) -> None:
-        """Let it run until it waits; called with the baton, which is back on return."""
+        """Let it run until it waits; called with its turn, which is over on return."""
         self.turn += 1
         if self._started:
             self._go.release()
@@ -75,7 +75,7 @@ class Task:
         self.scheduler.back.acquire()
 
     def wait(self) -> None:
-        """Give the baton back, and return when this task has it again. Raises `Killed` in a dead sandbox."""
+        """End the turn, and return at the next one. Raises `Killed` in a dead sandbox."""
         self.check()
         self.scheduler.back.release()
         self._go.acquire()
@@ -160,7 +160,7 @@ class Scheduler:
 
 
 def running() -> Task:
-    """Return the task that has the baton."""
+    """Return the task whose turn it is."""
     task: Task = _of_thread.task
     return task
 

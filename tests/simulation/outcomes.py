@@ -10,8 +10,8 @@ from lambda_once.errors import Fenced, Held, InProgress, ResultUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
 from tests.kit.strict.trees import Item
-from tests.simulation.baton import Sandbox, running
 from tests.simulation.ledger import MARGIN_MS, Ledger, Tenure, canonical, milliseconds, state
+from tests.simulation.scheduler import Sandbox, running
 
 _STATES = {
     Event.COMPLETED: "complete",
@@ -21,7 +21,7 @@ _STATES = {
 }
 
 
-class Deeds:
+class Outcomes:
     """Knows what was done under which attempt, and what callers were told."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -126,7 +126,7 @@ class Deeds:
             case InProgress() | Fenced() if row is not None and tenure is not None:
                 own = tenure.sandbox is sandbox and state(row) == "inProgress"
                 if own and error.state == "inProgress":
-                    self._breaks("an attempt stands in its own way")
+                    self._breaks("an attempt is refused by itself")
             case ResultUnavailable() if token not in self._ledger.unavailable:
                 self._breaks("a stored result cannot be had")
             case Held() if sandbox not in self._ledger.network.troubled and _would_expire(row):
@@ -137,7 +137,7 @@ class Deeds:
     def fenced(self, attempt: Attempt) -> None:
         """Judge that work was told that it lost its token."""
         tenure = self._ledger.tenures.get(attempt.id)
-        if tenure is not None and not tenure.lost and not tenure.settled:
+        if tenure is not None and not tenure.lost and not tenure.finished:
             self._breaks("an attempt was told that it is fenced, and it is not")
 
     def acknowledged(self, token: str, payload: str) -> None:
