@@ -11,7 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_once.core.canonical import NotCanonical, canonical, fingerprint
-from lambda_once.core.fields import MOST, NAMED, Difference, Fields, difference, fields_of, printed
+from lambda_once.core.fields import (
+    MOST_FIELDS,
+    MOST_NAMED,
+    Difference,
+    Fields,
+    difference,
+    fields_of,
+    printed,
+)
 
 TOKEN = "orders/charge/pay_1"
 numbers = st.integers() | st.floats() | st.decimals(allow_nan=False, allow_infinity=False)
@@ -106,7 +114,7 @@ def test_few_are_named_in_a_message() -> None:
     """Five fields are named, those that changed first, and the rest is counted."""
     told = _told({f"f{n}": 1 for n in range(4)}, {f"f{n}": 2 for n in range(8)})
     assert told.named == ("f0", "f1", "f2", "f3", "f4")
-    assert len(told.named) == NAMED
+    assert len(told.named) == MOST_NAMED
     assert str(told) == "different: f0, f1, f2, f3; new: f4; 3 more"
 
 
@@ -114,7 +122,7 @@ def test_a_row_keeps_few_bytes() -> None:
     """128 bytes at most, 4 a field; nothing for what is no object or has no fields."""
     many = _fields({f"field-{n}": n for n in range(500)})
     assert many is not None
-    assert len(many.stored) == 4 * MOST
+    assert len(many.stored) == 4 * MOST_FIELDS
     six = _fields(dict.fromkeys("abcdef", 1))
     assert six is not None
     assert len(six.stored) == 24
@@ -126,7 +134,7 @@ def test_a_row_keeps_few_bytes() -> None:
 def test_beyond_the_row_nothing_is_claimed() -> None:
     """Of more fields than a row keeps, one that changed is named if it was kept, and none is called new."""
     first = {f"field-{n}": n for n in range(100)}
-    kept = {name for _, _, name in (_fields(first) or Fields((), b"")).entries[:MOST]}
+    kept = {name for _, _, name in (_fields(first) or Fields((), b"")).entries[:MOST_FIELDS]}
     named = {name for name in first if _told(first, first | {name: "other"}).named == (name,)}
     assert named == kept
     assert all(_told(first, first | {name: 0.5}).new == () for name in first)

@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from lambda_once import KeyReused
-from lambda_once.core.fields import MOST
+from lambda_once.core.fields import MOST_FIELDS
 from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
 from tests.decorators.test_api import KEY, Shop
@@ -49,7 +49,7 @@ def test_a_row_stays_small(rig: Rig) -> None:
     charge({"id": 1} | {f"field-{n}": "secret" for n in range(1000)}, rig.context())
     fields = rig.row().fields
     assert fields is not None
-    assert len(fields) == 4 * MOST
+    assert len(fields) == 4 * MOST_FIELDS
     assert b"secret" not in fields
     assert b"field" not in fields
 

@@ -32,7 +32,7 @@ from tests.stores.world import DynamoDBRows
 
 LIMIT = 0.2
 """Seconds of one response."""
-MOST = 30.0
+LONGEST_SECONDS = 30.0
 """Seconds of one example: each of its calls tries six times at most."""
 TOKENS = ("t1", "t2", "t3")
 
@@ -153,7 +153,7 @@ def test_hostile_bytes(client: Callable[[str], Any]) -> None:
     @given(st.lists(mangles, max_size=8), steps)
     def play(planned: list[Mangle], taken: list[tuple[str, bool]]) -> None:
         with _ground(client) as ground:
-            began = Deadline(SystemClock(), SystemClock().now() + timedelta(seconds=MOST))
+            began = Deadline(SystemClock(), SystemClock().now() + timedelta(seconds=LONGEST_SECONDS))
             ground.line.plan(planned)
             held: dict[str, str] = {}
             for number, (token, reads) in enumerate(taken):

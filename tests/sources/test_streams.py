@@ -229,4 +229,4 @@ def test_a_tumbling_window_is_refused(source: RecordSource, event: dict[str, Any
     """Its answer is the state of the window; so is that of the last call, which may have no records."""
     window = event | WINDOW | {"Records": event["Records"][:records]}
     with pytest.raises(Misconfigured, match=r"a tumbling window\. Nothing ran\. Its response is the state"):
-        source.orders(window)
+        source.sequences(window)

@@ -26,9 +26,9 @@ from lambda_once.core.canonical import (
     written,
 )
 
-MOST = 32
+MOST_FIELDS = 32
 """Fields whose checksums a row has, 4 bytes each: those with the smallest checksums of names."""
-NAMED = 5
+MOST_NAMED = 5
 """Fields that a message names."""
 LONGEST_NAME = 64
 
@@ -70,8 +70,8 @@ class Difference(NamedTuple):
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The names of the fields, at most NAMED, each cut to LONGEST_NAME characters, all printable."""
-        return tuple(map(printable, (self.changed + self.new)[:NAMED]))
+        """The names of the fields, at most MOST_NAMED, each cut to LONGEST_NAME characters, all printable."""
+        return tuple(map(printable, (self.changed + self.new)[:MOST_NAMED]))
 
     def __str__(self) -> str:
         """Return it as one sentence without a full stop; "" where no difference is known."""
@@ -94,7 +94,7 @@ def printed(whole: object, payload: object = None, *, assembled: bool = False) -
     """
     Return the canonical text of *whole*, and of each of its fields.
 
-    It has none if it is no object, or one with names that the canonical form escapes or tags.
+    No fields unless *whole* is an object whose names need no escaping.
 
     *assembled*: a decorator made *whole* around *payload*. Then its fields are those of its parts, named
     ``part.field``, and those of *payload* under their own names, as in ``ignore=``. Raises NotCanonical.
@@ -128,7 +128,9 @@ def fields_of(printed: Printed, token: str) -> Fields | None:
     # Salted by token: equal values do not look equal in two rows.
     salt = crc32(token.encode())
     entries = sorted([(_checksum(name, salt), _checksum(text, salt), name) for name, text in printed.fields])
-    stored = b"".join([(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in entries[:MOST]])
+    stored = b"".join(
+        [(name << 16 | text).to_bytes(_ENTRY, "big") for name, text, _ in entries[:MOST_FIELDS]]
+    )
     return Fields(tuple(entries), stored)
 
 
@@ -142,7 +144,7 @@ def difference(stored: bytes | None, later: Fields | None) -> Difference:
     ]
     names, whole = {name for name, _ in kept}, set(kept)
     # A full row has no names beyond its last one.
-    end = kept[-1][0] if len(kept) >= MOST else _SIXTEEN_BITS
+    end = kept[-1][0] if len(kept) >= MOST_FIELDS else _SIXTEEN_BITS
     found = {name for name, _, _ in later.entries}
     return Difference(
         changed=tuple(
@@ -163,10 +165,10 @@ def printable(name: str) -> str:
 
 
 def names_in(payload: object) -> str:
-    """Return the names of the top-level fields of *payload*, at most NAMED, for a message; no values."""
+    """Return the names of the top-level fields of *payload*, at most MOST_NAMED, for a message; no values."""
     if not isinstance(payload, Mapping):
         return f"it has no fields: it is {_KINDS.get(type(payload), 'not an object')}"
-    names = [printable(str(name)) for name in islice(payload, NAMED)]
+    names = [printable(str(name)) for name in islice(payload, MOST_NAMED)]
     more = len(payload) - len(names)
     listed = ", ".join(names) or "none"
     return f"its fields: {listed}, {more} more" if more else f"its fields: {listed}"

@@ -107,30 +107,30 @@ class Records:
             return adapter(self._settings.model), invalid
 
     def jobs(
-        self, records: list[EventRecord], invocation: Invocation, orders: Sequence[str | None]
+        self, records: list[EventRecord], invocation: Invocation, sequences: Sequence[str | None]
     ) -> list[Job]:
         """
         Return the job of each of *records*: equal ones share one, bad ones fail by themselves.
 
-        *orders*: what stops at the failure of each; None: nothing.
+        *sequences*: what stops at the failure of each; None: nothing.
         """
         jobs: list[Job] = []
         known: dict[tuple[str, str | None], Job] = {}
         tokens: set[str] = set()
-        for record, order in zip(records, orders, strict=True):
+        for record, sequence in zip(records, sequences, strict=True):
             try:
                 call, argument = self._call(record.unit, invocation)
             except Exception as error:  # noqa: BLE001  (a key or model of the user's may raise anything)
-                bad = Job(record.id, record.group, order)
+                bad = Job(record.id, record.group, sequence)
                 bad.bad = error
                 jobs.append(bad)
                 continue
-            job = Job(record.id, record.group, order, call, argument)
+            job = Job(record.id, record.group, sequence, call, argument)
             job.follows = call.token in tokens
             tokens.add(call.token)
             twin = known.setdefault((call.token, call.identity.fingerprint), job)
             if twin is not job and not self.runtime.disabled:
-                twin.fold(record.group, order)
+                twin.fold(record.group, sequence)
                 job = twin
             jobs.append(job)
         return jobs

@@ -30,9 +30,10 @@ MOST_AHEAD: Final = 25
 
 
 class Remaining(NamedTuple):
-    """A record that failed, or that was not started because one before it in its order had."""
+    """A record that failed, or was skipped behind a failure."""
 
-    order: int
+    sequence: int
+    """The position of its sequence in the event."""
     id: RecordId
     piped_id: str | None
     error: BaseException | None
@@ -45,7 +46,7 @@ def stream_handler(
     """
     Return the Lambda handler that runs *function* for each record of *source*, in order.
 
-    It raises the first error or, under ``report_failures``, returns the first failure of each order.
+    It raises the first error or, under ``report_failures``, returns the first failure of each sequence.
     EventBridge Pipes gets all that is remaining.
     """
     stream = Stream(source, runtime, function, settings)
@@ -54,11 +55,11 @@ def stream_handler(
         remaining = stream.run(event, context)
         if isinstance(event, list):
             return pipe_response([(each.piped_id, each.error) for each in remaining])
-        first = {each.order: each for each in reversed(remaining)}
+        first = {each.sequence: each for each in reversed(remaining)}
         if settings.report_failures:
-            return failures(first[order].id for order in sorted(first))
-        for order in sorted(first):
-            if (error := first[order].error) is not None:
+            return failures(first[sequence].id for sequence in sorted(first))
+        for sequence in sorted(first):
+            if (error := first[sequence].error) is not None:
                 raise error
         return None
 
@@ -76,41 +77,41 @@ class Stream:
         self._on_give_up = settings.on_give_up
 
     def run(self, event: Any, context: Any) -> list[Remaining]:
-        """Run the function up to the first failure of each order of *event*; return that and what follows."""
-        waiting = dict(enumerate(map(deque, self.records.source.orders(event))))
+        """Run the function up to the first failure of each sequence; return that and what follows."""
+        waiting = dict(enumerate(map(deque, self.records.source.sequences(event))))
         remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:
             while window := _next(waiting):
                 found = self._window(window, invocation, context)
-                for order in {each.order for each in found}:
-                    found += [self._remaining(order, None, raw) for raw in waiting.pop(order)]
+                for sequence in {each.sequence for each in found}:
+                    found += [self._remaining(sequence, None, raw) for raw in waiting.pop(sequence)]
                 remaining += found
         return remaining
 
     def _window(
         self, window: list[tuple[int, object]], invocation: Invocation, context: Any
     ) -> list[Remaining]:
-        """Run the function for *window*, pairs of an order and a raw record; return what is remaining."""
-        orders = [str(order) for order, _ in window]
-        records = [self._placed(str(order), self.records.source.read(raw)) for order, raw in window]
-        jobs = self.records.jobs(records, invocation, orders)
+        """Run the function for *window*, pairs of a sequence and a raw record; return what is remaining."""
+        sequences = [str(sequence) for sequence, _ in window]
+        records = [self._placed(str(sequence), self.records.source.read(raw)) for sequence, raw in window]
+        jobs = self.records.jobs(records, invocation, sequences)
         self.records.work(jobs, context, self._parking(records, jobs, invocation))
         return [
-            self._remaining(order, record.id, raw, job.error)
-            for (order, raw), record, job in zip(window, records, jobs, strict=True)
+            self._remaining(sequence, record.id, raw, job.error)
+            for (sequence, raw), record, job in zip(window, records, jobs, strict=True)
             if job.error is not None
         ]
 
     def _remaining(
-        self, order: int, id_: RecordId, raw: object, error: BaseException | None = None
+        self, sequence: int, id_: RecordId, raw: object, error: BaseException | None = None
     ) -> Remaining:
         field = self.records.source.piped_id
-        return Remaining(order, id_, None if field is None else text_at(raw, field), error)
+        return Remaining(sequence, id_, None if field is None else text_at(raw, field), error)
 
-    def _placed(self, order: str, record: EventRecord) -> EventRecord:
+    def _placed(self, sequence: str, record: EventRecord) -> EventRecord:
         """Return *record* in the group that runs one after the other: its own if work is concurrent."""
         own = self._is_concurrent and record.group is not None
-        return record if own else record._replace(group=order)
+        return record if own else record._replace(group=sequence)
 
     def _parking(
         self, records: list[EventRecord], jobs: list[Job], invocation: Invocation
@@ -142,11 +143,11 @@ class Stream:
 
 
 def _next(waiting: dict[int, deque[object]]) -> list[tuple[int, object]]:
-    """Take the next records, `MOST_AHEAD` at most, from the orders in turn."""
+    """Take the next records, `MOST_AHEAD` at most, from the sequences in turn."""
     window: list[tuple[int, object]] = []
     while len(window) < MOST_AHEAD:
-        live = [(order, raw) for order, raw in waiting.items() if raw]
+        live = [(sequence, raw) for sequence, raw in waiting.items() if raw]
         if not live:
             break
-        window += [(order, raw.popleft()) for order, raw in live[: MOST_AHEAD - len(window)]]
+        window += [(sequence, raw.popleft()) for sequence, raw in live[: MOST_AHEAD - len(window)]]
     return window

@@ -242,7 +242,7 @@ def _record(records: Records, record: EventRecord) -> Explanation:
     return explained(records.identifier, decorator, source, unit, payload, default)
 
 
-def _layers(text: str, most: int = envelopes.MOST) -> str:
+def _layers(text: str, most: int = envelopes.MOST_ENVELOPES) -> str:
     """Describe the envelopes of *text*, a message, that are opened, and what is in them."""
     found = parse(text)
     if most > 0 and envelopes.is_notification(found):

@@ -94,7 +94,7 @@ _DECODER: Final = json.JSONDecoder(
 
 # EventBridge → SNS → SQS is the longest chain that AWS builds by itself; the rest is room for topics that
 # are fed from topics. What lies deeper is payload.
-MOST: Final = 4
+MOST_ENVELOPES: Final = 4
 
 _MAPPINGS: Final = (dict, Mapping)  # isinstance of a dict is quick, of an abstract class slow
 
@@ -107,7 +107,7 @@ class Body(NamedTuple):
     key: object = NOTHING
 
 
-def open_body(text: str, most: int = MOST) -> Body:
+def open_body(text: str, most: int = MOST_ENVELOPES) -> Body:
     """
     Open *text*, the body of a message.
 

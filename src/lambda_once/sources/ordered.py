@@ -1,5 +1,5 @@
 """
-Sources whose records have an order: Kinesis, DynamoDB Streams, Amazon MQ and Kafka.
+Sources whose records come in sequences: Kinesis, DynamoDB Streams, Amazon MQ and Kafka.
 
 Records of MQ and Kafka are read as EventBridge Pipes sends them, with what the event says of all; those of
 Kinesis as Lambda does.
@@ -287,7 +287,7 @@ MQ: Final = RecordSource(
 )
 
 
-# -- Kafka, Amazon MSK or self-managed: the value of a record is the payload. Each partition has an order.
+# -- Kafka, Amazon MSK or self-managed: the value of a record is the payload. Each partition is a sequence.
 
 _MOST_OFFSET_DIGITS: Final = 19  # an offset is a signed integer of 64 bits
 _KAFKA_RECORD: Final = "kafka_event.KafkaEventRecord"

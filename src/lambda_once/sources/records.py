@@ -48,7 +48,7 @@ class RecordSource(NamedTuple):
     """The default key, in words."""
     split: Callable[[object], list[list[object]]] | None = None
     """
-    From an event to its raw records, a list for each order; None: ``Records``, in one order.
+    From an event to its raw records, a list for each sequence; None: ``Records``, in one sequence.
 
     Raises `Misconfigured` for an event of another source.
     """
@@ -79,17 +79,17 @@ class RecordSource(NamedTuple):
         """The name of its decorator."""
         return str(self.source.decorator)
 
-    def orders(self, event: object) -> list[list[object]]:
+    def sequences(self, event: object) -> list[list[object]]:
         """
-        Return the raw records of *event*, one list for each order, such as a shard or a partition.
+        Return the raw records of *event*, one list for each sequence, such as a shard or a partition.
 
         In an ordered source, what follows a failure in its list is not started. Raises as `split`.
         """
         return [records_of(event, self.source)] if self.split is None else self.split(event)
 
     def records(self, event: object) -> list[EventRecord]:
-        """Return all records of *event*, order by order. Raises as `split`."""
-        return [self.read(raw) for order in self.orders(event) for raw in order]
+        """Return all records of *event*, sequence by sequence. Raises as `split`."""
+        return [self.read(raw) for sequence in self.sequences(event) for raw in sequence]
 
 
 def records_of(event: object, source: Source) -> list[object]:
