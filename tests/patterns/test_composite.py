@@ -63,7 +63,7 @@ def test_each_attribute_is_made_of_its_fields() -> None:
 
 
 def test_an_item_may_bring_its_key() -> None:
-    """Then it stands as it is, text, number or bytes."""
+    """Then it is stored unchanged: text, number or bytes."""
     assert keyed(("pk", "sk"), pk="a#b", sk=Decimal("1.5"), more=1) == {"pk": "a#b", "sk": Decimal("1.5")}
     assert keyed("id", id=b"\x01") == {"id": b"\x01"}
 
@@ -85,6 +85,6 @@ def test_a_field_that_has_two_texts_is_refused(part: object) -> None:
 
 
 def test_an_item_that_brings_what_is_made_is_refused() -> None:
-    """Which of the two would stand is a question that nobody should have to ask."""
+    """Otherwise one of the two values would be lost silently."""
     with pytest.raises(Misconfigured, match="'pk' is made of customer"):
         keyed({"pk": "customer"}, pk="c", customer="c")

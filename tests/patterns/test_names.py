@@ -281,7 +281,7 @@ def test_wrong_names_are_refused_with_the_legal_ones(
 
 @pytest.mark.parametrize("names", [{"bt": "b7"}, {"b": "x", "bt": "x63"}, {"b": "p", "bw": "p0"}])
 def test_a_ledgers_names_differ_from_its_buckets(names: dict[str, str]) -> None:
-    """A prefix stands for 64 names."""
+    """A prefix makes 64 names."""
     with pytest.raises(Misconfigured, match="differ"):
         Ledger("t", object(), window=HOUR, names=names)
     with pytest.raises(Misconfigured, match="differ"):

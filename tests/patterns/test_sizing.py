@@ -104,7 +104,7 @@ def test_the_longest_lifetime_keeps_both_limits_and_a_millisecond_more_breaks_on
 def test_the_most_bytes_keep_both_limits_and_a_byte_more_breaks_one(
     rate: float, lifetime: timedelta, items: int, size: str, other: int
 ) -> None:
-    """Of an id, and of what stands beside the ids."""
+    """Of an id, and of what is beside the ids."""
     rest = {"id_bytes": 8, "other_bytes": other} | {size: None}
     found = _possible(rate=rate, lifetime=lifetime, shards=items, **rest)
     _check(found)

@@ -119,7 +119,7 @@ def test_twin_that_forgets_how_long_a_try_takes(call: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("call", CALLS)
 def test_outside_of_protected_work_there_are_six(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows the time there; and the twin: inside, too, if the invocation's end is not read."""
+    """There is no deadline there; and the twin: inside, too, if the invocation's end is not read."""
     clock = FakeClock()
     client = Silent(clock)
     without_answer(clock, client, call)

@@ -1,4 +1,4 @@
-"""Put once: the first stays, whoever comes second is told what stands there, and nobody is lost."""
+"""Put once: the first put stays, a second one returns the stored item, and none is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECEIPT: dict[str, object] = {
 }
 KEY = {"pk": "customer", "sk": ["order", "kind"]}
 ANYTHING = "attribute_not_exists(#key) OR attribute_exists(#key)"
-"""What stands where the guard was taken away."""
+"""A condition that always holds: the guard removed."""
 
 
 def receipts(ground: Ground, client: Any = None, **options: Any) -> Unique:
@@ -63,7 +63,7 @@ def test_the_request_is_a_value() -> None:
 
 
 def test_the_first_is_stored_and_the_second_a_duplicate(ground: Ground) -> None:
-    """The duplicate is told what stands there, and changes nothing of it."""
+    """The duplicate returns the stored item, and changes nothing."""
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table)
     assert unique.put(RECEIPT) == Applied(KNOWN)
@@ -74,7 +74,7 @@ def test_the_first_is_stored_and_the_second_a_duplicate(ground: Ground) -> None:
 
 
 def test_an_amended_item_does_not_vanish(ground: Ground) -> None:
-    """The same key with another content is told apart, and the first content stays."""
+    """The same key with other content is distinguished, and the first content stays."""
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table)
     unique.put(RECEIPT)
@@ -100,8 +100,8 @@ def test_fields_with_separators_are_two_items(ground: Ground) -> None:
     assert (type(first), type(second)) == (Applied, Applied)
 
 
-def test_a_duplicate_is_told_the_id_that_was_given(ground: Ground) -> None:
-    """An id made anew for every put is no content: the duplicate gets the one that stands."""
+def test_a_duplicate_returns_the_stored_id(ground: Ground) -> None:
+    """An id that is new for every put is no content: the duplicate returns the stored one."""
     unique = receipts(ground, identity="receiptId")
     first = unique.put({**RECEIPT, "receiptId": "r-1"})
     second = unique.put({**RECEIPT, "receiptId": "r-2"})
@@ -135,7 +135,7 @@ def test_content_is_what_was_put_not_what_became_of_it(ground: Ground) -> None:
 
 
 def test_without_a_mark_nothing_is_added(ground: Ground) -> None:
-    """The item is what was given and its key; a duplicate is compared with it as it stands."""
+    """The item is what was given and its key; a duplicate is compared with the current item."""
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table, mark=None)
     unique.put(RECEIPT)
@@ -172,7 +172,7 @@ def test_every_value_is_its_own_duplicate(ground: Ground, value: object) -> None
 
 
 def test_a_put_whose_answer_was_lost_is_stored(ground: Ground) -> None:
-    """The retry finds the item that its own first try wrote: nobody else was there."""
+    """The retry finds the item that its own first try wrote."""
     client = FaultyClient(ground.client, every_second_answer_lost())
     unique = receipts(ground, client)
     found = unique.put_all({**RECEIPT, "order": order} for order in range(6))
@@ -180,12 +180,12 @@ def test_a_put_whose_answer_was_lost_is_stored(ground: Ground) -> None:
 
 
 def test_without_a_mark_a_lost_answer_makes_a_duplicate_of_itself(ground: Ground) -> None:
-    """The mark is what tells one's own write: without it the writer is told that it was another's."""
+    """The mark identifies a put's own write: without it the writer takes it for another's."""
     client = FaultyClient(ground.client, iter([Fate.ANSWER_LOST, Fate.SOUND]).__next__)
     assert receipts(ground, client, mark=None).put(RECEIPT) == Duplicate(KNOWN, same=True)
 
 
-def test_a_put_that_nobody_answers_may_be_put_again(ground: Ground) -> None:
+def test_a_put_without_an_answer_may_be_repeated(ground: Ground) -> None:
     """It is `StoreUnavailable`, never a guess; putting it again settles it."""
     fates = iter([Fate.ANSWER_LOST, *[Fate.REQUEST_LOST] * 5])
     table = ground.table("pk", "sk")
@@ -210,7 +210,7 @@ def _contended(ground: Ground, client: Any, table: str, threads: int = 20) -> Co
 
 
 def test_of_many_writers_one_stores(ground: Ground) -> None:
-    """Twenty writers, every second answer lost: each receipt is stored by one, who is told so."""
+    """Twenty writers, every second answer lost: of each receipt one put is stored, and is `Applied`."""
     client = FaultyClient(ground.client, every_second_answer_lost())
     table = ground.table("pk", "sk")
     assert _contended(ground, client, table) == {Applied: 10, Duplicate: 190}
@@ -220,7 +220,7 @@ def test_of_many_writers_one_stores(ground: Ground) -> None:
 def test_twin_without_the_condition_a_later_put_overwrites(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the condition gone the first receipt is lost, and everybody is told to have stored it."""
+    """Without the condition the first receipt is lost, and every put is `Applied`."""
     monkeypatch.setattr(module, "ABSENT", ANYTHING)
     table = ground.table("pk", "sk")
     unique = receipts(ground, table=table)
@@ -228,50 +228,50 @@ def test_twin_without_the_condition_a_later_put_overwrites(
     assert rows(ground, table)[0]["amount"] == 1
 
 
-def _judge(deeds: list[tuple[int, int, object]], standing: dict[int, int]) -> None:
-    """Check the answers to puts, each (order, content, answer), against what stands: content by order."""
-    stored = [(order, content) for order, content, answer in deeds if isinstance(answer, Applied)]
-    assert len({order for order, _ in stored}) == len(stored), "one put of an order is told that it stored"
-    assert all(standing[order] == content for order, content in stored)
-    for order, content, answer in deeds:
+def _check(answers: list[tuple[int, int, object]], stored_content: dict[int, int]) -> None:
+    """Check the answers to puts, each (order, content, answer), against what is stored: content by order."""
+    stored = [(order, content) for order, content, answer in answers if isinstance(answer, Applied)]
+    assert len({order for order, _ in stored}) == len(stored), "one put of an order is Applied"
+    assert all(stored_content[order] == content for order, content in stored)
+    for order, content, answer in answers:
         if isinstance(answer, Duplicate):
-            assert answer.same is (standing[order] == content)
+            assert answer.same is (stored_content[order] == content)
 
 
 def _play(ground: Ground, seed: int, steps: int) -> tuple[list[tuple[int, int, object]], dict[int, int]]:
-    """Put at random over a bad line, late copies arriving in between; return the answers and what stands."""
+    """Put at random over a bad line, late copies in between; return the answers and what is stored."""
     dice = random.Random(seed)
     client = FaultyClient(ground.client, by_seed(seed))
     table = ground.table("pk", "sk")
     unique = receipts(ground, client, table=table)
-    deeds: list[tuple[int, int, object]] = []
+    answers: list[tuple[int, int, object]] = []
     for _ in range(steps):
         order, content = dice.randrange(steps // 4), dice.randrange(3)
         (answer,) = unique.put_all([{**RECEIPT, "order": order, "content": content}])
-        deeds.append((order, content, answer))
+        answers.append((order, content, answer))
         if dice.random() < 0.2:
             client.deliver(dice.randrange(3))
     client.deliver()
     found = rows(ground, table)
-    return deeds, {row["order"]: row["content"] for row in found}
+    return answers, {row["order"]: row["content"] for row in found}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_over_a_bad_line_the_first_content_stays(ground: Ground, seed: int) -> None:
-    """Lost requests, lost answers and late copies: one put stores, and every duplicate is told the truth."""
-    deeds, standing = _play(ground, seed, steps=200)
-    assert {type(answer) for _, _, answer in deeds} >= {Applied, Duplicate}
-    _judge(deeds, standing)
+    """Lost requests, lost answers and late copies: one put stores, and every duplicate is right."""
+    answers, stored_content = _play(ground, seed, steps=200)
+    assert {type(answer) for _, _, answer in answers} >= {Applied, Duplicate}
+    _check(answers, stored_content)
 
 
 def test_twin_without_the_condition_the_bad_line_shows(
     strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The judgement above can fail: without the condition it does, at the first seed."""
+    """Without the condition the check above fails at the first seed."""
     monkeypatch.setattr(module, "ABSENT", ANYTHING)
-    deeds, standing = _play(strict, 0, steps=200)
+    answers, stored_content = _play(strict, 0, steps=200)
     with pytest.raises(AssertionError):
-        _judge(deeds, standing)
+        _check(answers, stored_content)
 
 
 # -- several
@@ -338,7 +338,7 @@ def test_a_missing_table_is_no_duplicate(ground: Ground) -> None:
         receipts(ground, table="no-such-table").put(RECEIPT)
 
 
-def test_an_endpoint_that_does_not_say_what_stands_there_is_refused(strict: Ground) -> None:
+def test_an_endpoint_that_drops_the_stored_item_is_refused(strict: Ground) -> None:
     """A cache or a proxy that drops the item would make every retry a duplicate."""
     with pytest.raises(Misconfigured, match="ReturnValuesOnConditionCheckFailure"):
         receipts(strict, Refusing(strict.client, lambda: "ConditionalCheckFailedException")).put(RECEIPT)

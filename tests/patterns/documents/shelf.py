@@ -1,4 +1,4 @@
-"""Documents on an engine, and what stands there item by item."""
+"""Documents on an engine, and the items that are stored."""
 
 from __future__ import annotations
 

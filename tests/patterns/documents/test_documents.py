@@ -160,7 +160,7 @@ def test_a_version_too_far_ahead_is_refused(shelf: Shelf) -> None:
 
 
 def test_the_expected_version_decides(shelf: Shelf) -> None:
-    """A write expects no document or one version; another one stands: nothing of it is left."""
+    """A write expects no document or one version; another one is current: nothing of it is left."""
     documents = shelf.documents
     first = documents.write(ID, text("a"), expected_version=ABSENT)
     second = documents.write(ID, text("b"), expected_version=first)
@@ -248,7 +248,7 @@ def test_delete_removes_all(shelf: Shelf) -> None:
 
 
 def test_a_delete_that_dies_has_deleted(shelf: Shelf) -> None:
-    """From its first write on nobody reads the document; the next delete, or a cleaning, does the rest."""
+    """From its first write on the document is not read; the next delete, or a cleaning, does the rest."""
     shelf.documents.write(ID, text("a"))
     with pytest.raises(Died):
         shelf.other(client=Between(shelf.client, "query", die)).delete(ID)

@@ -122,7 +122,7 @@ def test_a_delete_that_races_a_write_ends_in_one_of_both(shelf: Shelf, seed: int
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_cleaner_that_races_writers_removes_nothing_that_counts(shelf: Shelf, seed: int) -> None:
-    """While two write, two clean: what stands in the end is whole, and every reader got a whole document."""
+    """While two write, two clean: the last version is whole, and every reader got a whole document."""
     shelf.documents.write(ID, text("o"))
 
     def cleaning(client: Any) -> int:
@@ -177,7 +177,7 @@ def lost_then(shelf: Shelf, others: int) -> Documents:
 
 @pytest.mark.parametrize("others", [0, 1, 8])
 def test_a_write_that_was_superseded_before_its_answer_was_written(shelf: Shelf, others: int) -> None:
-    """The retry finds another head, which says that this version stood: no conflict, nobody adds twice."""
+    """The retry finds another head, which names this version: no conflict, and nothing is added twice."""
     first = shelf.documents.write(ID, ["first"])
     version = lost_then(shelf, others).write(ID, ["mine"], expected_version=first)
     assert version in shelf.parts()

@@ -135,7 +135,7 @@ def test_without_the_count_a_torn_document_is_read(strict: Ground, monkeypatch: 
 def test_without_the_head_a_write_that_never_was_is_read(
     strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: parts that no head ever named are a whole version, and nobody's document."""
+    """The twin: parts that no head ever named are a whole version of no document."""
     before, after = replicated(shelf(strict))
     headless = Held([*before, *[item for item in after if item["sk"]["S"] != "head"]])
     assert headless.read() == OLD
@@ -255,7 +255,7 @@ def test_any_order_of_any_history_is_one_version(
     """
     Writes, cleanings and deletions reach a replica in any order, and a cleaner is at work there too.
 
-    A reader gets what one of the writes wrote, or no document, or is told to wait. Cleaning never changes
+    A reader gets what one of the writes wrote, or no document, or an error to retry. Cleaning never changes
     what can be read. When all is there, it is the last.
     """
     history = History(home)

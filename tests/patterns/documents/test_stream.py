@@ -1,4 +1,4 @@
-"""The function on the stream: what it removes, in whatever order it is told."""
+"""The function on the stream: what it removes, in whatever order records arrive."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_superseded_version_goes(shelf: Shelf, writes: int) -> None:
 
 
 def test_versions_that_name_none_before_them_stay(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative twin: beyond the eight that the head names, nobody knows that they stood."""
+    """Negative twin: beyond the eight that the head names, no version is known as committed."""
     part_of = requests.stored_part
 
     def without(place: Any, item: Any) -> Any:
@@ -92,12 +92,12 @@ def test_versions_that_name_none_before_them_stay(shelf: Shelf, monkeypatch: pyt
     assert len(shelf.items()) == 30 - 8 + 1
 
 
-def test_a_version_that_never_stood_stays(shelf: Shelf) -> None:
-    """Its parts name the version above which it was begun; nobody names it."""
+def test_a_version_that_was_never_committed_stays(shelf: Shelf) -> None:
+    """Its parts name the version above which it was begun; no head names it."""
     shelf.documents.write(ID, "first")
-    (standing,) = shelf.parts()
-    torn = new_version(shelf.clock.now(), Version(standing))
-    part = {"total": {"N": "2"}, "form": {"S": "json"}, "body": {"B": b"1"}, "above": {"S": standing}}
+    (current,) = shelf.parts()
+    torn = new_version(shelf.clock.now(), Version(current))
+    part = {"total": {"N": "2"}, "form": {"S": "json"}, "body": {"B": b"1"}, "above": {"S": current}}
     shelf.put([{"sk": {"S": f"{torn}#0001"}, **part}])
     for n in range(12):
         shelf.documents.write(ID, {"n": n})
@@ -106,7 +106,7 @@ def test_a_version_that_never_stood_stays(shelf: Shelf) -> None:
 
 
 def test_superseded_versions_go(shelf: Shelf) -> None:
-    """A written head is told of: what it supersedes is removed, and twice is once."""
+    """What a written head supersedes is removed; a second record changes nothing."""
     handler = cleaner(shelf.documents)
     shelf.documents.write(ID, text("a"))
     version = shelf.documents.write(ID, text("b"))
@@ -182,7 +182,7 @@ def test_any_order_of_records_keeps_the_newest(shelf: Shelf, seed: int) -> None:
 
 
 def test_a_version_in_progress_keeps_its_parts(shelf: Shelf) -> None:
-    """Parts newer than the version that stands are a write that goes on: it ends well."""
+    """Parts newer than the current version belong to a write in progress, which succeeds."""
     shelf.documents.write(ID, text("a"))
     handler = cleaner(shelf.documents, grace=timedelta(0))
 
@@ -201,7 +201,7 @@ def test_a_version_in_progress_keeps_its_parts(shelf: Shelf) -> None:
 def test_without_the_rule_a_version_in_progress_is_lost(
     strict: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: did the newest whole version not stay, whatever is told last removes the document."""
+    """The twin: did the newest whole version not stay, the last record removes the document."""
     found = shelf(strict)
     found.documents.write(ID, text("a"))
     found.documents.write(ID, text("b"))
@@ -233,12 +233,12 @@ def test_a_deleted_document_is_removed_for_its_deleter(shelf: Shelf) -> None:
 def test_only_written_heads_are_looked_at(shelf: Shelf) -> None:
     """Parts, removals and the user's own items cost no request."""
     handler = cleaner(shelf.other(client=object()))
-    told = event(
+    batch = event(
         record("01M7X00QE961WSR1M1G7XBM9DY#0001", name="INSERT"),
         record("head", name="REMOVE"),
         record("note"),
     )
-    assert handler(told) == NOTHING_FAILED
+    assert handler(batch) == NOTHING_FAILED
     assert handler({"Records": []}) == NOTHING_FAILED
 
 
@@ -249,8 +249,8 @@ def test_what_could_not_be_cleaned_comes_again(shelf: Shelf) -> None:
         shelf.documents.write(each, text("b"))
     tries = iter([Fate.SOUND] * 4 + [Fate.REQUEST_LOST] * 6)
     documents = shelf.other(client=FaultyClient(shelf.client, lambda: next(tries)))
-    told = event(record("head", "a", 1), record("head", "b", 2), record("head", "b", 3))
-    assert cleaner(documents, grace=timedelta(0))(told) == {
+    batch = event(record("head", "a", 1), record("head", "b", 2), record("head", "b", 3))
+    assert cleaner(documents, grace=timedelta(0))(batch) == {
         "batchItemFailures": [{"itemIdentifier": "2"}, {"itemIdentifier": "3"}]
     }
     assert (len(shelf.parts("a")), len(shelf.parts("b"))) == (1, 2)
@@ -295,9 +295,9 @@ def test_the_handler_is_made_by_the_environment(strict: Ground, environment: pyt
     variables = {"TABLE": table, "KEY": "id", "SORT": "part", "GRACE": "0", "NAMES": json.dumps(names)}
     for name, value in variables.items():
         environment.setenv(f"LAMBDA_ONCE_DOCUMENTS_{name}", value)
-    told = event(record("head"))
-    told["Records"][0]["dynamodb"]["Keys"] = {"id": {"S": ID}, "part": {"S": "head"}}
-    assert document_stream.handler(told) == NOTHING_FAILED
+    batch = event(record("head"))
+    batch["Records"][0]["dynamodb"]["Keys"] = {"id": {"S": ID}, "part": {"S": "head"}}
+    assert document_stream.handler(batch) == NOTHING_FAILED
     left = strict.client.scan(TableName=table)["Items"]
     assert {item["part"]["S"] for item in left} == {"head", f"{version}#0001"}
 

@@ -1,4 +1,4 @@
-"""A FIFO topic or queue in memory: takes batches, forgets ids after five minutes, and fails as it is told."""
+"""A FIFO topic or queue in memory: takes batches, forgets ids after five minutes, fails on demand."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_messages_are_sent_in_batches(target: str) -> None:
 
 
 def test_one_message_is_sent() -> None:
-    """And what it is known by is told."""
+    """The result has its group and id."""
     clock = FakeClock()
     sent = publisher(Fifo(clock), clock).publish({"id": 5, "group": "a"})
     made = publisher(Fifo(clock), clock).format.prepared({"id": 5, "group": "a"})
@@ -168,7 +168,7 @@ def test_all_tries_lie_well_within_the_window() -> None:
 
 
 def test_a_denied_request_refuses_its_messages() -> None:
-    """Nothing is tried again, and each message is told why."""
+    """Nothing is retried, and each result has the reason."""
     clock = FakeClock()
     fifo = Fifo(clock, whole=iter([Whole.DENIED] * 3))
     results = publisher(fifo, clock).publish_all(receipts("a", "b", "a"))
@@ -201,7 +201,7 @@ def test_a_client_that_cannot_send_refuses() -> None:
     ],
 )
 def test_one_message_that_is_not_sent_raises(fate: Fate, error: type[Exception], says: str) -> None:
-    """Nobody can overlook it, and the error says whether to publish it again."""
+    """It raises, and the error says whether to publish again."""
     clock = FakeClock()
     with pytest.raises(error, match=says):
         publisher(Fifo(clock, lambda _: fate), clock).publish({"id": 5, "group": "a"})
@@ -298,7 +298,7 @@ def test_order_and_results_hold_whatever_fails(seed: int, sound: float) -> None:
     """
     Nothing arrives twice or out of its group's order; what is `Sent` arrived, what is `Unsent` did not.
 
-    In each group what was sent stands before what failed, and that before what was not sent.
+    In each group sent messages precede failed ones, and those precede unsent ones.
     """
     fifo, given, results = _publish(seed, sound)
     numbers = arrived(fifo)

@@ -202,7 +202,7 @@ def test_only_relayout_narrows(ground: Ground) -> None:
     clock.advance(3 * 86_400)
     assert short.add("c", {"n": 1}, id="new") == Applied()
     assert short.get("c") == {"n": 4}
-    short.relayout("nobody's")
+    short.relayout("absent")
 
 
 def test_relayout_loses_no_id_that_comes_in_meanwhile(ground: Ground) -> None:

@@ -37,7 +37,7 @@ class Skewed:
         return self.true.now() + self.apart
 
     def sleep(self, seconds: float) -> None:
-        """Nobody waits here: true time is the schedule's."""
+        """Do not wait: time is the schedule's."""
 
 
 # -- 200 threads
@@ -50,7 +50,7 @@ def hurried(ground: Ground, threads: int, updates: int, shards: int) -> tuple[in
     """
     Let *threads* add 1 for *updates* ids each, every id twice, while every second answer is lost.
 
-    Return the balance, and what they were told.
+    Return the balance, and the results.
     """
     with closing(tables.client(endpoint_of(ground), max_pool_connections=threads)) as client:
         return _hurried(ground.table(), client, threads, updates, shards)
@@ -75,10 +75,10 @@ def _hurried(table: str, sound: Any, threads: int, updates: int, shards: int) ->
         return [add_once(each) for each in ids]
 
     with ThreadPoolExecutor(threads) as pool:
-        told = [entry for entries in pool.map(add, range(threads)) for entry in entries]
-    standing = Ledger(table, sound, window=WINDOW, shards=shards).get("c")
-    assert standing is not None
-    return standing["balance"], told
+        results_of_all = [entry for entries in pool.map(add, range(threads)) for entry in entries]
+    values = Ledger(table, sound, window=WINDOW, shards=shards).get("c")
+    assert values is not None
+    return values["balance"], results_of_all
 
 
 def until_answered(call: Callable[[], Added]) -> Added:
@@ -91,9 +91,9 @@ def until_answered(call: Callable[[], Added]) -> Added:
 @pytest.mark.engine
 def test_two_hundred_threads_add_exactly(engine: Ground) -> None:
     """200 threads × 10 updates, every second answer lost and every id sent twice: the sum is 2,000."""
-    balance, told = hurried(engine, threads=200, updates=10, shards=100)
+    balance, results_of_all = hurried(engine, threads=200, updates=10, shards=100)
     assert balance == 2_000
-    assert len(told) == 4_000
+    assert len(results_of_all) == 4_000
 
 
 @pytest.mark.engine
@@ -106,9 +106,9 @@ def test_threads_without_the_condition_add_too_much(engine: Ground, monkeypatch:
 
 def test_an_item_under_faults_adds_exactly(ground: Ground) -> None:
     """The same one after the other, where the engine takes one request at a time."""
-    balance, told = hurried(ground, threads=1, updates=15, shards=1)
+    balance, results_of_all = hurried(ground, threads=1, updates=15, shards=1)
     assert balance == 15
-    assert len(told) == 30
+    assert len(results_of_all) == 30
 
 
 # -- bursts
@@ -139,8 +139,8 @@ class LastIds:
 def test_a_burst_is_remembered(ground: Ground) -> None:
     """Ten times the planned ids within the window, and each is still known."""
     points = Ledger(ground.table(), ground.client, window=WINDOW, buckets=5, clock=FakeClock())
-    told = burst(points, planned=3)
-    assert told == [Applied()] * 30 + [Duplicate()] * 30
+    results_of_all = burst(points, planned=3)
+    assert results_of_all == [Applied()] * 30 + [Duplicate()] * 30
     assert points.get("c") == {"balance": 30}
 
 

@@ -71,7 +71,7 @@ def test_no_other_number_of_buckets_wastes_less(ids: int, buckets: int) -> None:
 
 @pytest.mark.parametrize(("ids", "buckets"), [(1, 3), (10, 6), (100, 17), (361, 32), (10**6, 32), (None, 32)])
 def test_bucket_counts(ids: int | None, buckets: int) -> None:
-    """One more than the root of the ids' bytes over a bucket's, up to 32; the most where nobody says."""
+    """One more than the root of the ids' bytes over a bucket's, up to 32, the default."""
     assert bucket_count(ids) == buckets
 
 

@@ -168,7 +168,7 @@ def test_a_taking_whose_answer_is_lost_is_no_refusal(ground: Ground) -> None:
 
 @pytest.mark.parametrize(("floor", "taken"), [(-5, True), (-4, False)])
 def test_a_missing_counter_counts_as_nothing(ground: Ground, floor: int, *, taken: bool) -> None:
-    """Of a counter that nobody added to, 5 may be taken if it may stand at -5."""
+    """Of a missing counter 5 may be taken if its floor is -5."""
     points = ledger(ground)
     if taken:
         assert points.add("c", {"balance": -5}, id="m1", floor={"balance": floor}) == Applied()
@@ -221,7 +221,7 @@ def test_a_floor_is_for_numbers(ground: Ground) -> None:
 
 
 def test_an_update_needs_what_it_expects(ground: Ground) -> None:
-    """Of two that read version 3, one writes version 4; the other is told what stands there."""
+    """Of two that read version 3, one writes version 4; the other gets the current values."""
     stock = ledger(ground)
     assert stock.update("c", {"version": 3, "tier": "blue"}, expected={"version": None}) == Applied()
     assert stock.update("c", {"version": 4, "tier": "gold"}, expected={"version": 3}) == Applied()
@@ -235,17 +235,17 @@ def test_an_update_needs_what_it_expects(ground: Ground) -> None:
     assert absent.value.values == {}
 
 
-@pytest.mark.parametrize("stands", ["3", 3, True, b"3", Decimal("3.5")])
-def test_expectations_are_of_their_type(ground: Ground, stands: object) -> None:
-    """Text is no number, and True is no 1: what stands is met by itself alone."""
+@pytest.mark.parametrize("stored_value", ["3", 3, True, b"3", Decimal("3.5")])
+def test_expectations_are_of_their_type(ground: Ground, stored_value: object) -> None:
+    """Text is no number, and True is no 1: a value equals only itself."""
     stock = ledger(ground)
-    stock.add("c", {}, id="m1", set={"version": stands})
+    stock.add("c", {}, id="m1", set={"version": stored_value})
     for expected in ("3", 3, True, 1, b"3", Decimal("3.5")):
-        if expected == stands and type(expected) is type(stands):
+        if expected == stored_value and type(expected) is type(stored_value):
             continue
         with pytest.raises(Conflict):
             stock.update("c", {"version": "new"}, expected={"version": expected})
-    assert stock.update("c", {"version": "new"}, expected={"version": stands}) == Applied()
+    assert stock.update("c", {"version": "new"}, expected={"version": stored_value}) == Applied()
 
 
 def test_an_update_knows_its_own_lost_answer(ground: Ground) -> None:

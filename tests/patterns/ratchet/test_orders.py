@@ -1,7 +1,7 @@
 """
 Every permutation of puts and deletes ends in the same item; so does every schedule of faults.
 
-What must stand is told here by a rule of its own: the greatest timestamp; of equal ones a delete; of equal
+The expected item is computed by a rule of its own: the greatest timestamp; of equal ones a delete; of equal
 puts always the same one, whichever that is.
 """
 
@@ -45,7 +45,7 @@ def apply(ratchet: Ratchet, key: str, event: Event) -> object:
 
 
 def end_of(ground: Ground, table: str, ratchet: Ratchet, events: Sequence[Event]) -> dict[str, Any] | None:
-    """Return all that stands at one key after *events*, and leave nothing there."""
+    """Return the items at one key after *events*, and delete them."""
     for event in events:
         apply(ratchet, "k", event)
     key = {"pk": {"S": "k"}}
@@ -54,14 +54,14 @@ def end_of(ground: Ground, table: str, ratchet: Ratchet, events: Sequence[Event]
     return item
 
 
-def must_stand(events: Sequence[Event]) -> list[Event]:
+def expected_of(events: Sequence[Event]) -> list[Event]:
     """Return those of *events* one of which must stand: more than one only for puts of one timestamp."""
     largest = max((event.ts for event in events), default=0)
     newest = [event for event in events if event.ts == largest]
     return [event for event in newest if event.content is None] or newest
 
 
-def standing(item: dict[str, Any] | None) -> Event | None:
+def event_of(item: dict[str, Any] | None) -> Event | None:
     """Return the event of which *item* is what is left."""
     if item is None:
         return None
@@ -77,7 +77,7 @@ def table(ground: Ground) -> str:
 
 @pytest.fixture
 def ratchet(ground: Ground, table: str) -> Ratchet:
-    """A ratchet whose clock stands still: the tombstones of all orders have one ttl."""
+    """A ratchet whose clock does not advance: the tombstones of all orders have one ttl."""
     return Ratchet(table, ground.client, clock=FakeClock())
 
 
@@ -98,7 +98,7 @@ def test_every_permutation_ends_in_the_same_item(
 ) -> None:
     """Down to the last attribute, with timestamps that differ and with timestamps that do not."""
     ends = [end_of(ground, table, ratchet, order) for order in permutations(events)]
-    assert standing(ends[0]) in must_stand(events)
+    assert event_of(ends[0]) in expected_of(events)
     assert all(end == ends[0] for end in ends)
 
 
@@ -109,7 +109,7 @@ def test_every_three_events_end_in_the_same_item_in_every_order(strict: Ground) 
     kinds = [Event(ts, content) for ts, content in product((1, 2), (None, 1, 2))]
     for events in combinations_with_replacement(kinds, 3):
         ends = [end_of(strict, table, ratchet, order) for order in permutations(events)]
-        assert standing(ends[0]) in must_stand(events)
+        assert event_of(ends[0]) in expected_of(events)
         assert all(end == ends[0] for end in ends), events
 
 
@@ -125,7 +125,7 @@ def test_any_events_in_any_order_with_repetitions_end_in_the_same_item(
     table = shared_strict.table()
     ratchet = Ratchet(table, shared_strict.client, clock=FakeClock())
     end = end_of(shared_strict, table, ratchet, events)
-    assert standing(end) in must_stand(events)
+    assert event_of(end) in expected_of(events)
     assert end_of(shared_strict, table, ratchet, data.draw(st.permutations(repeated))) == end
 
 
@@ -226,21 +226,21 @@ class World:
                 continue
 
     def unlike(self) -> list[str]:
-        """Return the keys at which something else stands than the write of the largest timestamp."""
+        """Return the keys whose item is not the write of the largest timestamp."""
         for line in self.lines:
             line.deliver()
-        return [key for key in self.KEYS if self.stands(key) not in self.expected(key)]
+        return [key for key in self.KEYS if self.stored(key) not in self.expected(key)]
 
-    def stands(self, key: str) -> tuple[int, int | None] | None:
+    def stored(self, key: str) -> tuple[int, int | None] | None:
         """Return timestamp and content of what is stored at *key*."""
         item = self.client.get_item(TableName=self.table, Key={"pk": {"S": key}}).get("Item")
-        event = standing(item)
+        event = event_of(item)
         return None if event is None else (event.ts + MS, event.content)
 
     def expected(self, key: str) -> Sequence[tuple[int, int | None] | None]:
         """Return the write of the largest timestamp; more than one where two writers met in a millisecond."""
         meant = [Event(ts, content) for ts, content in self.meant[key]]
-        return must_stand(meant) or [None]
+        return expected_of(meant) or [None]
 
 
 STEPS = 60
@@ -248,7 +248,7 @@ STEPS = 60
 
 @pytest.mark.parametrize("seed", range(12))
 def test_faults_and_skewed_clocks_end_in_the_newest_write(strict: Ground, seed: int) -> None:
-    """Answers and requests lost, copies late, four clocks minutes apart: the largest timestamp stands."""
+    """Answers and requests lost, copies late, four clocks minutes apart: the largest timestamp wins."""
     world = World(strict, seed)
     for n in range(STEPS):
         world.step(n)

@@ -1,4 +1,4 @@
-"""Writers that expect what they read: each is told the truth, or that nobody knows."""
+"""Writers that expect what they read: each gets the truth, or that the outcome is unknown."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ def ratchet(client: Any, table: str, apart: float = 0) -> Ratchet:
 
 
 def two_that_sell_the_last_but_one(ground: Ground) -> list[object]:
-    """Let two whose clocks are behind read ten tickets, sell one each, and return what they were told."""
+    """Let two whose clocks are behind read ten tickets, sell one each, and return the outcomes."""
     table = ground.table()
     ratchet(ground.client, table).put({**KEY, "left": 10}, MS)
     one, other = ratchet(ground.client, table, -1.7), ratchet(ground.client, table, -1)
     reads = one.get(KEY), other.get(KEY)
-    told: list[object] = []
+    outcomes: list[object] = []
     for seller, read in zip((one, other), reads, strict=True):
         assert read is not None
         with seller.revision(after=read["ts"]) as revision:
             try:
-                told.append(revision.put({**KEY, "left": read["left"] - 1}, expected=read))
+                outcomes.append(revision.put({**KEY, "left": read["left"] - 1}, expected=read))
             except Conflict as conflict:
-                told.append(conflict.values)
+                outcomes.append(conflict.values)
     assert one.get(KEY) == {**KEY, "left": 9, "ts": MS + 1}
-    return told
+    return outcomes
 
 
 def test_of_two_equal_writes_one_is_written(ground: Ground) -> None:
-    """The same content under the same timestamp, made from the same read: one stands, and one has lost."""
+    """The same content under the same timestamp, made from the same read: one wins, and one loses."""
     assert two_that_sell_the_last_but_one(ground) == [Applied({"ts": MS + 1}), {"ts": MS + 1}]
 
 
 def test_equal_contents_are_no_proof_of_an_own_write(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative twin: recognised by content, two are told that they sold the one ticket."""
+    """Negative twin: recognised by content, both are `Applied`, and one ticket is sold twice."""
     monkeypatch.setattr(ratchet_requests, "OWN", BY_CONTENT)
     assert two_that_sell_the_last_but_one(ground) == [Applied({"ts": MS + 1}), Applied({"ts": MS + 1})]
 
@@ -158,14 +158,14 @@ def adding_one(
 def test_a_lost_answer_under_a_later_write_is_unknown(
     ground: Ground, later: Callable[[Ratchet], None]
 ) -> None:
-    """It was written, and something newer stands: to tell it lost would have it done twice."""
+    """It was written and replaced by something newer: a `Conflict` would have it done twice."""
     _, add = adding_one(ground, Fate.ANSWER_LOST, later)
     with pytest.raises(StoreUnavailable, match="may have been written or not"):
         add()
 
 
 def test_a_lost_answer_of_what_is_gone_is_unknown(ground: Ground) -> None:
-    """Nothing stands: it was written and taken away, or never was."""
+    """There is no item: it was written and deleted, or never written."""
     table, add = adding_one(ground, Fate.ANSWER_LOST, lambda _: taken_away())
 
     def taken_away() -> None:
@@ -178,7 +178,7 @@ def test_a_lost_answer_of_what_is_gone_is_unknown(ground: Ground) -> None:
 def test_without_memory_of_unanswered_tries_it_is_told_lost(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative twin: told that it lost, the caller adds one again, and of two additions three stand."""
+    """Negative twin: after a false `Conflict` the caller adds one again, and two additions make three."""
     monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
     table, add = adding_one(ground, Fate.ANSWER_LOST, put_on_top)
     with pytest.raises(Conflict) as lost:
@@ -189,7 +189,7 @@ def test_without_memory_of_unanswered_tries_it_is_told_lost(
 
 
 def test_what_cannot_have_replaced_it_is_a_lost_race(ground: Ground) -> None:
-    """The first request is lost; what stands is older than this write, which therefore never stood."""
+    """The first request is lost; the item is older than this write, which therefore never took effect."""
     table = ground.table()
     other = ratchet(ground.client, table)
     other.put({**KEY, "n": 0}, MS)
@@ -228,10 +228,10 @@ def test_a_hedge_of_what_was_written_is_written(ground: Ground) -> None:
 
 
 def test_a_hedge_does_not_know_while_another_is_on_its_way(ground: Ground) -> None:
-    """The other request may have been done before what stands."""
+    """The other request may have taken effect before the current item."""
     table = ground.table()
     other = ratchet(ground.client, table)
-    told: list[object] = []
+    outcomes: list[object] = []
 
     class Slow:
         """Answers the first request after another write and a hedge of it."""
@@ -244,19 +244,19 @@ def test_a_hedge_does_not_know_while_another_is_on_its_way(ground: Ground) -> No
                 self.first = False
                 put_on_top(other)
                 with pytest.raises(StoreUnavailable):
-                    told.append(revision.put({**KEY, "n": 1}, expected=None))
+                    outcomes.append(revision.put({**KEY, "n": 1}, expected=None))
             return answer
 
     with ratchet(Slow(), table).revision() as revision:
         assert revision.put({**KEY, "n": 1}, expected=None) == Applied({"ts": MS})
-    assert told == []
+    assert outcomes == []
 
 
 # -- many
 
 
 class Counter:
-    """Additions to one item, each of its own name, and what each was told."""
+    """Additions to one item, each of its own name, and the outcome of each."""
 
     def __init__(self) -> None:
         self.written: set[str] = set()
@@ -282,7 +282,7 @@ class Counter:
         return kind is not self.lost
 
     def wrong(self, item: dict[str, Any] | None) -> list[str]:
-        """Return what they were told that is not so."""
+        """Return the outcomes that are false."""
         done = set() if item is None else item["done"] - {"-"}
         return [f"{name}: written, and not there" for name in self.written - done] + [
             f"{name}: lost, and there" for name in self.lost & done
@@ -293,7 +293,7 @@ class Counter:
 def test_increments_of_four_threads_are_exact(engine: Ground) -> None:
     """4 × 25 that read, add 1 and write: the content of two is often the same, and 100 stand."""
     table = engine.table()
-    told: list[int] = []
+    outcomes: list[int] = []
 
     def add_all(_: int) -> None:
         counter = Ratchet(table, engine.client)
@@ -305,13 +305,13 @@ def test_increments_of_four_threads_are_exact(engine: Ground) -> None:
                     n = 0 if read is None else read["n"]
                     if isinstance(revision.put({**KEY, "n": n + 1}, expected=read), Applied):
                         break
-            told.append(n)
+            outcomes.append(n)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add_all, range(4)))
-    standing = Ratchet(table, engine.client).get(KEY)
-    assert standing is not None
-    assert (standing["n"], sorted(told)) == (100, [*range(100)])
+    item = Ratchet(table, engine.client).get(KEY)
+    assert item is not None
+    assert (item["n"], sorted(outcomes)) == (100, [*range(100)])
 
 
 @pytest.mark.engine
@@ -333,7 +333,7 @@ def test_threads_on_a_bad_line_are_told_the_truth(engine: Ground) -> None:
 
 
 def schedule(ground: Ground, seed: int) -> list[str]:
-    """Let three add three each on a bad line, in turns that *seed* decides; return what was told wrongly."""
+    """Let three add three each on a bad line, in turns that *seed* decides; return the false outcomes."""
     table, counter, clock = ground.table(), Counter(), FakeClock(NOW)
 
     def adder(who: int) -> Callable[[Any], None]:
@@ -358,6 +358,6 @@ def test_schedules_are_told_the_truth(ground: Ground, seed: int) -> None:
 
 
 def test_schedules_see_what_unanswered_tries_hide(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative twin: with those forgotten, somebody is told wrongly in some of 20 schedules."""
+    """Negative twin: with those forgotten, some of 20 schedules have a false outcome."""
     monkeypatch.setattr(InFlight, "refused", lambda sent, **_: setattr(sent, "open", 0))
     assert any(schedule(strict, seed) for seed in range(20))

@@ -70,8 +70,8 @@ def test_what_is_put_is_got(ratchet: Ratchet) -> None:
     assert ratchet.get({"pk": "everything"}, consistent=False) == {**EVERYTHING, "ts": MS}
 
 
-def test_the_newer_write_stands(ratchet: Ratchet) -> None:
-    """An older put and an older delete are stale, and told what stands."""
+def test_the_newer_write_wins(ratchet: Ratchet) -> None:
+    """An older put and an older delete are stale, and return the current timestamp."""
     assert ratchet.put(ITEM, MS + 5) == Applied({"ts": MS + 5})
     assert ratchet.put({**LAMP, "price": 9}, MS + 4) == Stale({"ts": MS + 5})
     assert ratchet.delete(LAMP, MS + 4) == Stale({"ts": MS + 5})
@@ -89,7 +89,7 @@ def test_a_write_may_be_repeated(ratchet: Ratchet) -> None:
     assert ratchet.get(LAMP) is None
 
 
-def test_of_two_contents_of_one_timestamp_one_stands_in_both_orders(
+def test_of_two_contents_of_one_timestamp_one_wins_in_both_orders(
     ground: Ground, table: str, ratchet: Ratchet
 ) -> None:
     """Which one is arbitrary; that the other is refused, wherever it comes, is not."""
@@ -142,7 +142,7 @@ def test_a_tombstone_counts_after_its_ttl_until_dynamodb_takes_it(ratchet: Ratch
 
 
 def test_once_a_tombstone_is_gone_a_late_put_resurrects(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """What nobody remembers cannot be refused: the ttl must exceed the longest that a write is on its way."""
+    """What is forgotten cannot be refused: the ttl must exceed the longest delivery of a write."""
     ratchet.put(ITEM, MS)
     ratchet.delete(LAMP, MS + 1)
     ground.client.delete_item(TableName=table, Key={"pk": {"S": "lamp"}})  # as DynamoDB's TTL does
@@ -161,7 +161,7 @@ def test_an_item_without_a_timestamp_is_older_than_all(ground: Ground, table: st
 
 
 def test_an_item_of_another_writer_is_outranked(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """One that something else wrote has a timestamp and no rank: of the same timestamp ours stands."""
+    """It has a timestamp and no rank: of the same timestamp ours wins."""
     item = {"pk": {"S": "lamp"}, "price": {"N": "1"}, "ts": {"N": str(MS)}}
     ground.client.put_item(TableName=table, Item=item)
     assert ratchet.put(ITEM, MS - 1) == Stale({"ts": MS})
@@ -220,7 +220,7 @@ def test_any_token_that_grows(
 def test_texts_of_two_lengths_are_refused(
     ground: Ground, table: str, clock: FakeClock, stored: Stamp, mine: Stamp
 ) -> None:
-    """They have no order: an error, and what stands is as it was."""
+    """They have no order: an error, and the item is unchanged."""
     check_refused(Ratchet(table, ground.client, ahead=None, clock=clock), stored, mine)
 
 
@@ -233,7 +233,7 @@ def test_tokens_of_two_types_are_refused(
 
 
 def check_refused(ratchet: Ratchet, stored: Stamp, mine: Stamp) -> None:
-    """Check that neither write passes over what stands, expected or not."""
+    """Check that neither write replaces the item, with expected= or without."""
     ratchet.put(ITEM, stored)
     for expected in (ANYTHING, {**ITEM, "ts": stored}):
         with pytest.raises(Misconfigured, match="cannot be compared"):
@@ -270,7 +270,7 @@ def test_a_timestamp_far_ahead_is_refused_before_it_blocks_the_item(
     assert ratchet.put(ITEM, ahead) == Applied({"ts": MS + 360_000})
 
 
-def test_an_item_that_is_blocked_is_told(ground: Ground, table: str, ratchet: Ratchet) -> None:
+def test_a_blocked_item_is_an_error(ground: Ground, table: str, ratchet: Ratchet) -> None:
     """What a writer with a wrong clock left refuses all others: not as stale, which would be overlooked."""
     ahead = FakeClock(NOW + timedelta(hours=1))
     skewed = Ratchet(table, ground.client, clock=ahead)
@@ -316,14 +316,14 @@ def test_a_retry_with_a_fresh_timestamp_undoes_what_came_between(ratchet: Ratche
 
 
 def test_hedged_writes_of_one_revision_are_one_write(ratchet: Ratchet) -> None:
-    """Eight threads send it; each is told that it stands."""
+    """Eight threads send it; each is `Applied`."""
     with ratchet.revision() as revision, ThreadPoolExecutor(8) as threads:
         outcomes = list(threads.map(lambda _: revision.put(ITEM), range(8)))
     assert outcomes == [Applied({"ts": MS})] * 8
 
 
 def test_two_revisions_in_one_millisecond_are_two(ratchet: Ratchet) -> None:
-    """The later change of one writer stands."""
+    """The later change of one writer wins."""
     for price in (1, 2, 3):
         with ratchet.revision() as revision:
             assert revision.put({**LAMP, "price": price}) == Applied({"ts": MS + price - 1})
@@ -331,7 +331,7 @@ def test_two_revisions_in_one_millisecond_are_two(ratchet: Ratchet) -> None:
 
 
 def test_a_revision_writes_one_content_to_an_item(ratchet: Ratchet) -> None:
-    """A second one under the same timestamp would be left to chance: refused, and the first stands."""
+    """A second one under the same timestamp would be left to chance: refused, and the first stays."""
     with ratchet.revision() as revision:
         revision.put(ITEM)
         with pytest.raises(Misconfigured, match="lamp"):
@@ -366,7 +366,7 @@ def test_a_revision_takes_a_token(ground: Ground, table: str, clock: FakeClock, 
 
 
 def test_a_write_of_what_was_read_wins_or_loses_the_race(ratchet: Ratchet) -> None:
-    """Two read the same; the first write stands, the second is told to read again, though it is newer."""
+    """Two read the same; the first write stays, the second is a `Conflict`, though it is newer."""
     ratchet.put(ITEM, MS)
     read = ratchet.get(LAMP)
     assert ratchet.put({**LAMP, "price": 11}, MS + 1, expected=read) == Applied({"ts": MS + 1})
@@ -380,8 +380,8 @@ def test_a_write_of_what_was_read_wins_or_loses_the_race(ratchet: Ratchet) -> No
     assert ratchet.delete(LAMP, MS + 3, expected=ratchet.get(LAMP)) == Applied({"ts": MS + 3})
 
 
-def test_stale_is_told_apart_from_a_lost_race(ratchet: Ratchet) -> None:
-    """What was read still stands, and is newer: no reading helps, only a later timestamp."""
+def test_stale_is_not_a_lost_race(ratchet: Ratchet) -> None:
+    """The item is the one that was read, and is newer: only a later timestamp helps."""
     ratchet.put(ITEM, MS + 5)
     read = ratchet.get(LAMP)
     assert ratchet.put({**LAMP, "price": 11}, MS + 4, expected=read) == Stale({"ts": MS + 5})
@@ -424,7 +424,7 @@ def test_a_race_is_not_lost_against_oneself(ground: Ground, table: str, clock: F
 def test_without_its_own_write_a_race_is_lost_against_oneself(
     ground: Ground, table: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative twin: of what only lost its answer nobody would know whether it stands."""
+    """Negative twin: after a lost answer it is unknown whether the write took effect."""
     monkeypatch.setattr(ratchet_requests, "OWN", "(:write <> :write)")
     ratchet = Ratchet(table, FaultyClient(ground.client, every_second_answer_lost()), clock=clock)
     assert ratchet.put({"pk": "first"}, MS, expected=None) == Applied({"ts": MS})
@@ -442,7 +442,7 @@ def test_without_what_was_read_an_update_is_lost(ratchet: Ratchet, monkeypatch: 
 
 
 def test_what_never_was_read_is_no_expectation(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """An item without a timestamp says nothing of what stands: refused before anything is sent."""
+    """An item without a timestamp is no expectation: refused before anything is sent."""
     with pytest.raises(Misconfigured, match="expected has no 'ts'"):
         ratchet.put(ITEM, MS, expected=ITEM)
     assert rows(ground, table) == []

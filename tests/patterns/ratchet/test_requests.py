@@ -26,7 +26,7 @@ KEY = {"pk": "p", "sk": "s"}
 
 
 def test_a_put_replaces_the_whole_item_under_one_condition() -> None:
-    """Content, stamp and rank in one PutItem, which gives back what stands where it is refused."""
+    """Content, stamp and rank in one PutItem, which returns the item where it is refused."""
     write = put(SHAPE, {**KEY, "price": 5}, 1_000)
     rank = rank_of(typed_item({**KEY, "price": 5}))
     assert write.request() == {
@@ -61,7 +61,7 @@ def test_a_tombstone_keeps_key_stamp_mark_and_ttl_only() -> None:
 
 
 def test_text_is_compared_with_text_of_its_length_only() -> None:
-    """The condition of a text asks for the width of what stands."""
+    """The condition of a text asks for the width of the stored one."""
     request = put(SHAPE, KEY, "0007").request()
     assert "(size(#ts) = :width AND (" in request["ConditionExpression"]
     assert request["ExpressionAttributeValues"][":width"] == {"N": "4"}
