@@ -278,7 +278,8 @@ def test_one_item_a_period_is_the_longest_that_halves_the_charge(
             fitting.append((name, ids, units))
     named = found.by_period
     assert (named and (named.period, named.ids, named.write_units)) == (fitting[0] if fitting else None)
-    assert named is None or named.shards == 1
+    assert named is None or (named.shards, named.cheapest.period) == (1, named.period)
+    assert named is None or named.cheapest.write_units <= named.write_units
 
 
 def test_a_plan_of_more_than_4000_units_warms_the_table() -> None:

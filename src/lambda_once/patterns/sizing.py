@@ -216,7 +216,7 @@ def ledger_plan(terms: PlanTerms) -> LedgerPlan:
     """Return the plan of *terms*, whether it fits or not."""
     layout = layout_for(terms.lifetime, terms.buckets)
     remembered = layout.width * layout.buckets * _MS
-    kept_ms = min(remembered, PERIODS.get(terms.period or "", remembered)) // _MS
+    kept_ms = _kept_ms(remembered, terms.period)
     ids = math.ceil(Fraction(terms.rate) * kept_ms / (1_000 * terms.shards))
     fixed = terms.other_bytes + item_overhead(terms.buckets)
     item_bytes = ids * terms.id_bytes + fixed
@@ -293,7 +293,7 @@ def _solved(draft: LedgerPlan, name: str) -> LedgerPlan | None:
 
 def _most_rate(draft: LedgerPlan) -> float:
     """Return the greatest rate: at the units a write where the lower of both limits is highest."""
-    most_units, one_id = _usable(draft.headroom)[1], Fraction(1_000, draft.remembered // _MS)
+    most_units, one_id = _usable(draft.headroom)[1], Fraction(1_000, _kept_ms(draft.remembered, draft.period))
     exact = draft.shards * max(
         min(ids * one_id, most_units / units) for units, ids in _most_ids(draft, write_units(MOST_ITEM_BYTES))
     )
@@ -304,13 +304,19 @@ def _most_rate(draft: LedgerPlan) -> float:
 def _fewest_shards(draft: LedgerPlan, units_of_a_write: int) -> int | None:
     """Return the fewest shards with which no write is charged more; None: none has room for an id."""
     rate = Fraction(draft.rate)
-    all_ids, one_unit = rate * (draft.remembered // _MS) / 1_000, rate / _usable(draft.headroom)[1]
+    all_ids = rate * _kept_ms(draft.remembered, draft.period) / 1_000
+    one_unit = rate / _usable(draft.headroom)[1]
     enough = (
         max(math.ceil(all_ids / ids), math.ceil(one_unit * units))
         for units, ids in _most_ids(draft, units_of_a_write)
         if ids > 0
     )
     return min(enough, default=None)
+
+
+def _kept_ms(remembered: timedelta, period: str | None) -> int:
+    """Return the milliseconds whose ids are in one item: at most its period, if it has one."""
+    return (remembered if period is None else min(remembered, PERIODS[period])) // _MS
 
 
 def _most_ids(draft: LedgerPlan, most_units: int) -> Iterator[tuple[int, int]]:
