@@ -49,13 +49,6 @@ def test_keys_are_readable(fields: list[object], text: str) -> None:
     assert joined(fields) == text
 
 
-def test_a_plain_join_is_not_enough() -> None:
-    """Without the encoding, two receipts have one key, and one of them vanishes."""
-    first, second = ("a#b", "c"), ("a", "b#c")
-    assert "#".join(first) == "#".join(second)
-    assert joined(first) != joined(second)
-
-
 def test_each_attribute_is_made_of_its_fields() -> None:
     """Of one field or of several, and the fields stay where they are."""
     made = keyed({"pk": "customer", "sk": ["order", "kind"]}, customer="c 7", order=5, kind="paid")

@@ -140,24 +140,6 @@ def test_a_plan_is_refused_exactly_where_a_limit_is_broken(
 # -- more of one is less of the other
 
 
-@given(lifetimes, lifetimes, shards, sizes)
-def test_longer_memories_are_written_less_often(
-    one: timedelta, other: timedelta, items: int, size: Sizes
-) -> None:
-    """And never more often."""
-    shorter, longer = sorted((one, other))
-    most = plan(lifetime=shorter, shards=items, **size).rate
-    assert plan(lifetime=longer, shards=items, **size).rate <= most
-
-
-@given(rates, rates, lifetimes, sizes)
-def test_higher_rates_take_more_shards(one: float, other: float, lifetime: timedelta, size: Sizes) -> None:
-    """And never fewer."""
-    lower, higher = sorted((one, other))
-    most = _possible(rate=higher, lifetime=lifetime, **size).shards
-    assert plan(rate=lower, lifetime=lifetime, **size).shards <= most
-
-
 @given(lifetimes, st.integers(1, 999), st.integers(1, 1_023), sizes)
 def test_more_shards_and_smaller_ids_allow_more(
     lifetime: timedelta, items: int, id_bytes: int, size: Sizes
@@ -182,26 +164,6 @@ def test_twin_without_one_limit_plans_break_it(
     monkeypatch.setattr(sizing, limit, getattr(sizing, limit) * 2)
     with pytest.raises(AssertionError):
         _check(plan(lifetime=lifetime))
-
-
-@given(lifetimes, sizes)
-def test_the_most_is_within_each_limit_alone(lifetime: timedelta, size: Sizes) -> None:
-    """It is the lesser of both, but for what rounding up to whole units and whole ids takes."""
-    most, usable = plan(lifetime=lifetime, **size).rate, 1 - Fraction(size["headroom"])
-    layout = layout_for(lifetime, size["buckets"])
-    kept = layout.width * layout.buckets / 1_000
-    fixed = size["other_bytes"] + 3 * size["buckets"] + 30
-    by_size = (MOST_ITEM_BYTES * usable - fixed) // size["id_bytes"] / kept
-    assert most <= by_size * (1 + 1e-9)
-    assert most <= _by_units(size["id_bytes"], fixed, kept, usable) * (1 + 1e-9)
-    coarser = _by_units(size["id_bytes"], fixed + 1_024 + size["id_bytes"], kept, usable)
-    assert most >= min(by_size, coarser) * (1 - 1e-9)
-
-
-def _by_units(id_bytes: int, fixed: int, kept: float, usable: Fraction) -> float:
-    """Return the most writes a second if so much of 1,000 units were the only limit, by the quadratic."""
-    a = id_bytes * kept
-    return (math.sqrt(fixed * fixed + 4 * a * MOST_UNITS * usable * 1_024) - fixed) / (2 * a)
 
 
 def test_what_ends_first_changes_at_two_and_a_half_writes_a_second() -> None:
