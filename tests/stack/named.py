@@ -39,7 +39,7 @@ class Named(NamedTuple):
 def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
     """Return the properties of each resource of *kind* by its logical id."""
     resources = template["Resources"].items()
-    return {name: resource["Properties"] for name, resource in resources if resource["Type"] == kind}
+    return {name: resource.get("Properties", {}) for name, resource in resources if resource["Type"] == kind}
 
 
 def target(value: Any) -> Any:

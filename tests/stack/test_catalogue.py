@@ -14,8 +14,8 @@ from lambda_once.patterns.results import TooFarAhead
 from lambda_once.testing import FakeClock, lambda_context
 
 from .conftest import NOW, Deployed, Template, load
+from .named import of_type
 from .test_permissions import allowed, noted
-from .test_template import of_type
 
 DESK = {"shop": "north", "productId": "desk-oak"}
 EVENTS = ("changed", "changed-late", "removed")

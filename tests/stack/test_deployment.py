@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import boto3
 import pytest
@@ -90,21 +91,26 @@ def test_queues_feed_their_functions(deployed: Deployed) -> None:
     assert all(mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for mapping in mappings)
 
 
-def test_functions_are_told_their_table(deployed: Deployed) -> None:
-    """Every function gets the name of the table that was created, and an endpoint that is empty."""
-    for function in deployed.client("lambda").list_functions()["Functions"]:
-        variables = function["Environment"]["Variables"]
-        assert variables["LAMBDA_ONCE_TABLE"] == deployed.outputs["TokenTableName"]
-        assert variables.get("AWS_ENDPOINT_URL_DYNAMODB", "") == ""
+def variables(stack: Deployed) -> list[dict[str, Any]]:
+    """Return the environment of each function, the watchdog's too."""
+    functions = stack.client("lambda").list_functions()["Functions"]
+    return [function["Environment"]["Variables"] for function in functions]
 
 
-def test_functions_are_told_a_local_endpoint(aws: boto3.Session, translated: Template) -> None:
-    """With an endpoint given, botocore's own variable takes it to every function that sam local runs."""
+def test_functions_have_their_table_and_endpoint(aws: boto3.Session, translated: Template) -> None:
+    """All have the table that was created and its shards; botocore's own variable has the endpoint."""
+    cloud = deploy(aws, translated, {"StatusShards": "10"})
+    assert len(variables(cloud)) > 5
+    for each in variables(cloud):
+        assert each["LAMBDA_ONCE_TABLE"] == cloud.outputs["TokenTableName"]
+        assert str(each["LAMBDA_ONCE_STATUS_SHARDS"]) == "10"
+        assert each.get("AWS_ENDPOINT_URL_DYNAMODB", "") == ""
+
+
+def test_functions_have_a_local_endpoint(aws: boto3.Session, translated: Template) -> None:
+    """All that sam local runs: the watchdog's code is inline."""
     local = deploy(aws, translated, {"DynamoDBEndpoint": LOCAL, "TableDeletionPolicy": "Delete"})
-    functions = local.client("lambda").list_functions()["Functions"]
-    variables = [function["Environment"]["Variables"] for function in functions]
-    assert len(variables) > 5
-    elsewhere = [each for each in variables if each.get("AWS_ENDPOINT_URL_DYNAMODB") != LOCAL]
+    elsewhere = [each for each in variables(local) if each.get("AWS_ENDPOINT_URL_DYNAMODB") != LOCAL]
     assert ["LAMBDA_ONCE_WATCHDOG_RELEASE" in each for each in elsewhere] == [True]
 
 
@@ -115,15 +121,6 @@ def test_an_empty_endpoint_is_the_cloud(monkeypatch: pytest.MonkeyPatch, given: 
     """The store's client goes to AWS with the variable empty, and to the endpoint that it names."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", given)
     assert new_client().meta.endpoint_url == reached
-
-
-def test_functions_are_told_how_the_index_is_sharded(aws: boto3.Session, translated: Template) -> None:
-    """One parameter, for every function: who writes and who watches agree."""
-    grown = deploy(aws, translated, {"StatusShards": "10"})
-    functions = grown.client("lambda").list_functions()["Functions"]
-    variables = [function["Environment"]["Variables"] for function in functions]
-    assert len(variables) > 5, "the watchdog, too"
-    assert {str(each["LAMBDA_ONCE_STATUS_SHARDS"]) for each in variables} == {"10"}
 
 
 def test_the_template_offers_the_shards_that_the_code_takes(template: Template) -> None:

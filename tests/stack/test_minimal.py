@@ -15,8 +15,10 @@ from tests.docs.pages import files
 from tests.kit.iam import listed
 
 from .conftest import ROOT, Template
+from .named import of_type
+from .nested import parsed
 from .test_events import RECEIVED_AGAIN, differences
-from .test_template import complaints, of_type
+from .test_template import complaints
 
 FOLDER = ROOT / "examples" / "minimal"
 SHOWN = ("function/payments.py", "pytest.ini", "tests/conftest.py", "tests/test_payments.py", "template.yaml")
@@ -43,10 +45,7 @@ def own_tests(folder: Path, **environment: str) -> subprocess.CompletedProcess[s
 @pytest.fixture(scope="module")
 def minimal() -> Template:
     """The template as it is written, its short tags spelled out."""
-    from samtranslator.yaml_helper import yaml_parse
-
-    parsed: Template = yaml_parse((FOLDER / "template.yaml").read_text(encoding="utf-8"))
-    return parsed
+    return parsed(FOLDER / "template.yaml")
 
 
 def actions(policies: list[dict[str, Any]]) -> set[str]:

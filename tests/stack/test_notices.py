@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import click
-import pytest
 
 from lambda_once.cli.app import app
 
@@ -46,26 +45,6 @@ def test_the_stacks_own_topic_is_made_only_without_another(translated: Template)
     own = {"Fn::Equals": [{"Ref": "NoticesTopicArn"}, ""]}
     assert conditions["OwnNotices"] == own
     assert own in conditions["EmailedNotices"]["Fn::And"]
-
-
-@pytest.mark.parametrize(
-    ("name", "sound", "unsound"),
-    [
-        (
-            "NoticesTopicArn",
-            ["", "arn:aws:sns:eu-central-1:123456789012:pager", "arn:aws-cn:sns:cn-north-1:123456789012:p"],
-            ["pager", "arn:aws:sqs:eu-central-1:123456789012:pager", "arn:aws:sns:eu-central-1:12:pager"],
-        ),
-        ("NoticesEmail", ["", "on-call@example.com"], ["on-call", "a b@example.com", "@example.com"]),
-    ],
-)
-def test_addresses_of_notices_are_checked(
-    template: Template, name: str, sound: list[str], unsound: list[str]
-) -> None:
-    """What is no topic, or no address, is refused before anything is deployed."""
-    pattern = template["Parameters"][name]["AllowedPattern"]
-    assert [each for each in sound if not re.search(pattern, each)] == []
-    assert [each for each in unsound if re.search(pattern, each)] == []
 
 
 def test_alarms_name_commands_that_there_are(translated: Template) -> None:

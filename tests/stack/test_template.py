@@ -11,15 +11,10 @@ from typing import Any
 import pytest
 
 from .conftest import REGION, ROOT, Template
+from .named import of_type
 
 ASYNCHRONOUS = {"sns.amazonaws.com", "events.amazonaws.com", "s3.amazonaws.com"}
 """Services that invoke functions asynchronously (Lambda developer guide, invoking with other services)."""
-
-
-def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
-    """Return the properties of each resource of *kind* by its logical id."""
-    resources = template["Resources"].items()
-    return {name: resource.get("Properties", {}) for name, resource in resources if resource["Type"] == kind}
 
 
 def queue_mappings(translated: Template) -> list[dict[str, Any]]:
@@ -248,13 +243,24 @@ def test_the_watchdog_runs_every_five_minutes_and_releases_nothing_by_itself(tra
     assert config["MaximumRetryAttempts"] == 0
 
 
-@pytest.mark.parametrize("address", ["", "http://host.docker.internal:8000", "https://10.0.0.1"])
-def test_the_endpoint_may_be_empty_or_an_address(template: Template, address: str) -> None:
-    """The endpoint is left empty in the cloud, and is an http address elsewhere."""
-    assert re.search(template["Parameters"]["DynamoDBEndpoint"]["AllowedPattern"], address)
-
-
-@pytest.mark.parametrize("address", ["localhost:8000", "http://", "http://a b", "file:///etc/passwd"])
-def test_the_endpoint_is_nothing_else(template: Template, address: str) -> None:
-    """What is no http address is refused before anything is deployed."""
-    assert not re.search(template["Parameters"]["DynamoDBEndpoint"]["AllowedPattern"], address)
+@pytest.mark.parametrize(
+    ("name", "sound", "unsound"),
+    [
+        (
+            "DynamoDBEndpoint",
+            ["", "http://host.docker.internal:8000", "https://10.0.0.1"],
+            ["localhost:8000", "http://", "http://a b", "file:///etc/passwd"],
+        ),
+        (
+            "NoticesTopicArn",
+            ["", "arn:aws:sns:eu-central-1:123456789012:pager", "arn:aws-cn:sns:cn-north-1:123456789012:p"],
+            ["pager", "arn:aws:sqs:eu-central-1:123456789012:pager", "arn:aws:sns:eu-central-1:12:pager"],
+        ),
+        ("NoticesEmail", ["", "on-call@example.com"], ["on-call", "a b@example.com", "@example.com"]),
+    ],
+)
+def test_addresses_are_checked(template: Template, name: str, sound: list[str], unsound: list[str]) -> None:
+    """What is no address of its kind is refused before anything is deployed."""
+    pattern = template["Parameters"][name]["AllowedPattern"]
+    assert [each for each in sound if not re.search(pattern, each)] == []
+    assert [each for each in unsound if re.search(pattern, each)] == []
