@@ -46,7 +46,7 @@ def _request(number: int) -> str:
     return f"payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a{number:02}"
 
 
-def _a_bad_night(shop: Shop) -> None:
+def _some_of_each_status(shop: Shop) -> None:
     """One payment is lost, one held, two at work."""
     shop.begin("orders/charge/pay_12301", lease=30, locked_by=_request(1))
     shop.clock.advance(1_260)
@@ -80,7 +80,7 @@ def _nothing(_shop: Shop) -> None:
 
 
 PICTURES = (
-    Picture("cli-list", "list", _a_bad_night),
+    Picture("cli-list", "list", _some_of_each_status),
     Picture("cli-show", "show orders/charge/pay_12345", _held),
     Picture(
         "cli-explain",

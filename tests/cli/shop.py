@@ -1,4 +1,4 @@
-"""A token table with rows that tests write, and the command line on it, at a time that stands still."""
+"""A token table with rows that tests write, and the command line on it, under a fake clock."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shop:
         self._endpoint = endpoint
 
     def run(self, *args: str, **environment: str) -> Result:
-        """Call the command line; the verdict is in ``exit_code``."""
+        """Call the command line."""
         given = {"LAMBDA_ONCE_TABLE": self.name} | environment
         if self._endpoint is not None:
             given["AWS_ENDPOINT_URL_DYNAMODB"] = self._endpoint
@@ -118,7 +118,7 @@ class Shop:
         return self.end(token, Release(Failure("ValueError", "no such order")))
 
     def put(self, item: dict[str, Any]) -> None:
-        """Write a row that nobody of ours would write."""
+        """Write any item, such as one that this package would not write."""
         self.client.put_item(TableName=self.name, Item=item)
 
     def _write(self, write: Write) -> str:

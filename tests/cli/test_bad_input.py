@@ -29,25 +29,25 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Any:
 @BY_COMMAND
 def test_no_table_is_named(command: list[str]) -> None:
     """The option and the variable are."""
-    said = complaint(CliRunner().invoke(app, command))
-    assert said == "lambda-once: no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE"
+    message = complaint(CliRunner().invoke(app, command))
+    assert message == "lambda-once: no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE"
 
 
 @BY_COMMAND
 def test_no_region_is_set(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The option is named."""
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
-    assert "region" in said
-    assert "--region" in said
-    assert ".:" not in said
+    message = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
+    assert "region" in message
+    assert "--region" in message
+    assert ".:" not in message
 
 
 @BY_COMMAND
 def test_no_profile_of_that_name(command: list[str]) -> None:
     """It is named."""
-    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens", "--profile", "nobody"]))
-    assert "nobody" in said
+    message = complaint(CliRunner().invoke(app, [*command, "--table", "tokens", "--profile", "nobody"]))
+    assert "nobody" in message
 
 
 @BY_COMMAND
@@ -55,15 +55,17 @@ def test_no_credentials(command: list[str], monkeypatch: pytest.MonkeyPatch) -> 
     """Said to a person at a terminal."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
-    said = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
-    assert said == ("lambda-once: no AWS credentials: pass --profile, or configure them as for the AWS CLI")
+    message = complaint(CliRunner().invoke(app, [*command, "--table", "tokens"]))
+    assert message == (
+        "lambda-once: no AWS credentials: pass --profile, or configure them as for the AWS CLI"
+    )
 
 
 @BY_COMMAND
 def test_no_such_table(shop: Shop, command: list[str]) -> None:
     """Its name and the region are what to look at."""
-    said = complaint(shop.run(*command, "--table", "other"))
-    assert "table 'other' does not exist in region eu-central-1 (https://dynamodb.eu-central-1" in said
+    message = complaint(shop.run(*command, "--table", "other"))
+    assert "table 'other' does not exist in region eu-central-1 (https://dynamodb.eu-central-1" in message
 
 
 @pytest.mark.engine
@@ -73,11 +75,11 @@ def test_no_such_table_on_an_engine(
 ) -> None:
     """The same."""
     with on_engine(monkeypatch, dynamodb_local) as shop:
-        said = complaint(shop.run(*command, "--table", "other-table"))
-        assert f"table 'other-table' does not exist in region eu-central-1 ({dynamodb_local})" in said
+        message = complaint(shop.run(*command, "--table", "other-table"))
+        assert f"table 'other-table' does not exist in region eu-central-1 ({dynamodb_local})" in message
 
 
-def _of_another_key(client: Any) -> None:
+def _table_of_another_key(client: Any) -> None:
     client.create_table(
         TableName="theirs",
         BillingMode="PAY_PER_REQUEST",
@@ -96,7 +98,7 @@ def _of_another_key(client: Any) -> None:
 )
 def test_a_table_of_another_key(shop: Shop, command: list[str], advice: str) -> None:
     """What it must have is said."""
-    _of_another_key(shop.client)
+    _table_of_another_key(shop.client)
     assert advice in complaint(shop.run(*command, "--table", "theirs"))
 
 
@@ -115,8 +117,8 @@ def test_a_table_of_another_key_on_an_engine(
             KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
         )
         try:
-            assert "must have the keys" in (said := complaint(shop.run(*command, "--table", name))) or (
-                "its partition key must be lockToken" in said
+            assert "must have the keys" in (message := complaint(shop.run(*command, "--table", name))) or (
+                "its partition key must be lockToken" in message
             )
         finally:
             shop.client.delete_table(TableName=name)
@@ -124,17 +126,17 @@ def test_a_table_of_another_key_on_an_engine(
 
 def test_rows_of_another_key_are_not_searched(shop: Shop) -> None:
     """A row without a lockToken is no row of ours: nothing is found, and nothing breaks."""
-    _of_another_key(shop.client)
+    _table_of_another_key(shop.client)
     shop.client.put_item(TableName="theirs", Item={"id": {"S": "12345"}})
     assert shop.run("find", "12345", "--table", "theirs").exit_code == 1
     assert shop.run("find", "12345", "--ignore-case", "--table", "theirs").exit_code == 1
 
 
 @BY_COMMAND
-def test_nobody_at_the_endpoint(shop: Shop, command: list[str]) -> None:
+def test_endpoint_without_a_server(shop: Shop, command: list[str]) -> None:
     """It is tried a few times, by the shop's clock, and said in the operator's words."""
-    said = complaint(shop.run(*command, "--endpoint-url", f"http://127.0.0.1:{free_port()}"))
-    assert said == (
+    message = complaint(shop.run(*command, "--endpoint-url", f"http://127.0.0.1:{free_port()}"))
+    assert message == (
         "lambda-once: the token table did not respond (EndpointConnectionError): "
         "check --endpoint-url and --region, or retry"
     )
@@ -145,9 +147,9 @@ def test_nobody_at_the_endpoint(shop: Shop, command: list[str]) -> None:
 def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None:
     """Its page is not quoted."""
     with strangers.page(200, "text/html", b"<html>It works!</html>") as address:
-        said = complaint(shop.run(*command, "--endpoint-url", address))
-    assert "answered by something that is not DynamoDB" in said
-    assert "<html>" not in said
+        message = complaint(shop.run(*command, "--endpoint-url", address))
+    assert "answered by something that is not DynamoDB" in message
+    assert "<html>" not in message
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_an_endpoint_that_is_no_dynamodb(shop: Shop, command: list[str]) -> None
         (["lsit"], "lsit"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(shop: Shop, args: list[str], about: str) -> None:
+def test_bad_arguments_are_one_line(shop: Shop, args: list[str], about: str) -> None:
     """Which option, what is wrong with it, and exit code 2."""
     assert about in complaint(shop.run(*args))
 
@@ -189,7 +191,7 @@ def test_a_bad_number_of_shards_in_the_environment(shop: Shop) -> None:
     assert "--shards" in complaint(shop.run("list", LAMBDA_ONCE_STATUS_SHARDS="x"))
 
 
-def test_a_row_of_another_program_is_said(shop: Shop) -> None:
+def test_a_row_of_another_program_is_named(shop: Shop) -> None:
     """Which one, and what to do."""
     shop.put({"lockToken": {"S": "their/own/row"}})
     assert "the row of token their/own/row was not written by lambda-once: attempt is missing" in complaint(
@@ -204,7 +206,7 @@ def test_without_a_command_the_help_is_shown() -> None:
     assert "Commands:" in ran.output
 
 
-def test_who_reads_only_the_first_line_breaks_nothing(shop: Shop) -> None:
+def test_a_closed_pipe_prints_no_traceback(shop: Shop) -> None:
     """As `head` does: no traceback, and nothing said by Python when it ends."""
     program = (
         "import os, sys\nfrom lambda_once.cli.app import app\napp(['--help'], prog_name='lambda-once')\n"
@@ -243,7 +245,7 @@ def _run(stdout: Any, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl"])
-def test_a_reader_that_goes_away_is_no_verdict(form: str) -> None:
+def test_a_broken_pipe_has_an_exit_code_of_its_own(form: str) -> None:
     """Neither "not found" nor "something is stuck": the code that a shell gives a broken pipe."""
     reading, writing = os.pipe()
     os.close(reading)
@@ -254,7 +256,7 @@ def test_a_reader_that_goes_away_is_no_verdict(form: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("form", ["table", "jsonl"])
-def test_a_full_disk_is_said_in_one_line(form: str) -> None:
+def test_a_full_disk_is_one_line(form: str) -> None:
     """Exit code 2, and no traceback."""
     with Path("/dev/full").open("w") as full:
         ran = _run(full, "list", "--output", form)

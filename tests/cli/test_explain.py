@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
 
 
 def explained(handler: str, *files: str, code: int) -> dict[str, Any]:
-    """What is told of sample events, as JSON."""
+    """Return the explanation of sample events, as JSON."""
     ran = run("--handler", handler, *(f"events/{file}" for file in files), "--output", "json")
     assert ran.exit_code == code, ran.output
     found: dict[str, Any] = json.loads(ran.stdout)
@@ -110,7 +110,7 @@ def test_a_batch_with_a_bad_record() -> None:
 
 
 def test_a_person_reads_it() -> None:
-    """As a table: a heading for each event, one line for each thing told, and the verdict at the end."""
+    """As a table: a heading for each event, one line for each fact, and the verdict at the end."""
     ran = run("--handler", PAYMENTS, "events/sqs-payment.json", "events/sqs-payment-amended.json")
     lines = [" ".join(line.split()) for line in ran.stdout.splitlines()]
     assert lines[0] == "events/sqs-payment.json"
@@ -241,7 +241,7 @@ def test_a_route_of_a_router(
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("charge", "'charge' is not the address of a function"),
         ("explained_bad:", "is not the address of a function"),
@@ -251,14 +251,14 @@ def test_a_route_of_a_router(
         ("not_there.at_all:charge", "no module not_there.at_all in"),
     ],
 )
-def test_a_bad_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, said: str) -> None:
+def test_a_bad_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, message: str) -> None:
     """What is wrong with it, and which functions there are."""
     _module(tmp_path, monkeypatch, "explained_bad", SHOP)
-    assert said in complaint("--handler", address, str(ROOT / "events/sqs-payment.json"))
+    assert message in complaint("--handler", address, str(ROOT / "events/sqs-payment.json"))
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("import os\nos.environ['NO_SUCH_TABLE']", "cannot be imported here: KeyError: 'NO_SUCH_TABLE'"),
         ("import no_such_library", "needs no_such_library, which is not installed here"),
@@ -266,14 +266,14 @@ def test_a_bad_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address:
         ("x = 1", "nothing in that module is protected"),
     ],
 )
-def test_a_bad_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str) -> None:
+def test_a_bad_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str) -> None:
     """A module that cannot be imported says why, without a traceback."""
     _module(tmp_path, monkeypatch, "explained_broken", source)
-    assert said in complaint("--handler", "explained_broken:charge", str(ROOT / "events/sqs-payment.json"))
+    assert message in complaint("--handler", "explained_broken:charge", str(ROOT / "events/sqs-payment.json"))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'{"Records": [\n  {"body": }\n]}', "line 2, column 12: not JSON"),
         (b"", "line 1, column 1: not JSON"),
@@ -281,12 +281,12 @@ def test_a_bad_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: s
         (b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_bad_file(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_bad_file(tmp_path: Path, content: bytes, message: str) -> None:
     """What is wrong, and where: line and column; never the content."""
     file = tmp_path / "event.json"
     file.write_bytes(content)
     line = complaint("--handler", PAYMENTS, str(file))
-    assert said in line
+    assert message in line
     assert str(file) in line
 
 
@@ -297,7 +297,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "file", "said"),
+    ("handler", "file", "message"),
     [
         (PAYMENTS, "http-api-order.json", "Use once.api_gateway"),
         (PAYMENTS, "direct.json", "once.sqs received"),
@@ -305,6 +305,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ("examples.orders.invoices:issue", "sns-notice.json", "Use once.sns"),
     ],
 )
-def test_an_event_of_another_source(handler: str, file: str, said: str) -> None:
+def test_an_event_of_another_source(handler: str, file: str, message: str) -> None:
     """Which decorator it is for, in one line."""
-    assert said in complaint("--handler", handler, f"events/{file}")
+    assert message in complaint("--handler", handler, f"events/{file}")

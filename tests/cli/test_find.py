@@ -31,13 +31,13 @@ def test_finished_tokens_are_found_with_their_state(shop: Shop) -> None:
 
 @pytest.mark.parametrize("key", ["order/create 1", "a%b", "größe", "#1", "2026-11-20T10:12", "x/y/z"])
 def test_text_is_given_as_it_is_typed(shop: Shop, key: str) -> None:
-    """The token has it percent-encoded; nobody has to."""
+    """The token has it percent-encoded; the operator types it plainly."""
     shop.complete(token("orders", "charge", None, f"<{key}>"))
     assert _keys(shop, key) == [f"<{key}>"]
 
 
 def test_a_percent_code_is_not_taken_for_text(shop: Shop) -> None:
-    """The 2F that stands for a slash is no 2F in the key."""
+    """The 2F of an encoded slash is no 2F in the key."""
     shop.complete(token("orders", "charge", None, "a/b"))
     ran = shop.run("find", "2F")
     assert (ran.exit_code, ran.stdout) == (1, "")
@@ -53,7 +53,7 @@ def test_scopes_are_searched_too(shop: Shop) -> None:
     assert _keys(shop, "ACME", "--ignore-case") == ["5", "6"]
 
 
-def test_case_counts_unless_told_otherwise(shop: Shop) -> None:
+def test_find_is_case_sensitive_by_default(shop: Shop) -> None:
     """Also beyond ASCII."""
     shop.complete(token("orders", "charge", None, "Größe-A"))
     assert _keys(shop, "größe-a") == []
@@ -84,7 +84,7 @@ def test_what_is_no_token_is_passed_over(shop: Shop) -> None:
     assert "WARNING: 1 rows with a matching key were not written by lambda-once" in ran.stderr
 
 
-def test_the_cost_is_said_before_and_after(shop: Shop) -> None:
+def test_find_prints_its_cost(shop: Shop) -> None:
     """Before from the table's size, after as DynamoDB counted it."""
     shop.complete("orders/charge/order_1")
     before, after, *_ = shop.run("find", "order_1").stderr.splitlines()
@@ -127,7 +127,7 @@ def test_a_large_table_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch, dyn
         assert int(ran.stderr.splitlines()[1].split()[1]) > 2
 
 
-def test_nothing_found_tells_what_to_try(shop: Shop) -> None:
+def test_nothing_found_prints_advice(shop: Shop) -> None:
     """Exit code 1, and why a key may not be found by a part of it."""
     ran = shop.run("find", "order_5")
     assert (ran.exit_code, ran.stdout) == (1, "")

@@ -19,7 +19,7 @@ from lambda_once.operations.resolution import FORGOTTEN, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
-from tests.operations.desk import Declined, Desk, desk, said
+from tests.operations.desk import Declined, Desk, desk, output_of
 
 BECAUSE = ("--because", "request 77", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
@@ -73,13 +73,13 @@ def test_a_result_is_erased(at: Desk, result: Any) -> None:
     before = at.row("p-1")
     assert isinstance(before.stored, Parts) is (result is LARGE)
     ran = at.run("forget", token, *SURE)
-    assert ran.exit_code == 0, said(ran)
+    assert ran.exit_code == 0, output_of(ran)
     assert _is_erased(at, before).stored is Unavailable.FORGOTTEN
     assert "#" not in "".join(item["lockToken"]["S"] for item in _items(at))
     assert isinstance(at.ask("p-1"), ResultUnavailable)
     assert at.deliver("p-1")
     assert at.asked == ["p-1"]
-    assert "may return the old outcome for up to five minutes" in said(ran)
+    assert "may return the old outcome for up to five minutes" in output_of(ran)
 
 
 def _items(at: Desk) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ def test_the_message_of_a_released_token_is_erased(at: Desk) -> None:
 def _in_progress(at: Desk) -> str:
     def asks(_payment: str) -> Any:
         refused = at.run("forget", at.token("p-1"), *SURE)
-        assert (refused.exit_code, "it is in progress" in said(refused)) == (1, True)
+        assert (refused.exit_code, "it is in progress" in output_of(refused)) == (1, True)
         return NAME
 
     at.provider = asks
@@ -159,7 +159,7 @@ def test_twice_is_refused(at: Desk) -> None:
     assert at.run("forget", token, *SURE).exit_code == 0
     before = at.row("p-1")
     ran = at.run("forget", token, "--because", "again", "--by", "bob", "--yes")
-    assert (ran.exit_code, "it stores no result and no message" in said(ran)) == (1, True)
+    assert (ran.exit_code, "it stores no result and no message" in output_of(ran)) == (1, True)
     assert at.row("p-1") == before
 
 
@@ -191,7 +191,7 @@ def test_nothing_is_written(
 def test_an_unknown_token_is_bad_input(at: Desk) -> None:
     """One line, and exit code 2."""
     ran = at.run("forget", "shop/charge/none", *SURE)
-    assert (ran.exit_code, "no token shop/charge/none in the table" in said(ran)) == (2, True)
+    assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (2, True)
 
 
 # -- races and faults
@@ -209,10 +209,10 @@ def _resolved_meanwhile(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_that_has_changed_is_refused(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What somebody else has decided meanwhile stands."""
+    """The decision of another operator stays."""
     _resolved_meanwhile(at, monkeypatch)
     ran = at.run("forget", at.token("p-1"), *SURE)
-    assert (ran.exit_code, "the row has changed since it was shown" in said(ran)) == (1, True)
+    assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
     row = at.row("p-1")
     assert (row.state, row.stored) == (State.COMPLETE, Inline("5"))
     assert at.ask("p-1") == 5
@@ -289,15 +289,15 @@ def test_a_duplicate_that_reads_meanwhile_gets_no_result(at: Desk, monkeypatch: 
 # -- what is printed
 
 
-def test_the_story_says_that_it_was_forgotten(at: Desk) -> None:
+def test_show_prints_that_it_was_forgotten(at: Desk) -> None:
     """Not that the work's result could not be stored."""
     token = _charge(at, NAME)
     at.clock.advance(1)
     assert at.run("forget", token, *SURE).exit_code == 0
     shown = at.run("show", token)
-    assert "its result was forgotten" in said(shown)
-    assert "ann had it forgotten, because: request 77" in said(shown)
-    assert "no result: it was forgotten" in said(at.run("show", token, "--result"))
+    assert "its result was forgotten" in output_of(shown)
+    assert "ann had it forgotten, because: request 77" in output_of(shown)
+    assert "no result: it was forgotten" in output_of(at.run("show", token, "--result"))
 
 
 def test_the_outcome_as_data(at: Desk) -> None:

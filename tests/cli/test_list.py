@@ -20,7 +20,7 @@ from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, 
 __all__ = ["open_shop"]
 
 
-def _a_bad_night(shop: Shop) -> None:
+def _some_of_each_status(shop: Shop) -> None:
     """Two overdue, the earlier lease first; one held; one at work; one complete."""
     shop.begin("orders/ship/late-2", lease=60)
     shop.begin("orders/charge/acme/late-1", lease=30)
@@ -34,9 +34,9 @@ def _keys(shop: Shop, *options: str) -> list[str]:
     return [row["key"] for row in lines(shop.run("list", "--output", "jsonl", *options))]
 
 
-def test_what_is_stuck_comes_first(shop: Shop) -> None:
+def test_overdue_then_held_then_in_progress(shop: Shop) -> None:
     """Overdue by lease, held, at work; what is complete is not unfinished."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     ran = shop.run("list", "--output", "jsonl")
     assert [(row["key"], row["status"]) for row in lines(ran)] == [
         ("late-1", "overdue"),
@@ -48,9 +48,9 @@ def test_what_is_stuck_comes_first(shop: Shop) -> None:
     assert ran.stderr == "2 overdue, 1 held, 1 in progress\nnext: lambda-once show TOKEN\n"
 
 
-def test_a_row_tells_what_the_index_has(shop: Shop) -> None:
+def test_list_has_what_the_index_has(shop: Shop) -> None:
     """By the names of the row, with the token's parts and ages; no name for what only the row knows."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     assert lines(shop.run("list", "--output", "jsonl"))[0] == {
         "lockToken": "orders/charge/acme/late-1",
         "status": "overdue",
@@ -68,9 +68,9 @@ def test_a_row_tells_what_the_index_has(shop: Shop) -> None:
     }
 
 
-def test_what_is_held_tells_why(shop: Shop) -> None:
+def test_list_held_has_the_reason(shop: Shop) -> None:
     """Read from the rows of what is shown, in one request; the rest of the list stays the index's."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     held, busy = lines(shop.run("list", "--held", "--in-progress", "--output", "jsonl"))
     assert held["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
     assert held["actualCompletion"] == "2026-11-20T10:12:02.200Z"
@@ -82,7 +82,7 @@ def test_what_is_held_tells_why(shop: Shop) -> None:
     assert row == held
 
 
-def test_what_is_held_no_more_is_left_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_held_omits_what_was_released(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is read as it is now."""
     from lambda_once.cli import lists
     from lambda_once.operations import listing
@@ -155,7 +155,7 @@ def test_a_token_longer_than_the_terminal_is_one_line(shop: Shop, monkeypatch: p
 )
 def test_the_options_choose(shop: Shop, options: list[str], keys: list[str]) -> None:
     """By state, several together; by name with wildcards; by age; so many."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     assert _keys(shop, *options) == keys
 
 
@@ -167,7 +167,7 @@ def test_the_exit_code_is_of_what_was_listed(shop: Shop) -> None:
     assert shop.run("list", "--held").exit_code == 0
 
 
-def test_nothing_unfinished_is_said(shop: Shop) -> None:
+def test_nothing_unfinished(shop: Shop) -> None:
     """An empty list as JSON, no table, exit code 0."""
     ran = shop.run("list")
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", "nothing is unfinished\n")
@@ -186,7 +186,7 @@ def test_the_table_is_one_line_a_token(shop: Shop) -> None:
 
 def test_a_limit_still_counts_exactly(shop: Shop) -> None:
     """What is beyond it is counted by the index."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     ran = shop.run("list", "--limit", "2")
     assert ran.stderr.splitlines()[0] == (
         "first 2 shown; 2 overdue, 1 held, 1 in progress in the whole table"
@@ -199,7 +199,7 @@ def test_a_limit_still_counts_exactly(shop: Shop) -> None:
 
 def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index may still list what is complete by now; the row decides."""
-    _a_bad_night(shop)
+    _some_of_each_status(shop)
     from lambda_once.cli import lists
     from lambda_once.operations import listing
 
@@ -219,8 +219,8 @@ def test_consistent_leaves_out_what_has_moved_on(shop: Shop, monkeypatch: pytest
     assert _keys(shop, "--consistent") == ["late-1", "busy"]
 
 
-def test_shards_beyond_the_configured_are_listed_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning where somebody told how many there are, a hint where nobody did, none where all is right."""
+def test_shards_beyond_the_configured_are_listed_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning if --shards was given, a hint if it was not, nothing if no shard is beyond."""
     with on_strict(monkeypatch, shards=10) as shop:
         for n in range(20):
             shop.hold(f"orders/charge/{n}")
@@ -283,6 +283,6 @@ def test_one_of_a_crowd_is_found(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) 
         ("orders/charge/order_019999", "complete")
     ]
     before, after, *_ = ran.stderr.splitlines()
-    said = float(before.split(", ")[-1].split()[0].replace(",", ""))
+    message = float(before.split(", ")[-1].split()[0].replace(",", ""))
     cost = float(after.split()[4].replace(",", ""))
-    assert said == pytest.approx(cost, rel=0.1), (before, after)
+    assert message == pytest.approx(cost, rel=0.1), (before, after)

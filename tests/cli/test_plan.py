@@ -23,13 +23,13 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.title, rest))
 
 
-def _told(line: str) -> Any:
+def _printed(line: str) -> Any:
     ran = _run(f"{line} --output json")
     assert (ran.exit_code, ran.stderr) == (0, "")
     return json.loads(ran.stdout)
 
 
-def test_it_says_in_words_what_the_plan_says() -> None:
+def test_plan_prints_the_explanation() -> None:
     """A line each, on standard output."""
     ran = _run("--lifetime 5m")
     assert (ran.exit_code, ran.stderr) == (0, "")
@@ -59,37 +59,41 @@ def test_it_says_in_words_what_the_plan_says() -> None:
 )
 def test_options_are_the_arguments_of_plan(line: str, found: LedgerPlan) -> None:
     """What is left out is found; ``max`` leaves a size out."""
-    told = _told(line)
-    assert told["rate"] == found.rate
-    assert timedelta(seconds=told["lifetime"]) == found.lifetime
-    assert timedelta(seconds=told["remembered"]) == found.remembered
-    assert (told["shards"], told["idBytes"], told["otherBytes"], told["buckets"]) == (
+    printed = _printed(line)
+    assert printed["rate"] == found.rate
+    assert timedelta(seconds=printed["lifetime"]) == found.lifetime
+    assert timedelta(seconds=printed["remembered"]) == found.remembered
+    assert (printed["shards"], printed["idBytes"], printed["otherBytes"], printed["buckets"]) == (
         found.shards,
         found.id_bytes,
         found.other_bytes,
         found.buckets,
     )
-    assert (told["ids"], told["itemBytes"], told["limit"]) == (
+    assert (printed["ids"], printed["itemBytes"], printed["limit"]) == (
         found.ids,
         found.item_bytes,
         found.limit.name.lower(),
     )
-    assert (told["writeUnits"], told["itemUnits"], told["totalUnits"], told["readUnits"]) == (
+    assert (printed["writeUnits"], printed["itemUnits"], printed["totalUnits"], printed["readUnits"]) == (
         found.write_units,
         found.item_units,
         found.total_units,
         found.read_units,
     )
-    assert told["solved"] == (None if found.solved is None else _camel(found.solved))
-    assert (told["headroom"], told["warmUnits"], told["period"]) == (found.headroom, found.warm_units, None)
-    assert told["cheapest"] == as_json(found.cheapest)
-    assert told["byPeriod"] == (None if found.by_period is None else as_json(found.by_period))
+    assert printed["solved"] == (None if found.solved is None else _camel(found.solved))
+    assert (printed["headroom"], printed["warmUnits"], printed["period"]) == (
+        found.headroom,
+        found.warm_units,
+        None,
+    )
+    assert printed["cheapest"] == as_json(found.cheapest)
+    assert printed["byPeriod"] == (None if found.by_period is None else as_json(found.by_period))
 
 
 def test_a_plan_is_one_line_of_jsonl() -> None:
     """For scripts."""
     (line,) = _run("--lifetime 5m --output jsonl").stdout.splitlines()
-    assert json.loads(line) == _told("--lifetime 5m")
+    assert json.loads(line) == _printed("--lifetime 5m")
 
 
 @pytest.mark.parametrize(

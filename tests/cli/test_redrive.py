@@ -13,7 +13,7 @@ from lambda_once.operations.listing import unfinished
 from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
-from tests.operations.desk import Desk, desk, said
+from tests.operations.desk import Desk, desk, output_of
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
@@ -48,7 +48,7 @@ def _released(at: Desk) -> None:
     _some_are_held(at)
     ran = at.run("redrive", *SURE)
     assert ran.exit_code == 0
-    assert "4 released" in said(ran)
+    assert "4 released" in output_of(ran)
     assert _states(at) == [State.RELEASED] * 4
     assert at.row("p-done").state is State.COMPLETE
     resolution = at.row("p-0").resolution
@@ -89,14 +89,14 @@ def test_only_what_was_asked_for_is_released(at: Desk, options: list[str], many:
     assert _states(at) == [State.RELEASED] * many + [State.HELD] * (4 - many)
 
 
-def test_a_limit_says_that_there_is_more(at: Desk) -> None:
-    """So that nobody takes it for all."""
+def test_a_limit_prints_that_more_match(at: Desk) -> None:
+    """Otherwise an operator would take it for all."""
     _some_are_held(at)
-    assert "more than --limit 3" in said(at.run("redrive", "--limit", "3", *SURE))
-    assert "more than" not in said(at.run("redrive", "--limit", "3", *SURE))
+    assert "more than --limit 3" in output_of(at.run("redrive", "--limit", "3", *SURE))
+    assert "more than" not in output_of(at.run("redrive", "--limit", "3", *SURE))
 
 
-def test_nothing_held_is_well(at: Desk) -> None:
+def test_nothing_held_exits_with_0(at: Desk) -> None:
     """Exit code 0, and an empty list as JSON."""
     ran = at.run("redrive", "--output", "json", *SURE)
     assert (ran.exit_code, json.loads(ran.stdout)) == (0, [])
@@ -123,7 +123,7 @@ def test_a_person_is_asked(
     monkeypatch.setattr(options, "is_terminal", lambda: True)
     ran = at.run("redrive", "--because", "x", stdin=answer)
     assert ran.exit_code == code
-    assert "Release 4" in said(ran)
+    assert "Release 4" in output_of(ran)
     assert _states(at) == [state] * 4
 
 
@@ -132,21 +132,21 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 ) -> None:
     """Each write is conditional on what was shown: exit code 1, and the token is named."""
     _some_are_held(at)
-    settle = TokenTable.write
+    original = TokenTable.write
     second = at.row("p-1")
 
     def late(table: TokenTable, write: Any) -> Any:
         if write.token == second.token:
             done = resolution(second, Resolve.DONE, by="bob", because="seen", now=at.clock.now(), result="5")
-            settle(table, done)
-        return settle(table, write)
+            original(table, done)
+        return original(table, write)
 
     monkeypatch.setattr(TokenTable, "write", late)
     ran = at.run("redrive", "--output", "jsonl", *SURE)
     assert ran.exit_code == 1
     outcomes = [json.loads(line)["outcome"] for line in ran.stdout.splitlines()]
     assert outcomes == ["released", "refused", "released", "released"]
-    assert "3 released, 1 refused" in said(ran)
+    assert "3 released, 1 refused" in output_of(ran)
     assert at.row("p-1").state is State.COMPLETE
     assert at.ask("p-1") == 5
 
@@ -154,21 +154,21 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 def test_no_answer_leaves_the_rest(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take half a minute for each of them."""
     _some_are_held(at)
-    settle = TokenTable.write
+    original = TokenTable.write
 
     def silent(table: TokenTable, write: Any) -> Any:
-        return Unanswered("timed out") if write.token.endswith("p-1") else settle(table, write)
+        return Unanswered("timed out") if write.token.endswith("p-1") else original(table, write)
 
     monkeypatch.setattr(TokenTable, "write", silent)
     ran = at.run("redrive", "--output", "json", *SURE)
     assert ran.exit_code == 1
     assert [row["outcome"] for row in json.loads(ran.stdout)] == ["released", "unanswered", "left", "left"]
-    assert "lambda-once show shop/charge/p-1" in said(ran)
+    assert "lambda-once show shop/charge/p-1" in output_of(ran)
     assert _states(at) == [State.RELEASED, *[State.HELD] * 3]
 
 
 def test_the_row_counts_not_the_index(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the index still lists as held, and is settled, is not even shown."""
+    """A token that is resolved, but still in the index as held, is not shown."""
     _some_are_held(at)
     listed = list(unfinished(at.operations, HELD, at.clock.now()))
     assert at.run("resolve", at.token("p-1"), "--done", *SURE).exit_code == 0
@@ -202,8 +202,8 @@ def _decided_by_a_person(at: Desk) -> None:
     before = at.row("p-1")
     ran = at.run("redrive", *SURE)
     assert ran.exit_code == 0
-    assert "3 released, 1 skipped" in said(ran)
-    assert "by anna: it WAS charged, the receipt comes on Monday" in said(ran)
+    assert "3 released, 1 skipped" in output_of(ran)
+    assert "by anna: it WAS charged, the receipt comes on Monday" in output_of(ran)
     assert _states(at) == [State.RELEASED, State.HELD, State.RELEASED, State.RELEASED]
     assert at.row("p-1") == before
     assert not at.deliver("p-1")
@@ -228,7 +228,7 @@ def test_twin_that_asks_for_no_decision(at: Desk, monkeypatch: pytest.MonkeyPatc
         _decided_by_a_person(at)
 
 
-def test_what_was_decided_is_released_for_who_asks_for_it(at: Desk) -> None:
+def test_also_decided_releases_what_a_person_held(at: Desk) -> None:
     """And the list shows who decided what, before they are asked."""
     _anna_keeps_one(at)
     dry = at.run("redrive", "--also-decided", "--because", "x", "--dry-run", "--output", "json")
@@ -237,8 +237,8 @@ def test_what_was_decided_is_released_for_who_asks_for_it(at: Desk) -> None:
     ]
     ran = at.run("redrive", "--also-decided", *SURE)
     assert ran.exit_code == 0
-    assert "by anna: it WAS charged" in said(ran)
-    assert "4 released" in said(ran)
+    assert "by anna: it WAS charged" in output_of(ran)
+    assert "4 released" in output_of(ran)
     assert _states(at) == [State.RELEASED] * 4
 
 
@@ -259,25 +259,25 @@ def test_a_skipped_token_is_a_row_of_the_data(at: Desk) -> None:
 
 
 def test_only_decided_ones_are_nothing_to_release(at: Desk) -> None:
-    """They are listed, nobody is asked, and the exit code is 0."""
+    """They are listed, without a question, and the exit code is 0."""
     at.hold("p-1")
     assert at.run("resolve", at.token("p-1"), *HELD_BY_ANNA).exit_code == 0
     ran = at.run("redrive", "--because", "x")
     assert ran.exit_code == 0
-    assert "no other matching token is held" in said(ran)
-    assert "anna" in said(ran)
+    assert "no other matching token is held" in output_of(ran)
+    assert "anna" in output_of(ran)
 
 
 def test_a_decision_ends_with_the_next_attempt(at: Desk) -> None:
-    """Released by a person, delivered, and held by the outage again: nobody has decided about that."""
+    """Released by a person, delivered, and held by the outage again: that is not decided."""
     at.hold("p-0")
     assert at.run("resolve", at.token("p-0"), "--not-done", *SURE).exit_code == 0
     at.hold("p-0")
     note = at.row("p-0").resolution
     assert note is not None
     ran = at.run("redrive", *SURE)
-    assert "(an attempt has run since)" in said(ran)
-    assert "1 released" in said(ran)
+    assert "(an attempt has run since)" in output_of(ran)
+    assert "1 released" in output_of(ran)
 
 
 def test_what_the_watchdog_held_is_released(at: Desk) -> None:
@@ -292,20 +292,20 @@ def test_what_the_watchdog_held_is_released(at: Desk) -> None:
         now=at.clock.now(),
     )
     assert at.operations.write(hold) is Written.WRITTEN
-    assert "1 released" in said(at.run("redrive", *SURE))
+    assert "1 released" in output_of(at.run("redrive", *SURE))
 
 
-def test_tonight_is_told_from_last_week(at: Desk) -> None:
+def test_newer_than_selects_by_acquisition(at: Desk) -> None:
     """What was acquired within the time that was asked for."""
     _some_are_held(at)
-    assert "2 released" in said(at.run("redrive", "--newer-than", "150m", *SURE))
+    assert "2 released" in output_of(at.run("redrive", "--newer-than", "150m", *SURE))
     assert _states(at) == [State.HELD, State.HELD, State.RELEASED, State.RELEASED]
 
 
 def test_the_list_shows_the_last_decision(at: Desk) -> None:
     """Who and why, as text and as data; the index alone does not have it."""
     _anna_keeps_one(at)
-    listed = said(at.run("list", "--held"))
+    listed = output_of(at.run("list", "--held"))
     assert "resolved" in listed
     assert "by anna: it WAS charged, the receipt comes on Monday" in listed
     rows = {row["key"]: row for row in json.loads(at.run("list", "--held", "--output", "json").stdout)}

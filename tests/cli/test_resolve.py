@@ -17,7 +17,7 @@ from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_keys
-from tests.operations.desk import LEASE, Declined, Desk, Timeout, desk, said
+from tests.operations.desk import LEASE, Declined, Desk, Timeout, desk, output_of
 
 BECAUSE = ("--because", "seen at the provider", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
@@ -36,7 +36,7 @@ def _file(tmp_path: Any, text: str | bytes) -> str:
     return str(path)
 
 
-def test_done_gives_duplicates_the_result(at: Desk, tmp_path: Any) -> None:
+def test_done_stores_the_result(at: Desk, tmp_path: Any) -> None:
     """It is stored as JSON, with who said so and why, and for 28 days."""
     token = at.hold("p-1")
     before = at.row("p-1")
@@ -57,7 +57,7 @@ def test_every_digit_of_a_result_is_kept(at: Desk, tmp_path: Any) -> None:
     token = at.hold("p-1")
     text = '\ufeff{ "id" : 12345678901234567890.12345678901234567890,\n"e": 1E-4, "text": "a \\" b\\\\" }\n'
     ran = at.run("resolve", token, "--done", "--result", _file(tmp_path, text), *SURE)
-    assert ran.exit_code == 0, said(ran)
+    assert ran.exit_code == 0, output_of(ran)
     assert at.row("p-1").stored == Inline(
         '{"id":12345678901234567890.12345678901234567890,"e":1E-4,"text":"a \\" b\\\\"}'
     )
@@ -85,16 +85,16 @@ def test_a_large_result_is_stored_in_parts(at: Desk, tmp_path: Any) -> None:
 def test_without_a_result_duplicates_get_none(at: Desk) -> None:
     """And the command says so."""
     ran = at.run("resolve", at.hold("p-1"), "--done", *SURE)
-    assert "it gets None (no result was given)" in said(ran)
+    assert "it gets None (no result was given)" in output_of(ran)
     assert at.ask("p-1") is None
 
 
 def test_a_result_may_come_by_standard_input(at: Desk) -> None:
-    """Then nobody can be asked on it, and --yes must be there."""
+    """It cannot be used to confirm then, so --yes is required."""
     token = at.hold("p-1")
     refused = at.run("resolve", token, "--done", "--result", "-", *BECAUSE, stdin="5")
     assert refused.exit_code == 2
-    assert "--yes" in said(refused)
+    assert "--yes" in output_of(refused)
     assert at.run("resolve", token, "--done", "--result", "-", *SURE, stdin="5").exit_code == 0
     assert at.row("p-1").stored == Inline("5")
 
@@ -104,8 +104,8 @@ def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
     token = at.hold("p-1")
     ran = at.run("resolve", token, "--not-done", *SURE)
     assert ran.exit_code == 0
-    assert "runs, as a new attempt" in said(ran)
-    assert "redrive that queue" in said(ran)
+    assert "runs, as a new attempt" in output_of(ran)
+    assert "redrive that queue" in output_of(ran)
     row = at.row("p-1")
     assert row.state is State.RELEASED
     assert row.error is not None
@@ -113,12 +113,12 @@ def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
     assert at.asked == ["p-1", "p-1"]
 
 
-def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
+def test_failed_stores_the_reason(at: Desk) -> None:
     """They raise a stored error of kind Failed, and nothing runs again."""
     token = at.hold("p-1")
     ran = at.run("resolve", token, "--failed", *SURE)
     assert ran.exit_code == 0
-    assert "does not run again; it gets StoredError (Failed, with the reason)" in said(ran)
+    assert "does not run again; it gets StoredError (Failed, with the reason)" in output_of(ran)
     row = at.row("p-1")
     assert (row.state, row.error) == (State.COMPLETE, Failure("Failed", "seen at the provider"))
     assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
@@ -129,11 +129,11 @@ def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
     assert at.asked == ["p-1"]
     shown = at.run("show", token)
     assert shown.exit_code == 0
-    assert "ann resolved it as failed for good, because: seen at the provider" in said(shown)
+    assert "ann resolved it as failed for good, because: seen at the provider" in output_of(shown)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "line"),
+    ("option", "line"),
     [
         ("--done", "next delivery: does not run again; it gets None (no result was given) until "),
         ("--not-done", "next delivery: runs, as a new attempt"),
@@ -141,18 +141,18 @@ def test_failed_for_good_gives_duplicates_the_reason(at: Desk) -> None:
         ("--hold", "next delivery: is refused (Held) until the token is resolved"),
     ],
 )
-def test_a_dry_run_tells_what_the_next_delivery_would_get(at: Desk, verdict: str, line: str) -> None:
+def test_a_dry_run_prints_what_the_next_delivery_gets(at: Desk, option: str, line: str) -> None:
     """As the real run does: that is what it is asked for."""
     token = at.hold("p-1")
     before = at.row("p-1")
-    dry = at.run("resolve", token, verdict, "--dry-run", *BECAUSE)
-    assert line in said(dry)
+    dry = at.run("resolve", token, option, "--dry-run", *BECAUSE)
+    assert line in output_of(dry)
     assert at.row("p-1") == before
-    assert line in said(at.run("resolve", token, verdict, *SURE))
+    assert line in output_of(at.run("resolve", token, option, *SURE))
 
 
 def test_what_is_overdue_can_be_held(at: Desk) -> None:
-    """Its lease is over, and until somebody knows more nothing runs."""
+    """Its lease has expired, and nothing runs until it is resolved."""
     at.provider = _crashing
     with pytest.raises(KeyboardInterrupt):
         at.deliver("p-1")
@@ -180,7 +180,7 @@ def _leave_in_progress(at: Desk, payment: str) -> None:
     )
 
 
-def _at_work(at: Desk) -> str:
+def _in_progress(at: Desk) -> str:
     token = at.hold("p-1")
     _leave_in_progress(at, "p-1")
     return token
@@ -200,19 +200,19 @@ def _released(at: Desk) -> str:
 @pytest.mark.parametrize(
     ("bring", "why"),
     [
-        (_at_work, "an attempt may be running"),
+        (_in_progress, "an attempt may be running"),
         (_complete, "duplicates get its outcome"),
         (_released, "the next delivery runs"),
     ],
 )
-def test_what_needs_no_verdict_takes_force(at: Desk, bring: Callable[[Desk], str], why: str) -> None:
+def test_force_is_required_unless_overdue_or_held(at: Desk, bring: Callable[[Desk], str], why: str) -> None:
     """Without it nothing is written."""
     token = bring(at)
     before = at.row("p-1")
     refused = at.run("resolve", token, "--done", *SURE)
     assert refused.exit_code == 1
-    assert why in said(refused)
-    assert "--force" in said(refused)
+    assert why in output_of(refused)
+    assert "--force" in output_of(refused)
     assert at.row("p-1") == before
     assert at.run("resolve", token, "--hold", "--force", "--drop-result", *SURE).exit_code == 0
     assert at.row("p-1").state is State.HELD
@@ -224,39 +224,37 @@ def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None
     before = at.row("p-1")
     refused = at.run("resolve", token, "--done", "--attempt", "0" * 32, *SURE)
     assert refused.exit_code == 1
-    assert before.attempt_id in said(refused)
+    assert before.attempt_id in output_of(refused)
     assert at.row("p-1") == before
     assert at.run("resolve", token, "--done", "--attempt", before.attempt_id, *SURE).exit_code == 0
 
 
-def _somebody_is_first(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+def _resolved_by_another_operator(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Let another operator release the token between the look and the write of this one."""
-    settle = TokenTable.write
-    settled: list[Record] = []
+    original = TokenTable.write
+    seen: list[Record] = []
 
     def late(table: TokenTable, write: Any) -> Any:
-        if not settled:
-            settled.append(at.row("p-1"))
-            earlier = resolution(
-                settled[0], Resolve.NOT_DONE, by="bob", because="told by phone", now=at.clock.now()
-            )
-            settle(table, earlier)
-        return settle(table, write)
+        if not seen:
+            seen.append(at.row("p-1"))
+            earlier = resolution(seen[0], Resolve.NOT_DONE, by="bob", because="by phone", now=at.clock.now())
+            original(table, earlier)
+        return original(table, write)
 
     monkeypatch.setattr(TokenTable, "write", late)
-    return settled
+    return seen
 
 
 def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written, both states are shown, and the exit code is 1."""
     token = at.hold("p-1")
-    held = _somebody_is_first(at, monkeypatch)
+    held = _resolved_by_another_operator(at, monkeypatch)
     refused = at.run("resolve", token, "--done", *SURE)
     assert refused.exit_code == 1
-    text = said(refused)
+    text = output_of(refused)
     assert "as shown" in text
     assert "now" in text
-    assert "told by phone" in text
+    assert "by phone" in text
     row = at.row("p-1")
     assert {held[0].attempt_id, row.attempt_id} <= set(text.split())
     assert row.state is State.RELEASED
@@ -265,7 +263,7 @@ def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch:
 def test_a_refusal_as_json_has_both_states(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the names of the row's attributes."""
     token = at.hold("p-1")
-    _somebody_is_first(at, monkeypatch)
+    _resolved_by_another_operator(at, monkeypatch)
     refused = at.run("resolve", token, "--done", "--output", "json", *SURE)
     outcome = json.loads(refused.stdout)
     assert (refused.exit_code, outcome["written"]) == (1, False)
@@ -280,7 +278,7 @@ def test_twin_without_the_condition_two_operators_overwrite_each_other(
     from lambda_once.stores import requests
 
     token = at.hold("p-1")
-    _somebody_is_first(at, monkeypatch)
+    _resolved_by_another_operator(at, monkeypatch)
     anything = (
         "(attempt = :seen OR attribute_exists(lockToken)) AND (expectedCompletion = :lease OR :held = :held)"
     )
@@ -289,13 +287,13 @@ def test_twin_without_the_condition_two_operators_overwrite_each_other(
     assert at.row("p-1").state is State.COMPLETE
 
 
-def test_no_answer_is_no_verdict(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_write_exits_with_2(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been written: the command says how to tell."""
     token = at.hold("p-1")
     monkeypatch.setattr(TokenTable, "write", lambda *_: Unanswered("timed out"))
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
-    assert f"lambda-once show {token} prints attempt" in said(ran)
+    assert f"lambda-once show {token} prints attempt" in output_of(ran)
 
 
 def test_a_dry_run_writes_nothing(at: Desk) -> None:
@@ -304,7 +302,7 @@ def test_a_dry_run_writes_nothing(at: Desk) -> None:
     before = at.row("p-1")
     ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
     assert ran.exit_code == 0
-    assert "nothing was written" in said(ran)
+    assert "nothing was written" in output_of(ran)
     assert at.row("p-1") == before
 
 
@@ -334,15 +332,15 @@ def test_a_row_that_changes_while_a_person_thinks_is_refused(
     monkeypatch.setattr(click, "confirm", meanwhile)
     ran = at.run("resolve", token, "--done", *BECAUSE)
     assert ran.exit_code == 1
-    assert "now" in said(ran)
+    assert "now" in output_of(ran)
     assert at.row("p-1").state is State.RELEASED
 
 
-def test_nobody_to_ask_is_bad_input(at: Desk) -> None:
+def test_without_a_terminal_yes_is_required(at: Desk) -> None:
     """A script has to say --yes."""
     ran = at.run("resolve", at.hold("p-1"), "--done", *BECAUSE)
     assert ran.exit_code == 2
-    assert "--yes" in said(ran)
+    assert "--yes" in output_of(ran)
     assert at.row("p-1").state is State.HELD
 
 
@@ -366,7 +364,7 @@ def test_the_result_is_never_printed(at: Desk, tmp_path: Any) -> None:
         assert "4711" not in ran.output
 
 
-def test_by_default_it_is_the_user_who_says_so(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_defaults_to_the_user_name(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the machine knows them."""
     monkeypatch.setattr(getpass, "getuser", lambda: "carol")
     assert at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes").exit_code == 0
@@ -375,22 +373,22 @@ def test_by_default_it_is_the_user_who_says_so(at: Desk, monkeypatch: pytest.Mon
     assert resolution.by == "carol"
 
 
-def test_a_machine_that_knows_no_user_asks_for_a_name(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_user_name_by_is_required(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container."""
 
-    def nobody() -> str:
+    def unknown() -> str:
         raise OSError("No username set in the environment")
 
-    monkeypatch.setattr(getpass, "getuser", nobody)
+    monkeypatch.setattr(getpass, "getuser", unknown)
     ran = at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes")
     assert ran.exit_code == 2
-    assert "--by NAME" in said(ran)
+    assert "--by NAME" in output_of(ran)
 
 
 def test_a_short_keep_is_warned_about(at: Desk) -> None:
     """A message may wait for longer."""
     ran = at.run("resolve", at.hold("p-1"), "--done", "--keep", "1h", *SURE)
-    assert "WARNING" in said(ran)
+    assert "WARNING" in output_of(ran)
     assert at.row("p-1").ttl == int((at.clock.now() + timedelta(hours=1)).timestamp())
 
 
@@ -400,15 +398,15 @@ def test_a_response_without_status_code_is_warned_about(at: Desk, tmp_path: Any)
     token = "shop/api/POST:%2Forders/k-1"
     at.client.put_item(TableName=at.table, Item=item | {"lockToken": {"S": token}})
     ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
-    assert "statusCode" in said(ran)
+    assert "statusCode" in output_of(ran)
     response = _file(tmp_path, '{"statusCode": 200, "body": "{}"}')
     ran = at.run("resolve", token, "--done", "--result", response, "--dry-run", *BECAUSE)
-    assert "statusCode" not in said(ran)
+    assert "statusCode" not in output_of(ran)
 
 
 BAD = {
-    "no verdict": ([], "--done, --not-done, --failed, --hold"),
-    "two verdicts": (["--done", "--hold"], "--done, --not-done, --failed, --hold"),
+    "no decision": ([], "--done, --not-done, --failed, --hold"),
+    "two decisions": (["--done", "--hold"], "--done, --not-done, --failed, --hold"),
     "done and failed": (["--done", "--failed"], "--done, --not-done, --failed, --hold"),
     "a result of nothing": (["--not-done", "--result", "x.json"], "--done"),
     "a ttl of what is held": (["--hold", "--keep", "1d"], "never expires"),
@@ -423,15 +421,15 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("options", "told"), BAD.values(), ids=BAD.keys())
-def test_bad_options_are_one_line(at: Desk, options: list[str], told: str) -> None:
+@pytest.mark.parametrize(("options", "expected"), BAD.values(), ids=BAD.keys())
+def test_bad_options_are_one_line(at: Desk, options: list[str], expected: str) -> None:
     """Exit code 2, what is wrong, and nothing written."""
     token = at.hold("p-1")
     before = at.row("p-1")
     ran = at.run("resolve", token, *SURE, *options)
     assert ran.exit_code == 2
     assert ran.stdout == ""
-    assert told in ran.stderr
+    assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
     assert at.row("p-1") == before
 
@@ -446,15 +444,15 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("data", "told"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_result_is_one_line(at: Desk, tmp_path: Any, data: bytes, told: str) -> None:
+@pytest.mark.parametrize(("data", "expected"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_result_is_one_line(at: Desk, tmp_path: Any, data: bytes, expected: str) -> None:
     """It names the file, and where in it."""
     token = at.hold("p-1")
     path = _file(tmp_path, data)
     ran = at.run("resolve", token, "--done", "--result", path, *SURE)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert path in ran.stderr
-    assert told in ran.stderr
+    assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
     assert at.row("p-1").state is State.HELD
 
@@ -478,7 +476,7 @@ def test_a_byte_order_mark_is_no_part_of_a_result(at: Desk, tmp_path: Any) -> No
     assert at.row("p-1").stored == Inline("5")
 
 
-def test_what_an_error_says_cannot_steer_the_terminal(at: Desk) -> None:
+def test_terminal_escapes_in_errors_are_escaped(at: Desk) -> None:
     """Escapes in the message of an exception are shown, not sent."""
 
     def hostile(_payment: str) -> Any:
@@ -492,7 +490,7 @@ def test_what_an_error_says_cannot_steer_the_terminal(at: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "expected"),
     [
         ("shop/charge/p-9", "lambda-once show shop/charge/p-9 finds the token of a key"),
         ("p-9", "lambda-once show p-9 finds the token of a key"),
@@ -500,12 +498,12 @@ def test_what_an_error_says_cannot_steer_the_terminal(at: Desk) -> None:
         ("", "TOKEN is empty"),
     ],
 )
-def test_an_unknown_token_is_one_line(at: Desk, token: str, told: str) -> None:
+def test_an_unknown_token_is_one_line(at: Desk, token: str, expected: str) -> None:
     """With the command that finds the token of a key."""
     at.hold("p-1")
     ran = at.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
-    assert told in ran.stderr
+    assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
 
 
@@ -544,7 +542,7 @@ def _charged(at: Desk, result: Any) -> Record:
 def _is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
     before = _charged(at, result)
     ran = at.run("resolve", at.token("p-1"), *options, *SURE)
-    assert ran.exit_code == 0, said(ran)
+    assert ran.exit_code == 0, output_of(ran)
     row = at.row("p-1")
     assert row == before._replace(ttl=row.ttl, resolution=row.resolution, fence=before.fence + 1)
     assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
@@ -552,9 +550,9 @@ def _is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
     assert at.ask("p-1") == result
     assert json.loads(at.run("show", at.token("p-1"), "--result").stdout) == result
     assert at.asked == ["p-1"]
-    shown = said(at.run("show", at.token("p-1")))
+    shown = output_of(at.run("show", at.token("p-1")))
     assert "ann kept its outcome, because: seen at the provider" in shown
-    assert "gets the stored outcome" in said(ran)
+    assert "gets the stored outcome" in output_of(ran)
 
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
@@ -589,7 +587,7 @@ def test_a_stored_error_is_kept_by_keep_alone(at: Desk) -> None:
     error = at.row("p-1").error
     ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
     assert ran.exit_code == 0
-    assert "duplicates get: the error Declined" in said(ran)
+    assert "duplicates get: the error Declined" in output_of(ran)
     assert at.row("p-1").error == error
     assert at.run("resolve", at.token("p-1"), "--done", "--force", *SURE).exit_code == 0
     assert at.row("p-1").error is None
@@ -606,13 +604,13 @@ def test_a_result_is_dropped_only_on_request(at: Desk, result: Any, options: Seq
     before = _charged(at, result)
     refused = at.run("resolve", at.token("p-1"), *options, "--force", *SURE, stdin="6")
     assert refused.exit_code == 1
-    assert "its stored result would be lost" in said(refused)
-    assert "lambda-once show shop/charge/p-1 --result > backup.json" in said(refused)
-    assert "--drop-result" in said(refused)
+    assert "its stored result would be lost" in output_of(refused)
+    assert "lambda-once show shop/charge/p-1 --result > backup.json" in output_of(refused)
+    assert "--drop-result" in output_of(refused)
     assert at.row("p-1") == before
     ran = at.run("resolve", at.token("p-1"), *options, "--force", "--drop-result", *SURE, stdin="6")
     assert ran.exit_code == 0
-    assert "lambda-once show shop/charge/p-1 --result > backup.json" in said(ran)
+    assert "lambda-once show shop/charge/p-1 --result > backup.json" in output_of(ran)
     assert at.row("p-1").attempt_id != before.attempt_id
     assert at.row("p-1").stored == (Inline("6") if "--result" in options else None)
 
@@ -621,7 +619,7 @@ def test_drop_result_alone_forces_nothing(at: Desk) -> None:
     """It says what may be lost, not that a finished token may be resolved."""
     before = _charged(at, 5)
     refused = at.run("resolve", at.token("p-1"), "--not-done", "--drop-result", *SURE)
-    assert (refused.exit_code, "--force" in said(refused)) == (1, True)
+    assert (refused.exit_code, "--force" in output_of(refused)) == (1, True)
     assert at.row("p-1") == before
 
 
@@ -631,7 +629,7 @@ def test_what_has_no_result_loses_none(at: Desk) -> None:
     assert at.run("resolve", at.token("p-1"), "--not-done", "--force", *SURE).exit_code == 0
 
 
-def test_a_mistyped_order_can_be_undone(at: Desk, tmp_path: Any) -> None:
+def test_a_dropped_result_can_be_restored(at: Desk, tmp_path: Any) -> None:
     """By what `show --result` had saved, as the refusal says."""
     _charged(at, {"chargeId": "ch_5"})
     saved = at.run("show", at.token("p-1"), "--result").stdout
@@ -650,7 +648,7 @@ def test_a_missing_part_is_a_warning(at: Desk) -> None:
     at.client.delete_item(TableName=at.table, Key=first)
     ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
     assert ran.exit_code == 0
-    assert "WARNING: parts of its result are missing" in said(ran)
+    assert "WARNING: parts of its result are missing" in output_of(ran)
 
 
 def test_a_keep_is_refused_after_another_one(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -665,7 +663,7 @@ def test_a_keep_is_refused_after_another_one(at: Desk, monkeypatch: pytest.Monke
     monkeypatch.setattr(options, "is_terminal", lambda: True)
     monkeypatch.setattr(click, "confirm", meanwhile)
     ran = at.run("resolve", token, "--keep", "1d", "--because", "x")
-    assert (ran.exit_code, "the row has changed since it was shown" in said(ran)) == (1, True)
+    assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
     assert at.row("p-1").ttl == int((at.clock.now() + timedelta(days=90)).timestamp())
 
 

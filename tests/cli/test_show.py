@@ -30,7 +30,7 @@ def _shown(shop: Shop, *args: str, code: int = 0) -> Any:
     return json.loads(ran.stdout)
 
 
-def test_a_completed_token_tells_its_story(shop: Shop) -> None:
+def test_show_complete(shop: Shop) -> None:
     """Who had it, for which delivery, when it was done, until when it is replayed; never the result."""
     shop.complete(TOKEN, '{"secret": 5}', delivery="message-1")
     ran = shop.run("show", TOKEN)
@@ -83,16 +83,16 @@ def test_the_queries_name_the_request_and_the_token(shop: Shop) -> None:
     logs = _shown(shop, TOKEN)["logs"]
     assert (logs["request"]["function"], logs["request"]["logGroup"]) == ("payments", None)
     assert "Logs Insights on the log group of payments" in shop.run("show", TOKEN).stdout
-    told = shop.run("show", TOKEN, LAMBDA_ONCE_LOG_GROUP="orders-Logs-1X").stdout
-    assert told.count("Logs Insights on orders-Logs-1X") == 2
+    shown = shop.run("show", TOKEN, LAMBDA_ONCE_LOG_GROUP="orders-Logs-1X").stdout
+    assert shown.count("Logs Insights on orders-Logs-1X") == 2
     assert f'filter @message like "{REQUEST}"' in logs["request"]["query"]
     assert f'filter token = "{TOKEN}"' in logs["token"]["query"]
     printed = [line.strip() for line in shop.run("show", TOKEN).stdout.splitlines()]
     assert {query["query"] for query in logs.values()} <= set(printed)
 
 
-def test_an_overdue_token_tells_what_is_not_known(shop: Shop) -> None:
-    """Exit code 1; whether the next delivery runs is told by the row's ttl; the attempt is pinned."""
+def test_show_overdue(shop: Shop) -> None:
+    """Exit code 1; whether the next delivery runs depends on the row's ttl; the attempt is pinned."""
     shop.begin(TOKEN)
     shop.clock.advance(7_230)
     ran = shop.run("show", TOKEN)
@@ -108,18 +108,18 @@ def test_an_overdue_token_tells_what_is_not_known(shop: Shop) -> None:
     assert "refused (Held), or calls the probe" in shop.run("show", "orders/charge/immortal").stdout
 
 
-def test_a_held_token_tells_why(shop: Shop) -> None:
+def test_show_held(shop: Shop) -> None:
     """The kind and the message of the error."""
     shop.hold(TOKEN)
     ran = shop.run("show", TOKEN)
     assert ran.exit_code == 1
     assert "held for manual review: PaymentTimeout: the bank did not answer" in ran.stdout
-    told = _shown(shop, TOKEN, code=1)
-    assert told["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
-    assert told["status"] == "held"
+    shown = _shown(shop, TOKEN, code=1)
+    assert shown["error"] == {"kind": "PaymentTimeout", "message": "the bank did not answer"}
+    assert shown["status"] == "held"
 
 
-def test_a_token_at_work_and_a_released_one(shop: Shop) -> None:
+def test_show_in_progress_and_released(shop: Shop) -> None:
     """Both are as they should be."""
     shop.begin(TOKEN)
     assert "in progress, 30 s left of its lease" in shop.run("show", TOKEN).stdout
@@ -131,16 +131,16 @@ def test_a_token_at_work_and_a_released_one(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict"),
+    ("change", "how"),
     [(Complete(pack("5")), "done"), (Release(), "not done"), (Hold(TIMED_OUT), "held")],
 )
-def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, verdict: str) -> None:
+def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, how: str) -> None:
     """By whom, when, and why; the attempt that had it is not confused with the decision."""
     shop.hold(TOKEN)
     shop.clock.advance(600)
     shop.decide(TOKEN, change)
     ran = shop.run("show", TOKEN)
-    assert f"10:22:01 ann resolved it as {verdict}, because: seen at the bank" in _lines(ran)
+    assert f"10:22:01 ann resolved it as {how}, because: seen at the bank" in _lines(ran)
     assert "attempt resolved" not in ran.stdout
     note = _shown(shop, TOKEN, code=ran.exit_code)["resolution"]
     who = {"kind": "person", "by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z"}
@@ -161,9 +161,9 @@ def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None
 def test_parts_of_a_large_result_are_counted(shop: Shop) -> None:
     """All there: well; one missing: a warning, and exit code 1."""
     shop.complete(TOKEN, LARGE)
-    told = _shown(shop, TOKEN)["result"]
-    parts = told["parts"]
-    assert told == {"kind": "parts", "parts": parts, "there": parts}
+    shown = _shown(shop, TOKEN)["result"]
+    parts = shown["parts"]
+    assert shown == {"kind": "parts", "parts": parts, "there": parts}
     assert parts > 1
     assert f"{parts} of {parts} parts present" in shop.run("show", TOKEN).stdout
     record = shop.store.read(TOKEN, Deadline(shop.clock, shop.clock.now() + timedelta(seconds=20)))
@@ -201,8 +201,8 @@ def test_a_malformed_row_is_one_line(shop: Shop, attribute: str, options: tuple[
         },
         ExpressionAttributeValues={":wrong": {"BOOL": True}},
     )
-    said = complaint(shop.run("show", TOKEN, *options))
-    assert said.startswith(
+    message = complaint(shop.run("show", TOKEN, *options))
+    assert message.startswith(
         f"lambda-once: the row of token {TOKEN} was not written by lambda-once: {attribute} is"
     )
 
@@ -235,8 +235,8 @@ def test_a_key_of_a_function(shop: Shop) -> None:
     long = "x" * 300
     for scope, key in (("acme", "a b/c"), (None, long), (None, 12345)):
         shop.complete(token_of("orders", "charge", scope, key))
-    told = _shown(shop, "--service", "orders", "--name", "charge", "--scope", "acme", "a b/c")
-    assert told["lockToken"] == "orders/charge/acme/a%20b%2Fc"
+    shown = _shown(shop, "--service", "orders", "--name", "charge", "--scope", "acme", "a b/c")
+    assert shown["lockToken"] == "orders/charge/acme/a%20b%2Fc"
     ran = shop.run("show", "--name", "charge", long, POWERTOOLS_SERVICE_NAME="orders")
     assert ran.exit_code == 0
     ran = shop.run("show", "--name", "charge", "12345", POWERTOOLS_SERVICE_NAME="orders")
@@ -272,7 +272,7 @@ def test_a_whole_number_is_found_by_key_and_by_name(shop: Shop) -> None:
 
 def _requests(shop: Shop) -> list[str]:
     sent: list[str] = []
-    shop.client = tables.client(shop._endpoint)  # its own: nobody else's requests are to be noted
+    shop.client = tables.client(shop._endpoint)  # its own, so that no other requests are noted
     shop.client.meta.events.register("before-call.dynamodb", lambda model, **_: sent.append(model.name))
     return sent
 
@@ -339,18 +339,18 @@ def _large(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TokenTransport, "call", answered)
 
 
-def test_a_large_table_is_read_only_when_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_requires_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond 1 GB the line says what it would cost, and what would spare it."""
     _large(shop, monkeypatch)
     shop.complete("orders/charge/12345")
-    said = complaint(shop.run("show", "12345"))
-    assert "about 9,000,000 rows, 5.4 GB, 655,360 read units" in said
-    assert "--scan" in said
-    assert "LAMBDA_ONCE_NAMES" in said
+    message = complaint(shop.run("show", "12345"))
+    assert "about 9,000,000 rows, 5.4 GB, 655,360 read units" in message
+    assert "--scan" in message
+    assert "LAMBDA_ONCE_NAMES" in message
     assert "orders/charge/12345" in shop.run("show", "12345", "--scan").stdout
 
 
-def test_an_unknown_token_tells_what_to_try(shop: Shop) -> None:
+def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     """What is near among the unfinished, and how parts of a key are found."""
     ran = shop.run("show", "nobody")
     assert (ran.exit_code, ran.stdout) == (2, "")
@@ -361,9 +361,9 @@ def test_an_unknown_token_tells_what_to_try(shop: Shop) -> None:
     shop.begin("orders/charge/12345-b")
     assert "unfinished and similar: orders/charge/12345-b. To" in shop.run("show", "12345").stderr
     assert shop.run("show", "orders/charge/12345").stderr.endswith("lambda-once find 12345\n")
-    said = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
-    assert "orders/refund has no key a/b c%" in said
-    assert "lambda-once find 'a/b c%'" in said
+    message = complaint(shop.run("show", "--service", "orders", "--name", "refund", "a/b c%"))
+    assert "orders/refund has no key a/b c%" in message
+    assert "lambda-once find 'a/b c%'" in message
 
 
 def test_a_part_row_is_no_token(shop: Shop) -> None:
@@ -400,8 +400,8 @@ def test_an_outcome_that_is_forgotten_too_soon(
 def test_json_has_the_names_of_the_row(shop: Shop) -> None:
     """One object, on one line as jsonl."""
     shop.complete(TOKEN, delivery="message-1")
-    told = _shown(shop, TOKEN)
-    assert told.keys() >= {
+    shown = _shown(shop, TOKEN)
+    assert shown.keys() >= {
         *(
             "lockToken",
             "service",
@@ -418,4 +418,4 @@ def test_json_has_the_names_of_the_row(shop: Shop) -> None:
         *("resolution", "ageSeconds", "overdueSeconds", "result", "outlook", "story", "logs", "next"),
     }
     (line,) = shop.run("show", TOKEN, "--output", "jsonl").stdout.splitlines()
-    assert json.loads(line) == told
+    assert json.loads(line) == shown

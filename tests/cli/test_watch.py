@@ -28,7 +28,7 @@ def test_each_round_is_a_line(shop: Shop) -> None:
     assert ran.exit_code == 1
 
 
-def test_nothing_stuck_is_well(shop: Shop) -> None:
+def test_nothing_overdue_or_held_exits_with_0(shop: Shop) -> None:
     """Exit code 0."""
     shop.begin("orders/charge/1")
     assert shop.run("watch", "--count", "1").exit_code == 0
@@ -83,8 +83,8 @@ def test_a_round_without_an_answer_is_no_end(monkeypatch: pytest.MonkeyPatch) ->
         assert len(ran.stderr.splitlines()) == 1
 
 
-def test_shards_beyond_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the number is told."""
+def test_watch_warns_of_shards_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If --shards was given."""
     with on_strict(monkeypatch, shards=10) as shop:
         for n in range(12):
             shop.begin(f"orders/charge/{n}")

@@ -137,20 +137,18 @@ def test_the_token_is_the_one_that_is_taken(
         ),
     ],
 )
-def test_what_is_told_of_a_stream(
-    rig: Rig, face: str, event: dict[str, Any], source: str, payload: str
-) -> None:
+def test_explain_a_stream(rig: Rig, face: str, event: dict[str, Any], source: str, payload: str) -> None:
     """The source, what key= sees, and that the key is the eventID; of a bad record what is wrong."""
     handler = getattr(rig.once, face)(_answer)
-    (told,) = _explain(handler, event)
-    assert (told.source, told.payload) == (source, payload)
-    assert told.key_from == "the eventID, within the stream's ARN"
-    assert told.delivery == event["Records"][0]["eventID"]
+    (explained,) = _explain(handler, event)
+    assert (explained.source, explained.payload) == (source, payload)
+    assert explained.key_from == "the eventID, within the stream's ARN"
+    assert explained.delivery == event["Records"][0]["eventID"]
     bad = {"Records": [event["Records"][0] | {"eventID": None}]}
     assert "has no eventID" in str(_explain(handler, bad)[0].problem)
 
 
-def test_what_is_told_of_a_rabbitmq_message_without_id(rig: Rig) -> None:
+def test_explain_a_rabbitmq_message_without_id(rig: Rig) -> None:
     """The hash of its data is its key within its queue, which makes the same data there another message."""
     handler: Any = rig.once.mq(_answer)
     here, there = (_explain(handler, rabbitmq_event(BODY, queue=queue)) for queue in ("orders", "returns"))
@@ -174,24 +172,24 @@ def _identity(row: Record) -> tuple[str, str | None]:
     return row.token, row.fingerprint
 
 
-def test_what_is_told_of_a_record(rig: Rig) -> None:
+def test_explain_a_record(rig: Rig) -> None:
     """Source, delivery, payload, key, scope, what is hashed and what is left out."""
 
     @rig.once.sqs(key="orderId", scope="eventSource", ignore=("meta.try", "sentAt"), name="ship")
     def ship(record: Any) -> None: ...
 
-    (told,) = _explain(ship, batch(sqs_record(BODY, id_="m-1")))
-    assert (told.source, told.delivery) == ("Amazon SQS, standard queue", "m-1")
-    assert told.payload == "the body, a JSON object"
-    assert (told.key, told.key_from) == (5, 'key="orderId"')
-    assert (told.scope, told.scope_from) == ("aws:sqs", 'scope="eventSource"')
-    assert told.hashed is not None
-    assert (told.hashed.text, told.hashed_for) == (
+    (explained,) = _explain(ship, batch(sqs_record(BODY, id_="m-1")))
+    assert (explained.source, explained.delivery) == ("Amazon SQS, standard queue", "m-1")
+    assert explained.payload == "the body, a JSON object"
+    assert (explained.key, explained.key_from) == (5, 'key="orderId"')
+    assert (explained.scope, explained.scope_from) == ("aws:sqs", 'scope="eventSource"')
+    assert explained.hashed is not None
+    assert (explained.hashed.text, explained.hashed_for) == (
         '{"amount":1,"meta":{},"orderId":5}',
         "the fingerprint",
     )
-    assert [(each.path, each.places) for each in told.ignored] == [("meta.try", 1), ("sentAt", 0)]
-    assert (told.service, told.name) == ("shop", "ship")
+    assert [(each.path, each.places) for each in explained.ignored] == [("meta.try", 1), ("sentAt", 0)]
+    assert (explained.service, explained.name) == ("shop", "ship")
 
 
 @pytest.mark.parametrize(
@@ -210,14 +208,14 @@ def test_what_is_told_of_a_record(rig: Rig) -> None:
         ({"Records": [s3_record()]}, "the body, an S3 notification"),
     ],
 )
-def test_opened_envelopes_are_told(rig: Rig, body: object, payload: str) -> None:
+def test_explain_opened_envelopes(rig: Rig, body: object, payload: str) -> None:
     """What the payload is, and which envelopes lay around it."""
     handler = rig.once.sqs(_answer)
-    (told,) = _explain(handler, batch(sqs_record(body)))
-    assert told.payload == payload
+    (explained,) = _explain(handler, batch(sqs_record(body)))
+    assert explained.payload == payload
 
 
-def test_what_would_be_refused_is_told_per_record(rig: Rig) -> None:
+def test_explain_a_bad_record_beside_others(rig: Rig) -> None:
     """A bad record says what would be raised; the others are explained all the same."""
 
     @rig.once.sqs(model=Order, key=lambda order: 1 // order.amount)
@@ -242,19 +240,19 @@ def test_what_would_be_refused_is_told_per_record(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "event", "said"),
+    ("options", "event", "message"),
     [
         ({"without_key": "reject"}, http(), "KeyMissing: the request has no Idempotency-Key"),
         ({}, rest(headers={KEY: [""]}), "BadRequest: The header Idempotency-Key is empty."),
         ({"key": "payment"}, http(), "KeyMissing: the key is missing"),
     ],
 )
-def test_a_refused_request_is_told(rig: Rig, options: Any, event: Any, said: str) -> None:
+def test_explain_a_refused_request(rig: Rig, options: Any, event: Any, message: str) -> None:
     """What the client would get as a 400."""
     handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
-    (told,) = _explain(handler, event)
-    assert told.problem is not None
-    assert told.problem.startswith(said)
+    (explained,) = _explain(handler, event)
+    assert explained.problem is not None
+    assert explained.problem.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -293,16 +291,16 @@ def test_a_refused_request_is_told(rig: Rig, options: Any, event: Any, said: str
         ({"caller": False}, http(), "caller=False", None, False),
     ],
 )
-def test_who_named_the_caller_is_told_and_not_whom(
+def test_the_source_of_the_caller_is_shown_and_not_the_caller(
     rig: Rig, options: Any, event: Any, named: str, joins: str | None, *, compared: bool
 ) -> None:
     """Which rule it was, what of it joins the token, and whether a duplicate must present it again."""
     handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
-    (told,) = _explain(handler, event)
-    assert named in str(told.caller_from)
-    assert (joins or "None") in str(told.caller_joins)
-    assert (told.identity.presented is not None) is compared
-    shown = f"{told!r} {unit_json(told, full=True)}"
+    (explained,) = _explain(handler, event)
+    assert named in str(explained.caller_from)
+    assert (joins or "None") in str(explained.caller_joins)
+    assert (explained.identity.presented is not None) is compared
+    shown = f"{explained!r} {unit_json(explained, full=True)}"
     for secret in ("alice", "s3cret", jwt(ALICE), basic("alice", "s3cret")):
         assert secret not in shown
 
@@ -326,37 +324,41 @@ def test_two_requests_of_one_key_are_compared_by_caller(
     assert found.verdict is verdict
 
 
-def test_a_duplicate_without_proof_is_told(rig: Rig) -> None:
+def test_explain_a_duplicate_without_proof(rig: Rig) -> None:
     """Nobody gets its response; the command line says why, and what to do."""
     handler: Callable[..., Any] = rig.once.api_gateway(key="orderId")(_answer)
     unnamed, named = http(authorizer={"lambda": {"userId": "s3cret"}}), sent("Bearer a")
-    told = _explain(handler, unnamed)
-    for first, second in ((told, told), (told, _explain(handler, named)), (_explain(handler, named), told)):
+    explained = _explain(handler, unnamed)
+    for first, second in (
+        (explained, explained),
+        (explained, _explain(handler, named)),
+        (_explain(handler, named), explained),
+    ):
         (found,) = compared(first, second)
         assert found.verdict is Verdict.OTHER_CALLER
     written = StringIO()
     console = Console(width=500, file=written)
-    console.print(drawn([("request", told)], [], full=True))
-    shown = (unit_json(told[0], full=True)["callerAdvice"], written.getvalue())
+    console.print(drawn([("request", explained)], [], full=True))
+    shown = (unit_json(explained[0], full=True)["callerAdvice"], written.getvalue())
     for text in shown:
         assert 'caller="requestContext.authorizer.lambda.userId"' in text
         assert "s3cret" not in text
 
 
 @pytest.mark.parametrize(
-    ("options", "event", "said"),
+    ("options", "event", "message"),
     [
         ({"without_key": "run"}, http(), 'without_key is "run"'),
         ({"methods": ["PUT"]}, http(), "POST is not among the methods"),
     ],
 )
-def test_an_unprotected_request_is_told(rig: Rig, options: Any, event: Any, said: str) -> None:
+def test_explain_an_unprotected_request(rig: Rig, options: Any, event: Any, message: str) -> None:
     """What runs each time has no token, and is no error."""
     handler: Callable[..., Any] = rig.once.api_gateway(**options)(_answer)
-    (told,) = _explain(handler, event)
-    assert told.unprotected is not None
-    assert said in told.unprotected
-    assert (told.token, told.problem) == (None, None)
+    (explained,) = _explain(handler, event)
+    assert explained.unprotected is not None
+    assert message in explained.unprotected
+    assert (explained.token, explained.problem) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -387,12 +389,12 @@ def test_a_function_is_explained_by_its_arguments(rig: Rig, is_async: bool) -> N
     async def coroutine(cart: Cart, note: str = "") -> None: ...
 
     once = rig.once.function(key="cart.id", name="place")(coroutine if is_async else plain)
-    (told,) = _explain(once, {"args": [{"id": 5, "lines": [1]}], "kwargs": {"note": "x"}})
+    (explained,) = _explain(once, {"args": [{"id": 5, "lines": [1]}], "kwargs": {"note": "x"}})
     ran: Any = once(Cart(5, [1]), note="x")
     if is_async:
         asyncio.run(ran)
-    assert (told.token, told.identity.fingerprint) == _identity(rig.row())
-    assert told.payload == "the arguments by name: cart, note"
+    assert (explained.token, explained.identity.fingerprint) == _identity(rig.row())
+    assert explained.payload == "the arguments by name: cart, note"
 
 
 def test_a_method_is_explained_without_self(rig: Rig) -> None:
@@ -402,13 +404,13 @@ def test_a_method_is_explained_without_self(rig: Rig) -> None:
         @rig.once.function(key="order", name="charge")
         def charge(self, order: int) -> None: ...
 
-    (told,) = _explain(Till.charge, {"args": [5]})
+    (explained,) = _explain(Till.charge, {"args": [5]})
     Till().charge(5)
-    assert told.token == rig.row().token
+    assert explained.token == rig.row().token
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         ([5], "a call is written as"),
         ({}, "a call is written as"),
@@ -419,13 +421,13 @@ def test_a_method_is_explained_without_self(rig: Rig) -> None:
         ({"kwargs": {"orders": 1}}, "the call does not fit charge: missing a required"),
     ],
 )
-def test_a_call_that_is_none_is_misconfigured(rig: Rig, event: Any, said: str) -> None:
+def test_a_malformed_call_is_misconfigured(rig: Rig, event: Any, message: str) -> None:
     """What is wrong with the file is said in one line."""
 
     @rig.once.function(name="charge")
     def charge(order: int) -> None: ...
 
-    with pytest.raises(Misconfigured, match=said):
+    with pytest.raises(Misconfigured, match=message):
         _explain(charge, event)
 
 
@@ -440,8 +442,8 @@ def test_other_decorators_keep_the_explanation(rig: Rig) -> None:
         inner(record)
 
     handler = Logger(service="explained").inject_lambda_context(outer)
-    (told,) = _explain(handler, batch(sqs_record(BODY)))
-    assert (told.decorator, told.name) == ("once.sqs", "outer")
+    (explained,) = _explain(handler, batch(sqs_record(BODY)))
+    assert (explained.decorator, explained.name) == ("once.sqs", "outer")
 
 
 def test_two_payloads_are_compared(rig: Rig) -> None:

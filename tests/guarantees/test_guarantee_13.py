@@ -19,7 +19,7 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, using
-from tests.operations.desk import LEASE, Desk, desk, said
+from tests.operations.desk import LEASE, Desk, desk, output_of
 
 Scenario = Callable[[Desk], None]
 ANNA = ("--because", "it WAS charged, the receipt comes on Monday", "--by", "anna", "--yes")
@@ -50,7 +50,7 @@ def _breaks(scenario: Scenario, at: Desk) -> None:
 
 def _resolved(at: Desk, payment: str, *options: str, who: tuple[str, ...] = ANNA) -> None:
     ran = at.run("resolve", at.token(payment), *options, *who)
-    assert ran.exit_code == 0, said(ran)
+    assert ran.exit_code == 0, output_of(ran)
 
 
 def _watched(at: Desk) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def test_a_sealed_result_is_dropped_only_on_request(at: Desk) -> None:
     _sealed(at, RECEIPT)("p-1")
     refused = at.run("resolve", at.token("p-1"), "--not-done", "--force", *ANNA)
     assert refused.exit_code == 1
-    assert "It is sealed, and cannot be printed here" in said(refused)
+    assert "It is sealed, and cannot be printed here" in output_of(refused)
     _resolved(at, "p-1", "--not-done", "--force", "--drop-result")
     assert at.row("p-1").state is State.RELEASED
 
@@ -302,7 +302,7 @@ def _a_mistyped_order(at: Desk) -> None:
     at.ask("p-1")
     ran = at.run("resolve", at.token("p-1"), "--not-done", "--force", *BERT)
     assert ran.exit_code == 1
-    assert f"lambda-once show {at.token('p-1')} --result > backup.json" in said(ran)
+    assert f"lambda-once show {at.token('p-1')} --result > backup.json" in output_of(ran)
     assert json.loads(at.run("show", at.token("p-1"), "--result").stdout) == RECEIPT
     assert at.ask("p-1") == RECEIPT
     assert at.asked == ["p-1"]

@@ -140,6 +140,6 @@ def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk
         yield found
 
 
-def said(result: Result) -> str:
+def output_of(result: Result) -> str:
     """What the command said and printed, with line breaks of a narrow terminal taken for spaces."""
     return " ".join(click.unstyle(result.output).split())

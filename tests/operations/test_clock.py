@@ -43,7 +43,7 @@ def answers_by(client: Any, clock: FakeClock) -> None:
 
 
 @pytest.fixture
-def told() -> list[str]:
+def warnings() -> list[str]:
     """What the clock said."""
     return []
 
@@ -52,38 +52,38 @@ def told() -> list[str]:
     ("seconds", "skew"),
     [(0, 0), (0.9, 0), (2, 0), (-2, 0), (2.9, 0), (3, 3), (-4, -3), (3_600, 3_600), (-3_600, -3_599)],
 )
-def test_a_clock_is_corrected_beyond_two_seconds(seconds: float, skew: float, told: list[str]) -> None:
+def test_a_clock_is_corrected_beyond_two_seconds(seconds: float, skew: float, warnings: list[str]) -> None:
     """A date has whole seconds: the correction is the least that it can be."""
     local = FakeClock()
-    clock = CorrectedClock(local, told.append)
+    clock = CorrectedClock(local, warnings.append)
     clock.observe(dated(local.now() + timedelta(seconds=seconds)), local.now())
     assert clock.now() - local.now() == timedelta(seconds=skew)
-    assert len(told) == bool(skew)
-    if told:
-        assert ("behind" if skew > 0 else "ahead of") in told[0]
+    assert len(warnings) == bool(skew)
+    if warnings:
+        assert ("behind" if skew > 0 else "ahead of") in warnings[0]
 
 
-def test_an_answer_that_was_long_under_way_says_nothing(told: list[str]) -> None:
+def test_a_slow_response_corrects_nothing(warnings: list[str]) -> None:
     """Its date lies between the question and the answer."""
     local = FakeClock()
-    clock = CorrectedClock(local, told.append)
+    clock = CorrectedClock(local, warnings.append)
     sent = local.now()
     local.advance(20)
     clock.observe(dated(sent), sent)
     clock.observe(dated(sent + timedelta(seconds=20)), sent)
-    assert (clock.now(), told) == (local.now(), [])
+    assert (clock.now(), warnings) == (local.now(), [])
 
 
-def test_a_correction_is_said_once_and_taken_back(told: list[str]) -> None:
+def test_a_correction_warns_once_and_is_undone(warnings: list[str]) -> None:
     """Where the clock is set meanwhile, it is believed again."""
     local = FakeClock()
-    clock = CorrectedClock(local, told.append)
+    clock = CorrectedClock(local, warnings.append)
     for late in (60, 60.4, 61):
         clock.observe(dated(local.now() + timedelta(seconds=late)), local.now())
     assert clock.skew == timedelta(seconds=60)
     clock.observe(dated(local.now()), local.now())
     assert clock.skew == timedelta(0)
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_correction_is_said_once_and_taken_back(told: list[str]) -> None:
     [None, {}, {"ResponseMetadata": {}}, {"ResponseMetadata": {"HTTPHeaders": {"date": "soon"}}}],
 )
 def test_an_answer_without_a_date_changes_nothing(answer: Any) -> None:
-    """The machine's clock stands."""
+    """The machine's clock is used."""
     local = FakeClock()
     clock = CorrectedClock(local)
     assert date_of(answer) is None
@@ -111,7 +111,7 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize("command", [["list"], ["show", TOKEN], ["watch", "--count", "1"]])
-def test_a_fast_clock_calls_no_living_attempt_overdue(shop: Shop, command: list[str]) -> None:
+def test_a_fast_clock_lists_no_live_attempt_as_overdue(shop: Shop, command: list[str]) -> None:
     """It is said how far it is from DynamoDB's, and exit code 0 says that nothing is stuck."""
     shop.begin(TOKEN, lease=300)
     ran = shop.run(*command)
@@ -119,7 +119,7 @@ def test_a_fast_clock_calls_no_living_attempt_overdue(shop: Shop, command: list[
     assert "the clock of this machine is 9 min 59 s ahead of DynamoDB's" in ran.stderr
 
 
-def test_a_fast_clock_settles_no_living_attempt(shop: Shop) -> None:
+def test_a_fast_clock_resolves_no_live_attempt(shop: Shop) -> None:
     """Without --force it is refused, and what a correct clock calls overdue is not."""
     shop.begin(TOKEN, lease=300)
     resolve = ("resolve", TOKEN, "--not-done", "--because", "x", "--yes")
@@ -130,7 +130,7 @@ def test_a_fast_clock_settles_no_living_attempt(shop: Shop) -> None:
     assert shop.run(*resolve).exit_code == 0
 
 
-def test_twin_with_the_machines_own_clock_living_work_is_settled(
+def test_twin_without_the_correction_live_work_is_resolved(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the correction the fast clock takes it for dead."""
@@ -177,8 +177,8 @@ def test_a_correction_shortens_no_deadline() -> None:
 
 
 @pytest.mark.engine
-def test_an_engine_tells_its_time(dynamodb_local: str) -> None:
-    """Its answers have a date: a clock that stands still in another year is corrected by the first."""
+def test_an_engine_sends_its_date(dynamodb_local: str) -> None:
+    """Its answers have a date: a clock of another year is corrected by the first."""
     client = tables.client(dynamodb_local)
     clock = CorrectedClock(FakeClock(datetime(2020, 2, 29, tzinfo=UTC)))
     with tables.fresh(client) as name:

@@ -109,7 +109,7 @@ class Race(NamedTuple):
 
 
 class Planned(Turns):
-    """Turns in the order of a plan; whoever is next where the one of the plan has ended."""
+    """Turns in the order of a plan; the next one, if the one of the plan has ended."""
 
     def __init__(self, client: Any, plan: Sequence[int]) -> None:
         super().__init__(client, 0)

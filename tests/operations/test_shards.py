@@ -1,4 +1,4 @@
-"""The index grows on a live table: whoever wrote with how many shards, everybody is found and settled."""
+"""The index grows on a live table: tokens of any number of shards are found and resolved."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Live:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def seen_with(self, shards: int) -> TokenTable:
-        """Return the table as an operator or the watchdog sees it who was told of *shards*."""
+        """Return the table as an operator or the watchdog with *shards* sees it."""
         return TokenTable(self.name, self.client, self.clock, shards)
 
     def acquire(self, token: str, shards: int, attempt: str = "a1") -> AcquireAnswer:
@@ -86,7 +86,7 @@ class Live:
         return item["status"]["S"] if "status" in item else None
 
     def listed(self, state: State, shards: int) -> list[Entry]:
-        """Return what somebody told of *shards* finds in the index."""
+        """Return what a reader with *shards* finds in the index."""
         table = self.seen_with(shards)
         return list(table.index.unfinished(state, table.deadline(), None))
 
@@ -121,8 +121,8 @@ def live(request: pytest.FixtureRequest) -> Live:
 
 
 @pytest.mark.parametrize("reader", GROWTH)
-def test_everybody_is_listed_and_counted(live: Live, reader: int) -> None:
-    """Rows of the bare value, of ten and of a hundred shards, by readers told of any of these."""
+def test_tokens_of_all_shards_are_listed_and_counted(live: Live, reader: int) -> None:
+    """Rows of the bare value, of ten and of a hundred shards, by readers of any of these."""
     tokens = live.grown()
     assert {live.status(token) for token in tokens} > {"inProgress"}, "several shards are used"
     assert sorted(entry.record.token for entry in live.listed(State.IN_PROGRESS, reader)) == sorted(tokens)
@@ -150,15 +150,15 @@ def test_what_is_overdue_is_found_in_every_shard(live: Live) -> None:
 
 
 @pytest.mark.parametrize("shards", GROWTH)
-def test_a_token_is_held_once_whoever_asks(live: Live, shards: int) -> None:
-    """A writer told of another number is refused, and a late one of the old number too."""
+def test_one_attempt_holds_a_token_under_any_number_of_shards(live: Live, shards: int) -> None:
+    """A writer with another number is refused, and a late one of the old number too."""
     answers = live.acquired(list(live.grown()), shards, "a2")
     assert {type(answer) for answer in answers} == {Refused}
     assert live.counted(State.IN_PROGRESS, shards) == len(GROWTH) * TOKENS
 
 
 @pytest.mark.parametrize("shards", GROWTH)
-def test_everybody_can_be_completed(live: Live, shards: int) -> None:
+def test_tokens_of_all_shards_can_be_completed(live: Live, shards: int) -> None:
     """By a function of any number; nothing of it stays in the index."""
     tokens = live.grown()
     live.finish(tokens, Complete(Inline('"done"')), shards)
@@ -167,7 +167,7 @@ def test_everybody_can_be_completed(live: Live, shards: int) -> None:
 
 
 @pytest.mark.parametrize("shards", GROWTH)
-def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
+def test_tokens_of_all_shards_can_be_held_and_resolved(live: Live, shards: int) -> None:
     """Held by a function of one number, listed by one of another, resolved by an operator of a third."""
     tokens = live.grown()
     live.finish(tokens, Hold(BROKEN), shards)
@@ -179,8 +179,8 @@ def test_everybody_can_be_held_and_resolved(live: Live, shards: int) -> None:
     for entry in held:
         record = table.read(entry.record.token)
         assert record is not None
-        verdict = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
-        assert table.write(verdict) == Written.WRITTEN
+        write = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
+        assert table.write(write) == Written.WRITTEN
     assert live.listed(State.HELD, reader) == []
 
 
@@ -219,7 +219,7 @@ def test_a_lapsed_token_is_taken_over_into_the_new_shards(live: Live, shards: in
 
 
 def test_rows_beyond_the_configured_shards_are_noticed(live: Live) -> None:
-    """Where the number was made smaller, or not told to everybody: found all the same, and known as such."""
+    """If the number was reduced, or differs between functions: found all the same, and reported."""
     tokens = live.grown()
     entries = live.listed(State.IN_PROGRESS, 10)
     beyond = {entry.record.token for entry in entries if entry.shard is not None and entry.shard >= 10}
@@ -278,17 +278,19 @@ def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("shards", [0, -1, 101])
-def test_numbers_at_which_somebody_is_lost_are_refused(shards: int) -> None:
+def test_numbers_of_shards_out_of_range_are_refused(shards: int) -> None:
     """By the store and by the operators' table, with the number and the bounds."""
-    told = f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to 100"
-    with pytest.raises(Misconfigured, match=told):
+    message = f"LAMBDA_ONCE_STATUS_SHARDS is {shards}: give a whole number, 1 to 100"
+    with pytest.raises(Misconfigured, match=message):
         DynamoDBStore("tokens", object(), shards)
-    with pytest.raises(Misconfigured, match=told):
+    with pytest.raises(Misconfigured, match=message):
         TokenTable("tokens", object(), shards=shards)
 
 
 @pytest.mark.parametrize("given", ["0", "101", "x", "", "1.5", " 2", "٣"])
-def test_settings_that_are_no_such_number_are_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+def test_settings_of_shards_that_are_malformed_are_refused(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
     """Operators and the watchdog read the same variable as the functions, and refuse the same."""
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", given)
     with pytest.raises(

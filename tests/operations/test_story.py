@@ -47,13 +47,13 @@ ENDS: dict[State, dict[str, Any]] = {
 def test_every_row_has_a_story_in_the_order_of_time(
     state: State, note: Resolution | None, ttl: int | None, delivery: str | None, now: datetime
 ) -> None:
-    """It names who had the token, and who decided; what has no time stands last."""
+    """It names who had the token, and who decided; what has no time comes last."""
     row = ROW._replace(state=state, resolution=note, ttl=ttl, delivery=delivery, **ENDS[state])
-    told = story(row, now)
-    dated = [event.at for event in told if event.at is not None]
+    shown = story(row, now)
+    dated = [event.at for event in shown if event.at is not None]
     assert dated == sorted(dated)
-    assert [event.at is None for event in told] == sorted(event.at is None for event in told)
-    whole = "\n".join(event.what for event in told)
+    assert [event.at is None for event in shown] == sorted(event.at is None for event in shown)
+    whole = "\n".join(event.what for event in shown)
     assert "acquired by payments/r-1" in whole
     assert ("ann resolved" in whole or "ann kept its outcome" in whole) is (note is not None)
     assert ("message-1" in whole) is (delivery is not None)
@@ -61,7 +61,7 @@ def test_every_row_has_a_story_in_the_order_of_time(
 
 
 @pytest.mark.parametrize(
-    ("stored", "said"),
+    ("stored", "message"),
     [
         (None, "its result is null"),
         (Inline('"ä"'), "its result is JSON of 4 bytes in the row"),
@@ -71,11 +71,11 @@ def test_every_row_has_a_story_in_the_order_of_time(
         (Unavailable.UNAVAILABLE, "its result could not be stored"),
     ],
 )
-def test_a_result_is_told_by_kind_and_size(stored: Stored, said: str) -> None:
+def test_a_result_is_described_by_kind_and_size(stored: Stored, message: str) -> None:
     """Never by what it is."""
-    assert describe_result(stored) == said
+    assert describe_result(stored) == message
     row = ROW._replace(state=State.COMPLETE, stored=stored, **ENDS[State.COMPLETE])
-    assert any(said in event.what for event in story(row, NOW))
+    assert any(message in event.what for event in story(row, NOW))
 
 
 def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
@@ -97,7 +97,7 @@ EARLIER, AFTERWARDS = ROW.created - timedelta(minutes=1), DONE_AT + timedelta(mi
 
 
 @pytest.mark.parametrize(
-    ("note", "stored", "said", "told"),
+    ("note", "stored", "message", "shown"),
     [
         (
             NOTE._replace(at=EARLIER, attempt_id="a0"),
@@ -111,14 +111,14 @@ EARLIER, AFTERWARDS = ROW.created - timedelta(minutes=1), DONE_AT + timedelta(mi
     ],
     ids=["before the work", "the probe's answer", "forgotten", "kept"],
 )
-def test_what_a_decision_did_to_a_result(note: Resolution, stored: str, said: str, told: str) -> None:
-    """A result that was forgotten is told from one that could not be stored, whatever was decided since."""
+def test_what_a_decision_did_to_a_result(note: Resolution, stored: str, message: str, shown: str) -> None:
+    """A forgotten result differs from one that could not be stored, whatever was decided since."""
     row = ROW._replace(
         state=State.COMPLETE, stored=Unavailable(stored), resolution=note, **ENDS[State.COMPLETE]
     )
     whole = "\n".join(event.what for event in story(row, NOW))
-    assert f"its result {told}" in whole
-    assert said in whole
+    assert f"its result {shown}" in whole
+    assert message in whole
 
 
 def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
@@ -134,9 +134,9 @@ def test_a_complete_row_past_its_ttl_is_no_memory() -> None:
 def test_only_what_is_stuck_has_a_next_step(state: State, steps: int) -> None:
     """Pinned to the attempt that was shown, and quoted for a shell."""
     row = ROW._replace(state=state, token="orders/charge/it's", **ENDS[state])
-    told = next_steps(row, NOW)
-    assert len(told) == steps
-    assert all("'orders/charge/it'\"'\"'s' --attempt a1 " in step for step in told)
+    shown = next_steps(row, NOW)
+    assert len(shown) == steps
+    assert all("'orders/charge/it'\"'\"'s' --attempt a1 " in step for step in shown)
     assert next_steps(ROW, ROW.created) == ()
 
 
@@ -173,7 +173,7 @@ def test_the_memory_is_measured_from_the_completion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [
         (0, "0 s"),
         (0.4, "0.4 s"),
@@ -188,9 +188,9 @@ def test_the_memory_is_measured_from_the_completion() -> None:
         (-90, "1 min 30 s"),
     ],
 )
-def test_spans_have_two_units_at_most(seconds: float, said: str) -> None:
+def test_spans_have_two_units_at_most(seconds: float, message: str) -> None:
     """As one would say them; never 60 s."""
-    assert duration_text(timedelta(seconds=seconds)) == said
+    assert duration_text(timedelta(seconds=seconds)) == message
 
 
 def test_a_moment_of_today_has_no_date() -> None:

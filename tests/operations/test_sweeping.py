@@ -120,7 +120,7 @@ def test_no_time_no_sweep(strict: Post) -> None:
 
 @pytest.mark.parametrize("operation", ["DescribeTimeToLive", "Scan", "DeleteItem"])
 def test_a_missing_permission_is_named(strict: Post, operation: str) -> None:
-    """What was found overdue was counted and settled by then."""
+    """What was found overdue was counted and resolved by then."""
     put(strict, CHARGE.format("over"), 2 * HOUR)
     error = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, operation)
     sweep = None if operation == "DescribeTimeToLive" else True

@@ -1,4 +1,4 @@
-"""The watchdog on the strict engine and on a real engine: what it counts, says and settles."""
+"""The watchdog on the strict engine and on a real engine: what it counts, logs and resolves."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def documents(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return measured(capsys.readouterr().out)
 
 
-# ------------------------------------------------------------------ what it counts and says
+# ------------------------------------------------------------------ what it counts and logs
 
 
 def test_zeros_are_measured_too(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +100,7 @@ def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.Capture
     assert post.states("a", "b") == [State.IN_PROGRESS] * 2
 
 
-def test_what_is_at_work_or_just_over_is_not_overdue(post: Post) -> None:
+def test_a_lease_is_overdue_after_the_grace(post: Post) -> None:
     """A lease counts as over once it ended longer ago than the grace."""
     post.lapse("a", after=LEASE.total_seconds() + 9)  # a second went by while it began
     assert post.run() == NOTHING
@@ -137,14 +137,14 @@ def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch:
 
 
 def test_what_is_gone_is_passed_over(post: Post) -> None:
-    """A row that somebody deleted since the index was asked."""
+    """A row that was deleted since the index was read."""
     post.lapse("a")
     key = {"lockToken": {"S": CHARGE.format("a")}}
     with post.meanwhile("BatchGetItem", lambda: post.client.delete_item(TableName=post.name, Key=key)):
         assert post.run(actions=RELEASE)["released"] == 0
 
 
-def test_shards_beyond_the_configured_number_are_said_and_served(
+def test_shards_beyond_the_configured_number_are_logged_and_checked(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line a run with both numbers; the tokens in them are counted and acted upon like others."""
@@ -163,10 +163,10 @@ def test_shards_beyond_the_configured_number_are_said_and_served(
     assert wide.log.of("once.shard_out_of_range") == []
 
 
-# ------------------------------------------------------------------ what it settles
+# ------------------------------------------------------------------ what it resolves
 
 
-def test_nothing_is_done_unless_somebody_named_the_function(post: Post) -> None:
+def test_only_named_functions_are_acted_on(post: Post) -> None:
     """Patterns are compared with service/name and with the name; case counts, and the first match decides."""
     post.lapse("a")
     for pattern in ("Charge", "charg", "shop/charge", "orders/charge/*"):
@@ -208,18 +208,18 @@ def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureF
     assert post.run(actions=RELEASE) == NOTHING | {"held": 1}
 
 
-def test_a_probe_is_told_who_had_the_token(post: Post) -> None:
+def test_a_probe_gets_the_lapsed_attempt(post: Post) -> None:
     """It gets what a probe of on_lapse gets, without arguments, for the watchdog has none."""
     post.lapse("a")
-    told: list[Lapsed] = []
+    seen: list[Lapsed] = []
     row = post.row("a")
 
     def probe(lapsed: Lapsed) -> object:
-        told.append(lapsed)
+        seen.append(lapsed)
         return UNKNOWN
 
     post.run(actions={"charge": probe})
-    assert told == [Lapsed(row.token, "a1", row.fence, row.locked_by, row.created, row.expected_completion)]
+    assert seen == [Lapsed(row.token, "a1", row.fence, row.locked_by, row.created, row.expected_completion)]
 
 
 async def _done_later(_: Lapsed) -> object:
@@ -237,7 +237,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("probe", "counted", "state", "stored"), ANSWERS)
-def test_what_a_probe_answers_is_written(
+def test_the_answer_of_a_probe_is_written(
     post: Post, probe: Any, counted: str, state: State, stored: object
 ) -> None:
     """Done completes with its result, as the engine stores it; not done gives back; unknown holds."""
@@ -267,7 +267,7 @@ def test_a_probe_that_fails_leaves_the_token(post: Post, probe: Any, error: str)
     assert "customer" not in str(post.log.lines)
 
 
-def test_two_watchdogs_at_once_do_no_harm(post: Post) -> None:
+def test_concurrent_watchdogs_resolve_each_token_once(post: Post) -> None:
     """What both have read one of them writes; the other is refused, and a release counts once."""
     post.lapse(*range(12))
     other: list[dict[str, Any]] = []
@@ -297,8 +297,8 @@ def test_two_watchdogs_in_the_same_second_share_the_work(engine: Post) -> None:
     assert [note.times for note in notes if note is not None] == [1] * 30
 
 
-def test_an_attempt_that_wakes_up_wins_over_the_verdict(post: Post) -> None:
-    """It completes between the reading and the writing: the refused verdict is counted and no more."""
+def test_an_attempt_that_completes_meanwhile_wins(post: Post) -> None:
+    """It completes between the reading and the writing: the refused write is counted and no more."""
     post.lapse("a", "b")
 
     def slow(lapsed: Lapsed) -> object:
@@ -340,7 +340,7 @@ def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None
 
 
 def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
-    """The last token looked at was settled meanwhile: the walk goes on behind it."""
+    """The last token that was checked has been resolved: the walk continues behind it."""
     post.lapse(*range(4))
     post.run(rows=2)
     for n in range(3):
@@ -407,7 +407,7 @@ def test_a_run_stops_in_time(post: Post, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_run_without_answers_raises_and_leaves_all_consistent(
     post: Post, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Half of the verdicts never arrive: the rest is written, counted and said, and the next run goes on."""
+    """Half of the writes fail: the rest is written, counted and logged, and the next run continues."""
     post.lapse(*range(4))
     with (
         post.failing("UpdateItem", ReadTimeoutError(endpoint_url="x"), after=2),
@@ -436,7 +436,7 @@ def test_a_missing_permission_is_raised(post: Post, operation: str) -> None:
 
 
 def test_a_row_that_cannot_be_read_does_not_stop_the_others(post: Post) -> None:
-    """The others are looked at and settled; then the run fails with the name of the row."""
+    """The others are checked and resolved; then the run fails with the name of the row."""
     post.lapse("a", "b", "c")
     key = {"lockToken": {"S": CHARGE.format("b")}}
     change: dict[str, Any] = {"UpdateExpression": "REMOVE fence"}
@@ -454,7 +454,7 @@ def test_a_row_that_cannot_be_read_does_not_stop_the_others(post: Post) -> None:
         ({"rows": 0}, "rows"),
     ],
 )
-def test_unsound_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:
+def test_malformed_options_are_refused_at_once(options: dict[str, Any], named: str) -> None:
     """Before any run."""
     with pytest.raises(Misconfigured, match=named):
         module.watchdog(**options)
@@ -498,12 +498,12 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
         ("LAMBDA_ONCE_STATUS_SHARDS", "101"),
     ],
 )
-def test_unsound_settings_are_told_by_name(environment: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_malformed_settings_are_named(environment: pytest.MonkeyPatch, name: str, value: str) -> None:
     """At the first run, not when the module is imported."""
     environment.setenv("LAMBDA_ONCE_TABLE", "tokens")
     environment.setenv(name, value)
-    told = "rows" if value == "0" else name
-    with pytest.raises(Misconfigured, match=told):
+    seen = "rows" if value == "0" else name
+    with pytest.raises(Misconfigured, match=seen):
         module.handler({}, None)
 
 
