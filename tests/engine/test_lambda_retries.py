@@ -11,11 +11,13 @@ import pytest
 
 from lambda_once import NOT_DONE, Held, InProgress
 from lambda_once.core.codec import codec_for
-from lambda_once.core.lifecycle import OnLapse, Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.engine import acquire as acquiring
 from lambda_once.engine.acquire import is_retry_of_own
-from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Plan, Redelivery, invocation_of
+from lambda_once.engine.invocation import NO_REQUEST_ID, Call, Redelivery, invocation_of
 from lambda_once.observability.reporter import Reporter
+from lambda_once.policies import OnLapseOption
+from lambda_once.settings import Settings
 from lambda_once.testing import FakeClock
 from lambda_once.testing.clock import START
 from tests.decorators.counted import records
@@ -27,22 +29,18 @@ REQUEST = "request-1"
 EARLIER = START - timedelta(minutes=1)
 
 
-def _plan(on_lapse: OnLapse) -> Plan:
-    minute = timedelta(minutes=1)
-    return Plan(minute, None, {}, on_lapse, None, False, minute, 0, codec_for(Any))
-
-
 def _is_retry(
     *,
     request: str | None = REQUEST,
     holder: str | None = None,
     created: Any = EARLIER,
     redelivery: Redelivery = Redelivery.SAME_REQUEST,
-    on_lapse: OnLapse = OnLapse.TAKE_OVER,
+    on_lapse: OnLapseOption = "take_over",
 ) -> bool:
     context = SimpleNamespace(function_name="orders", aws_request_id=request)
     invocation = invocation_of(context, FakeClock(), Reporter())
-    call = Call("charge", "shop/charge/k", _plan(on_lapse), invocation, redelivery=redelivery)
+    settings = Settings(on_lapse=on_lapse)
+    call = Call("charge", "shop/charge/k", settings, codec_for(Any), invocation, redelivery=redelivery)
     locked_by = f"orders/{holder or request or NO_REQUEST_ID}"
     record = Record("shop/charge/k", State.IN_PROGRESS, "a1", 1, locked_by, created, START)
     return is_retry_of_own(call, record)
@@ -52,7 +50,7 @@ def _is_retry(
     ("case", "is_retry"),
     [
         ({}, True),
-        ({"on_lapse": OnLapse.PROBE}, True),
+        ({"on_lapse": print}, True),
         ({"created": START - timedelta(milliseconds=1)}, True),
         ({"holder": "request-2"}, False),
         ({"redelivery": Redelivery.ANY}, False),
@@ -61,7 +59,7 @@ def _is_retry(
         ({"request": None}, False),
         ({"request": ""}, False),
         ({"request": NO_REQUEST_ID}, False),
-        ({"on_lapse": OnLapse.HOLD}, False),
+        ({"on_lapse": "hold"}, False),
     ],
     ids=str,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.codec import BUILDING, codec_for
 from lambda_once.decorators.handlers import handler_like, with_context
-from lambda_once.decorators.identify import Identifier, plan_of
+from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one, check_takes_record
@@ -47,7 +47,7 @@ class Records:
         source.load()
         self.source = source
         self.runtime = runtime
-        self.identifier = Identifier(runtime, settings, plan_of(settings, codec_for(Any)), name_of(function))
+        self.identifier = Identifier(runtime, settings, codec_for(Any), name_of(function))
         self._function = with_context(function)
         self._settings = settings
         self._redelivery = redelivery

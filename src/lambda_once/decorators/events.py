@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.decorators.handlers import apply_on_replay, execute, handler_like, with_context
-from lambda_once.decorators.identify import Identifier, codec_of, plan_of
+from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.validation import check_of_one
 from lambda_once.engine.invocation import Redelivery
@@ -23,8 +23,7 @@ def event_handler(runtime: Runtime, function: Callable[..., Any], settings: Sett
     """Return the Lambda handler that runs *function* once for each unit of its event."""
     work = with_context(function)
     check_of_one(settings, "the event")
-    plan = plan_of(settings, codec_of(function, settings))
-    identifier = Identifier(runtime, settings, plan, name_of(function))
+    identifier = Identifier(runtime, settings, codec_of(function, settings), name_of(function))
 
     def handle(event: Any, context: Any) -> Any:
         results: dict[int, Any] = {}

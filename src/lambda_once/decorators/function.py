@@ -15,7 +15,7 @@ from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
 from lambda_once.decorators.handlers import apply_on_replay, marked
-from lambda_once.decorators.identify import Identifier, codec_of, plan_of
+from lambda_once.decorators.identify import Identifier, codec_of
 from lambda_once.decorators.names import Receivers, code_under, name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.selectors import arguments_by_name, selector_of_call
@@ -151,9 +151,9 @@ def protected_function(
         key=selector_of_call(settings.key, function, "key"),
         scope=selector_of_call(settings.scope, function, "scope"),
     )
-    plan = plan_of(settings, codec_of(function, settings))
+    codec = codec_of(function, settings)
     place = place_of_def(code_under(function)) if settings.name is None else None
-    identifier = Identifier(runtime, settings, plan, name_of(function), place)
+    identifier = Identifier(runtime, settings, codec, name_of(function), place)
     receivers = None
     if is_method(function) and settings.name is None and not callable(settings.scope):
         receivers = runtime.shared_names.receivers(function, identifier.name)
@@ -289,8 +289,8 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    plan = plan_of(settings, codec_for(returns) if settings.codec is None else codec_by(*settings.codec))
-    return Identifier(runtime, settings, plan, name)
+    codec = codec_for(returns) if settings.codec is None else codec_by(*settings.codec)
+    return Identifier(runtime, settings, codec, name)
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from lambda_once.decorators.handlers import (
     unprotected,
     with_context,
 )
-from lambda_once.decorators.identify import Identifier, plan_of
+from lambda_once.decorators.identify import Identifier
 from lambda_once.decorators.names import name_of
 from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_of_one
@@ -128,8 +129,10 @@ class HttpIdentifier:
         identifier = self._identifiers.get((kind, keep))
         if identifier is None:
             error_in = partial(self._error_by_status, kind) if self._error_in is None else self._error_in
-            plan = plan_of(self._settings, self._codec, keep, error_in)
-            identifier = Identifier(self._runtime, self._settings, plan, self._default_name)
+            settings = replace(self._settings, keep=self._settings.keep or keep)
+            identifier = Identifier(
+                self._runtime, settings, self._codec, self._default_name, error_in=error_in
+            )
             self._identifiers[kind, keep] = identifier
         return identifier
 

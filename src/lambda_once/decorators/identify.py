@@ -13,16 +13,14 @@ from lambda_once.core.keys import labels_of, of_payload, select, select_from, to
 from lambda_once.core.lifecycle import new_attempt_id
 from lambda_once.core.signatures import resolved, return_type
 from lambda_once.engine.attempt import call_stack
-from lambda_once.engine.invocation import Call, Invocation, Plan, Redelivery, never_an_error
+from lambda_once.engine.invocation import Call, Invocation, Redelivery, never_an_error
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
-from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
     from inspect import BoundArguments
 
     from lambda_once.decorators.runtime import Runtime
@@ -36,11 +34,12 @@ class Identifier(NamedTuple):
 
     runtime: Runtime
     settings: Settings
-    plan: Plan
+    codec: Codec
     default_name: str
     """``module.qualname``, or nothing; the Lambda function's name comes before it."""
     place: Place | None = None
     """The place in the code that has the default name; None under ``name=``."""
+    error_in: Callable[[Any], BaseException | None] = never_an_error
 
     @property
     def name(self) -> str:
@@ -86,7 +85,8 @@ class Identifier(NamedTuple):
         return Call(
             name=name,
             token=found.token,
-            plan=self.plan,
+            settings=self.settings,
+            codec=self.codec,
             invocation=invocation,
             identity=found,
             delivery=unit.delivery,
@@ -94,6 +94,7 @@ class Identifier(NamedTuple):
             redelivered=unit.redelivered,
             redelivery=redelivery,
             history=history,
+            error_in=self.error_in,
             place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
 
@@ -204,28 +205,6 @@ def seen(unit: Unit, value: object) -> object:
         return plain(value)
     except NotCanonical as error:
         raise KeyMissing(f"an expression cannot read the arguments: {error}; use a callable") from None
-
-
-def plan_of(
-    settings: Settings,
-    codec: Codec,
-    keep: timedelta = FOR_QUEUES,
-    error_in: Callable[[Any], BaseException | None] = never_an_error,
-) -> Plan:
-    """Resolve the policies; *keep* is the default of ``keep=``."""
-    return Plan(
-        keep=settings.keep or keep,
-        lease=settings.lease,
-        on_error=settings.on_error,
-        on_lapse=settings.rule,
-        probe=settings.probe,
-        waits=settings.waits,
-        wait_for=settings.wait_for,
-        cache=settings.cache,
-        codec=codec,
-        seal=settings.seal,
-        error_in=error_in,
-    )
 
 
 def codec_of(function: Callable[..., Any], settings: Settings) -> Codec:

@@ -90,7 +90,7 @@ class Acquirer:
         remembered = {
             call.token: known
             for call in calls
-            if call.plan.cache and (known := self._remembered(call)) is not None
+            if call.settings.cache and (known := self._remembered(call)) is not None
         }
         if not remembered:
             return (yield from self._acquire(calls, may_wait=may_wait))
@@ -309,7 +309,7 @@ class Acquirer:
     # ---------------------------------------------------------------- parts of these
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
-        if call.plan.on_lapse is OnLapse.TAKE_OVER:
+        if call.settings.rule is OnLapse.TAKE_OVER:
             if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
                 return AsSeen(record.attempt_id, record.expected_completion)
             return Unclaimed(take_over=True)
@@ -327,7 +327,7 @@ class Acquirer:
         known: bool = True,
     ) -> Acquire:
         lease = self._lease(call, now)
-        expires = call.plan.on_lapse is OnLapse.TAKE_OVER  # guarantee 6
+        expires = call.settings.rule is OnLapse.TAKE_OVER  # guarantee 6
         presented = call.identity.presented
         return Acquire(
             token=call.token,
@@ -336,7 +336,7 @@ class Acquirer:
             now=now,
             lease=lease,
             take=take,
-            ttl=epoch_seconds(lease + call.plan.keep) if expires else None,
+            ttl=epoch_seconds(lease + call.keep) if expires else None,
             fingerprint=call.identity.fingerprint,
             delivery=call.delivery,
             known=known,
@@ -351,7 +351,9 @@ class Acquirer:
         return self._write(call, write.attempt_id, take, now)._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
-        lease = call.invocation.ends + LEASE_MARGIN if call.plan.lease is None else now + call.plan.lease
+        lease = (
+            call.invocation.ends + LEASE_MARGIN if call.settings.lease is None else now + call.settings.lease
+        )
         return to_milliseconds(lease)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
@@ -359,9 +361,9 @@ class Acquirer:
         remaining = call.invocation.deadline.before_final()
         if is_retry_of_own(call, record):
             return remaining
-        if not call.plan.waits:
+        if not call.settings.waits:
             return 0
-        return min(remaining, Deadline(self._clock, began + call.plan.wait_for).remaining())
+        return min(remaining, Deadline(self._clock, began + call.settings.wait_for).remaining())
 
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:
@@ -384,7 +386,7 @@ def is_retry_of_own(call: Call, record: Record) -> bool:
             return False
         case Redelivery.SAME_REQUEST:
             is_earlier = invocation.has_request_id and is_ours and record.created < invocation.began
-            return is_earlier and call.plan.on_lapse is not OnLapse.HOLD
+            return is_earlier and call.settings.rule is not OnLapse.HOLD
         case Redelivery.IN_ORDER:
             return not (is_ours and record.created >= invocation.began)
         case _ as unreachable:

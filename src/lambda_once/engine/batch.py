@@ -335,7 +335,7 @@ class Batch:
     async def _finish_async(self, ownership: Ownership, finishing: Waits[None]) -> None:
         """Write here where the pipeline writes, and off the loop where it may wait."""
         call = ownership.call
-        blocks = call.history is not None or call.plan.seal is not None
+        blocks = call.history is not None or call.settings.seal is not None
         if self._pipeline is not None and ownership.close() is None and not blocks:
             through(finishing, self._clock)
         else:
@@ -488,7 +488,7 @@ class Batch:
         self._jobs = jobs
         first: dict[str, Job] = {}
         for job in self._jobs:
-            if job.call is not None and job.call.plan.on_lapse is OnLapse.TAKE_OVER:
+            if job.call is not None and job.call.settings.rule is OnLapse.TAKE_OVER:
                 first.setdefault(job.call.token, job)
         self._left = dict.fromkeys(first.values())
         workable = [job.call for job in self._jobs if job.call is not None]
@@ -561,7 +561,7 @@ def waiting(jobs: Iterable[Job]) -> list[Job]:
     return [
         job
         for job, call in refused
-        if call is not None and (call.plan.waits or call.redelivery is Redelivery.SAME_REQUEST)
+        if call is not None and (call.settings.waits or call.redelivery is Redelivery.SAME_REQUEST)
     ]
 
 

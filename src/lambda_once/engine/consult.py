@@ -62,7 +62,7 @@ def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits
         return attempt
     if not isinstance(found, Copy):
         return (yield from _judged(attempt, finisher, found))
-    if attempt.call.plan.error_in(found.value) is None:
+    if attempt.call.error_in(found.value) is None:
         return (yield from _replayed(attempt, finisher, _packed(attempt, found), found.expires))
     finisher.release([(attempt.call, attempt.id)], counted=True)
     attempt.call.report(Event.REPLAYED, attempt.record(), reason="from the history, without a copy")
@@ -72,7 +72,7 @@ def consulted(attempt: Ownership, history: History, finisher: Finisher) -> Waits
 def _found(attempt: Ownership, history: History, finisher: Finisher) -> Copy | datetime | None:
     """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
     call = attempt.call
-    takes_over = call.plan.on_lapse is OnLapse.TAKE_OVER
+    takes_over = call.settings.rule is OnLapse.TAKE_OVER
     now = finisher.clock.now()
     found = history.begin(attempt.lease, now, takes_over=takes_over, attempt=attempt.id, token=attempt.token)
     match found:
@@ -116,7 +116,7 @@ def _packed(attempt: Ownership, copy: Copy) -> FinishedWork:
 
 def _loaded(attempt: Ownership, text: str) -> Any:
     try:
-        return attempt.call.plan.codec.load(text)
+        return attempt.call.codec.load(text)
     except Corrupt as error:
         message = (
             f"token {attempt.token} is complete in the history, but its result cannot be read ({error}): "
@@ -145,7 +145,7 @@ def _judged(attempt: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[O
         return attempt
     if isinstance(answer, Done):
         call.succeed_in_history(answer.result, attempt.report)
-        work = stored_result(call.plan.codec, answer.result, call.seal)
+        work = stored_result(call.codec, answer.result, call.seal)
         return (yield from _replayed(attempt, finisher, work))
     until, now = stamp(lapsed), finisher.clock.now()
     failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")

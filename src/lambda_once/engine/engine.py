@@ -43,7 +43,7 @@ class Engine:
         Run *work* under the token of *call*, or return the stored outcome as `Replayed`.
 
         Raises what the work raises, and `OnceError` where it may not run. Waits for another attempt where
-        *may_wait* and the call's plan say so.
+        *may_wait* and the call's settings say so.
         """
         acquired = self.start(call, may_wait=may_wait)
         return acquired if isinstance(acquired, Replayed) else self._run(acquired, work)

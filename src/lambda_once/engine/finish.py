@@ -103,7 +103,7 @@ class Finisher:
 
     def prepare_return(self, attempt: Ownership, value: Any) -> PreparedFinish:
         """Prepare the completion with *value*; for an error response the policy decides."""
-        response = attempt.call.plan.error_in(value)
+        response = attempt.call.error_in(value)
         if response is not None and self._policy(attempt, response) is not STORE:
             return self.prepare_error(attempt, response, value)
         try:
@@ -306,15 +306,15 @@ class Finisher:
 
     def _serialised(self, attempt: Ownership, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it comes back from it."""
-        result = stored_result(attempt.call.plan.codec, value, attempt.call.seal)
+        result = stored_result(attempt.call.codec, value, attempt.call.seal)
         if result.problem is not None:
             attempt.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
         return result.stored, result.value
 
     def _policy(self, attempt: Ownership, error: BaseException) -> Policy:
-        plan = attempt.call.plan
+        settings = attempt.call.settings
         try:
-            policy: object = policy_for(error, plan.on_error, plan.on_lapse)
+            policy: object = policy_for(error, settings.on_error, settings.rule)
         except Exception as broken:  # noqa: BLE001  (the user's on_error failed: its policy is unknown)
             policy = broken
         if isinstance(policy, Policy):
@@ -325,10 +325,10 @@ class Finisher:
 
     def _remember(self, finish: PreparedFinish) -> None:
         attempt = finish.attempt
-        if attempt.call.plan.cache:
+        if attempt.call.settings.cache:
             row = after_write(attempt.record(), finish.write)
             if row is not None:
-                self._replayer.memory.put(row, attempt.call.plan.cache, self.clock.now())
+                self._replayer.memory.put(row, attempt.call.settings.cache, self.clock.now())
 
     def _outcome_of(self, attempt: Ownership, record: Record) -> Any:
         call = attempt.call

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lambda_once.core.clock import FINAL, INVOCATION_DEADLINE, LAST_ANSWER, Clock, Deadline
 from lambda_once.core.durable import SDK, check_context
 from lambda_once.core.identification import Identification
-from lambda_once.core.lifecycle import OnLapse, Record, Request
+from lambda_once.core.lifecycle import Record, Request
 from lambda_once.core.results import NotSerialisable, Seal
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
+from lambda_once.settings import FOR_QUEUES, Settings
 from lambda_once.stores.contract import AcquireAnswer, Refused, WriteAnswer
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lambda_once.engine.history import History
     from lambda_once.engine.places import Place, Places
     from lambda_once.observability.traces import Segment
-    from lambda_once.policies import OnError, Probe
 
 LONGEST = timedelta(seconds=900)
 """Assumed to remain without a Lambda context: the longest time limit of a standard function."""
@@ -147,26 +147,6 @@ def never_an_error(_value: object) -> BaseException | None:
     return None
 
 
-class Plan(NamedTuple):
-    """The policies of one decorator, resolved."""
-
-    keep: timedelta
-    lease: timedelta | None
-    """None: the invocation's remaining time, and a margin."""
-    on_error: OnError
-    on_lapse: OnLapse
-    probe: Probe | None
-    waits: bool
-    """Poll for the other attempt's result (``on_in_progress="wait"``)."""
-    wait_for: timedelta
-    """How long it waits at most."""
-    cache: int
-    codec: Codec
-    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = None
-    error_in: Callable[[Any], BaseException | None] = never_an_error
-    """The error that a returned value means (a response of API Gateway), or None."""
-
-
 class Redelivery(Enum):
     """How a source delivers again what an attempt has not finished, and so which rows are of that attempt."""
 
@@ -189,7 +169,9 @@ class Call(NamedTuple):
 
     name: str
     token: str
-    plan: Plan
+    settings: Settings
+    codec: Codec
+    """Of its results: ``codec=``, or that of the type they have."""
     invocation: Invocation
     identity: Identification = Identification()
     """How the unit was identified, by which a row of the same token is compared with it."""
@@ -210,17 +192,24 @@ class Call(NamedTuple):
     """What another idempotency layer remembers of it (``history=``); it is asked before the work starts."""
     place: Place | None = None
     """The place in the code that its token is named after; None: it has a name of its own (``name=``)."""
+    error_in: Callable[[Any], BaseException | None] = never_an_error
+    """The error that a returned value means (a response of API Gateway), or None."""
     separate: bool = True
     """Whether a user's name or credential separates it from other HTTP callers who send the same key."""
 
     @property
+    def keep(self) -> timedelta:
+        """How long its outcome is kept."""
+        return self.settings.keep or FOR_QUEUES
+
+    @property
     def seal(self) -> Seal | None:
         """What seals and opens its outcome; None: it is stored as it is."""
-        return None if self.plan.seal is None else Seal(*self.plan.seal, self.token)
+        return None if self.settings.seal is None else Seal(*self.settings.seal, self.token)
 
     def request(self, attempt: str) -> Request:
         """Return what `core.lifecycle.decide` needs of this call, made by *attempt*."""
-        return Request(attempt, self.identity.fingerprint, self.plan.on_lapse, self.identity.presented)
+        return Request(attempt, self.identity.fingerprint, self.settings.rule, self.identity.presented)
 
     def report(
         self,
@@ -251,7 +240,7 @@ class Call(NamedTuple):
         if self.history is None:
             return
         try:
-            text = self.plan.codec.dump(value)
+            text = self.codec.dump(value)
         except NotSerialisable:
             text = "null"  # done all the same; the row has no result, either
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)

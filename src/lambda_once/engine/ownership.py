@@ -196,11 +196,11 @@ def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
     """
     match change:
         case Complete(expires=datetime() as expires):
-            return epoch_seconds(min(now + call.plan.keep, expires))
+            return epoch_seconds(min(now + call.keep, expires))
         case Complete() | Release() | Keep():
-            return epoch_seconds(now + call.plan.keep)
+            return epoch_seconds(now + call.keep)
         case Extend(lease):
-            return epoch_seconds(lease + call.plan.keep) if call.plan.on_lapse is OnLapse.TAKE_OVER else None
+            return epoch_seconds(lease + call.keep) if call.settings.rule is OnLapse.TAKE_OVER else None
         case Hold() | Pin():
             return None
         case _ as unreachable:
@@ -263,7 +263,7 @@ class PreparedFinish(NamedTuple):
 
     def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
         """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
-        on_lapse = self.attempt.call.plan.on_lapse
+        on_lapse = self.attempt.call.settings.rule
         is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
         if is_minor and self.sent >= TRIES:
             return None

@@ -40,7 +40,7 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete exactly the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
-    change = Complete(stored_result(call.plan.codec, result, call.seal).stored)
+    change = Complete(stored_result(call.codec, result, call.seal).stored)
     write = resolving(record, change, ttl_after(change, call, now), now)
     (written,) = finisher.store.write([write], call.invocation.deadline)
     if isinstance(written, Misconfigured):
@@ -58,7 +58,7 @@ def _complete(call: Call, record: Record, result: object, finisher: Finisher) ->
 def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
     """Return what the probe answers about *lapsed*; None where it raised, which is reported with *record*."""
     try:
-        return None if call.plan.probe is None else ask(call.plan.probe, lapsed, *call.arguments)
+        return None if call.settings.probe is None else ask(call.settings.probe, lapsed, *call.arguments)
     except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
         call.report(Event.PROBE_FAILED, record, error=type(broken).__name__)
         return None

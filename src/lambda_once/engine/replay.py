@@ -154,7 +154,7 @@ class Replayer:
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
             case Decision.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal)
-                named = call.plan.on_error if isinstance(call.plan.on_error, Mapping) else ()
+                named = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
             case Decision.HELD:
                 kind = Held
@@ -180,8 +180,8 @@ class Replayer:
         if call.place is not None:
             places.check(call.invocation.places, call.place, record.attempt_id, call.token)
         result = self._result(call, record)
-        if call.plan.cache and not remembered:
-            self.memory.put(record, call.plan.cache, self._clock.now())
+        if call.settings.cache and not remembered:
+            self.memory.put(record, call.settings.cache, self._clock.now())
         if call.place is not None:
             places.note(call.invocation.places, call.place, record.attempt_id)
         call.report(Event.REPLAYED, record)
@@ -192,7 +192,7 @@ class Replayer:
 
     def _result(self, call: Call, record: Record) -> Any:
         try:
-            return call.plan.codec.load(self._text(call, record))
+            return call.codec.load(self._text(call, record))
         except Corrupt as unreadable:
             because = str(unreadable) if isinstance(unreadable, Sealed) else f"is unavailable: {unreadable}"
             raise self.error(call, record, Decision.RESULT_UNAVAILABLE, because) from unreadable

@@ -33,7 +33,7 @@ from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
 from lambda_once import errors
 from lambda_once.core.clock import through
-from lambda_once.core.lifecycle import Decision, Record, State, new_attempt_id
+from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
@@ -53,7 +53,7 @@ from lambda_once.errors import (
     stored_error,
 )
 from lambda_once.observability.events import Event
-from lambda_once.policies import RELEASE, OnError
+from lambda_once.policies import RELEASE, OnError, OnLapseOption
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class ExecutionAttempt(Attempt):
         if ownership.completed is None:
             answer = self._step("once.complete", lambda: _completed(self._engine, ownership, result))
             if answer is None:
-                value = stored_result(ownership.call.plan.codec, result, None).value
+                value = stored_result(ownership.call.codec, result, None).value
             else:
                 value = outcome_of(self._engine, ownership.call, answer).result
             ownership.completed = (value,)
@@ -316,8 +316,10 @@ def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None
 
 
 def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
-    plan = attempt.call.plan
-    attempt.call = attempt.call._replace(plan=plan._replace(on_error=_policies(error, plan.on_error)))
+    settings = attempt.call.settings
+    on_lapse: OnLapseOption = settings.probe or ("hold" if settings.rule is OnLapse.HOLD else "take_over")
+    on_error = _policies(error, settings.on_error)
+    attempt.call = attempt.call._replace(settings=replace(settings, on_error=on_error, on_lapse=on_lapse))
     prepared = engine.finisher.prepare_error(attempt, error)
     engine.finisher.after(prepared, _sent(engine, prepared))
 
@@ -390,7 +392,7 @@ def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
     text = None
     if call.seal is None:
         with suppress(NotSerialisable):  # a codec may return what it does not take
-            text = call.plan.codec.dump(replayed.result)
+            text = call.codec.dump(replayed.result)
     fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
     record = replayed.record._replace(stored=None, error=None, resolution=None)
     return {
@@ -403,10 +405,10 @@ def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
 def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
     """Return the outcome in *answer*, or raise its error."""
     if "error" in answer:
-        raise _error(answer, call.plan.on_error)
+        raise _error(answer, call.settings.on_error)
     record = Record(**{**answer["record"], "state": State(answer["record"]["state"])})
     if answer["text"] is not None:
-        return Replayed(call.plan.codec.load(answer["text"]), record)
+        return Replayed(call.codec.load(answer["text"]), record)
     try:
         found = engine.store.read(call.token, call.invocation.deadline)
         if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
