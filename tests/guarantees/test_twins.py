@@ -11,7 +11,7 @@ import pytest
 from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.results import Inline, NotSerialisable
 from lambda_once.core.writes import Extend, Hold, Release, Write
-from lambda_once.engine import acquire, attempt, finish, probe
+from lambda_once.engine import acquire, attempt, finish, lapsed
 from lambda_once.engine.finish import Finisher
 from lambda_once.observability.reporter import Reporter
 from lambda_once.operations import resolution
@@ -166,7 +166,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
     ),
     # 2 and 3, for decisions
     "with_the_attempts_own_id_in_a_decision": (
-        both(placing(resolution, "Resolver", with_seen_id), recognising(made_by_id_and_state)),
+        both(placing(resolution, "resolving", with_seen_id), recognising(made_by_id_and_state)),
         decisions.done_while_paused,
     ),
     "without_attempt_and_state_a_decision_is_overwritten": (
@@ -230,7 +230,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         three.test_our_id_in_another_final_state_is_no_success,
     ),
     "with_the_attempts_own_id_in_a_probes_answer": (
-        both(placing(probe, "Resolver", with_seen_id), recognising(made_by_id_and_state)),
+        both(placing(lapsed, "resolving", with_seen_id), recognising(made_by_id_and_state)),
         three.test_an_attempt_that_resumes_after_a_decision_gets_it,
     ),
     # 4. Every duplicate gets the stored outcome

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAl
 from lambda_once import HOLD, NOT_DONE, Done, Held, InProgress, KeyReused, Lapsed
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.writes import Complete
-from lambda_once.engine import consult
+from lambda_once.engine import lapsed
 from lambda_once.engine.history import Busy, Earlier, Vacant
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import SOONER, TOKEN_DIGITS, PowertoolsRecord
@@ -89,7 +89,7 @@ def test_a_copy_lives_no_longer_than_keep(shop: Shop) -> None:
 
 def test_twin_whose_copy_outlives_its_record(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: what Powertools would forget in two minutes is replayed for two weeks."""
-    monkeypatch.setattr(consult, "Complete", lambda result, **_: Complete(result))
+    monkeypatch.setattr(lapsed, "Complete", lambda result, **_: Complete(result))
     till = Till()
     shop.old(till.charge, expires_after_seconds=120)(EVENT)
     shop.new(till.charge)(EVENT)

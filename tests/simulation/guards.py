@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from copy import copy
+from dataclasses import replace
 from decimal import Decimal
 from functools import partialmethod
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lambda_once.core.clock import epoch_seconds, has_running_loop
 from lambda_once.core.lifecycle import Record, State
-from lambda_once.core.writes import Complete, End, Hold, Release, Resolver, made_by, stored_form
+from lambda_once.core.writes import (
+    Complete,
+    End,
+    Hold,
+    Release,
+    Resolver,
+    Write,
+    made_by,
+    resolving,
+    stored_form,
+)
 from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import ownership
-from lambda_once.engine import probe as probing
+from lambda_once.engine import lapsed, ownership
 from lambda_once.engine.acquire import Acquirer
-from lambda_once.engine.consult import consulted
 from lambda_once.engine.finish import Finisher
 from lambda_once.engine.history import HistoryAnswer, Vacant
 from lambda_once.engine.invocation import current_invocation
+from lambda_once.engine.lapsed import consulted
 from lambda_once.engine.ownership import Ownership
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
 from lambda_once.stores import batches, requests, store
@@ -117,7 +126,7 @@ def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Finisher._outcome_of
 
     def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
-        return ending.value if successor.attempt_id == attempt.id else right(self, attempt, successor)
+        return ending.value if successor.attempt_id == attempt.attempt_id else right(self, attempt, successor)
 
     after = Finisher.after
 
@@ -147,24 +156,24 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    acquisition = Acquirer._write
+    acquisition = ownership.acquisition_by
 
-    def mortal(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
-        made = acquisition(acquirer, *args, **options)
+    def mortal(*args: Any, **options: Any) -> Any:
+        made = acquisition(*args, **options)
         return made._replace(ttl=epoch_seconds(made.lease) + 1_000)
 
-    monkeypatch.setattr(Acquirer, "_write", mortal)
+    monkeypatch.setattr(acquiring, "acquisition_by", mortal)
 
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    acquisition = Acquirer._write
+    acquisition = ownership.acquisition_by
 
-    def short(acquirer: Acquirer, *args: Any, **options: Any) -> Any:
-        made = acquisition(acquirer, *args, **options)
+    def short(*args: Any, **options: Any) -> Any:
+        made = acquisition(*args, **options)
         return made._replace(ttl=epoch_seconds(made.now) + 1)
 
-    monkeypatch.setattr(Acquirer, "_write", short)
+    monkeypatch.setattr(acquiring, "acquisition_by", short)
 
 
 def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Patch:
@@ -176,7 +185,7 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
         def wrong(change: Any, call: Any, now: Any) -> int | None:
             return ttl(change, call, now) if isinstance(change, kind) else right(change, call, now)
 
-        for module in (ownership, probing):
+        for module in (ownership, lapsed):
             monkeypatch.setattr(module, "ttl_after", wrong)
 
     return patch
@@ -278,7 +287,7 @@ def recognising(how: Callable[..., bool]) -> Patch:
 
 def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tries of a request be one attempt."""
-    for module in (acquiring, probing):
+    for module in (acquiring, lapsed):
         monkeypatch.setattr(module, "new_attempt_id", request_id)
 
 
@@ -297,8 +306,12 @@ def looked_at_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-with_seen_id = SimpleNamespace(of=lambda record, _: Resolver.of(record, record.attempt_id))
-"""Lets an operator write under the id of the attempt that they looked at."""
+def with_seen_id(record: Record, *args: Any, **options: Any) -> Write:
+    """Let a third party write under the id of the attempt that it looked at."""
+    return replace(_right_resolving(record, *args, **options), by=Resolver.of(record, record.attempt_id))
+
+
+_right_resolving = resolving
 
 
 # ---------------------------------------------------------------- the history

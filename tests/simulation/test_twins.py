@@ -12,7 +12,7 @@ from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.writes import Complete, Extend, Hold
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import consult, invocation
+from lambda_once.engine import invocation, lapsed
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
 from lambda_once.integrations import powertools_history
@@ -248,7 +248,7 @@ TWINS = {
     "a lost acquisition is not recognised": Twin(unrecognised, "is refused by itself"),
     "a try has its request's id": Twin(with_request_ids, ""),
     "an operator writes under the id that was found": Twin(
-        placing(resolutions, "Resolver", with_seen_id), ""
+        placing(resolutions, "resolving", with_seen_id), ""
     ),
     # decisions (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
     "a decision on a held token hits a later attempt": Twin(
@@ -354,13 +354,13 @@ TWINS = {
         looking_for_nothing, "work was done twice", aim=with_history
     ),
     "what has lapsed elsewhere is not judged": Twin(
-        placing(consult, "_judged", judging_nothing), "work was done twice", aim=with_history
+        placing(lapsed, "_judged", judging_nothing), "work was done twice", aim=with_history
     ),
     "any decision counts": Twin(
-        placing(consult, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
+        placing(lapsed, "_is_decided", lambda *_: True), "work was done twice", aim=with_history
     ),
     "a copy outlives its record": Twin(
-        placing(consult, "Complete", lambda result, **_: Complete(result)),
+        placing(lapsed, "Complete", lambda result, **_: Complete(result)),
         "a copied outcome outlives",
         aim=with_history,
     ),

@@ -207,8 +207,11 @@ def resolving(
 
 def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
     """Return the row after *acquisition*, or None where its condition refuses it."""
-    if not _may_take(record, acquisition):
-        return None
+    return acquired_row(record, acquisition) if _may_take(record, acquisition) else None
+
+
+def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
+    """Return the row that *acquisition* makes of *record*."""
     return Record(
         token=acquisition.token,
         state=State.IN_PROGRESS,

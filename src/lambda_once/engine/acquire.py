@@ -8,16 +8,15 @@ decides, and `Acquirer._resolve` does what the decision says.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
+from lambda_once.core.clock import Deadline, Waits, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine import places
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
-from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.probe import completed_by_probe
+from lambda_once.engine.ownership import Ownership, acquisition_by
 from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.errors import (
     InProgress,
@@ -50,6 +49,14 @@ _OWN_STACK = (
 Acquisition = Ownership | Replayed | OnceError
 
 
+class Try(NamedTuple):
+    """An acquisition of a call as it was sent last, and its answer."""
+
+    call: Call
+    write: Acquire
+    answer: AcquireAnswer
+
+
 class Acquirer:
     """Acquires tokens for calls. Holds nothing of any call."""
 
@@ -72,7 +79,7 @@ class Acquirer:
     def give_back(self, acquired: Ownership | Replayed) -> None:
         """Release the token of an attempt that does not start."""
         if isinstance(acquired, Ownership):
-            self._finisher.release([(acquired.call, acquired.id)], counted=True)
+            self._finisher.give_back(acquired)
 
     def acquire(self, call: Call, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """Return the token of *call*, or its stored outcome; raises `OnceError` where there is neither."""
@@ -98,55 +105,57 @@ class Acquirer:
         found = iter((yield from self._acquire(unknown, may_wait=may_wait)) if unknown else ())
         return [remembered[call.token] if call.token in remembered else next(found) for call in calls]
 
-    def make_ready(self, attempt: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
+    def make_ready(self, ownership: Ownership, *, may_wait: bool) -> Waits[Ownership | Replayed]:
         """
-        Return the attempt that may start now: *attempt* itself where its lease and the time suffice.
+        Return the attempt that may start now: *ownership* itself where its lease and the time suffice.
 
         A lease that is nearly over is extended first; if that is refused, the call acquires again, as a
         duplicate. Raises `RetryLater`, the token released, where too little time remains to finish anything.
         """
-        call = attempt.call
-        if self.may_start(attempt):
-            return attempt if call.history is None else (yield from self._consult(attempt, call.history))
-        if not call.invocation.deadline.is_final():
+        call = ownership.call
+        if not self.may_start(ownership):
+            if call.invocation.deadline.is_final():
+                raise self._not_started(ownership)
             try:
-                self._finisher.extend(attempt, self._lease(call, self._clock.now()))
+                self._finisher.extend(ownership, self._lease(call, self._clock.now()))
             except StoreUnavailable:
-                self._finisher.release([(call, attempt.id)], counted=True)
+                self._finisher.give_back(ownership)
                 raise
             except RetryLater:
-                attempt.report(Event.FENCED, reason="before it started")
+                ownership.report(Event.FENCED, reason="before it started")
                 acquisition = yield from self.acquire(call, may_wait=may_wait)
                 if not isinstance(acquisition, Ownership):
                     return acquisition
                 # The response to this acquisition, too, may have been slow.
                 return (yield from self.make_ready(acquisition, may_wait=may_wait))
-            if self.may_start(attempt):  # the response may have been slow
-                return attempt if call.history is None else (yield from self._consult(attempt, call.history))
-        raise self._not_started(attempt)
+            if not self.may_start(ownership):  # the response may have been slow
+                raise self._not_started(ownership)
+        return ownership if call.history is None else (yield from self._consult(ownership, call.history))
 
-    def _not_started(self, attempt: Ownership) -> RetryLater:
-        """Release the token of *attempt*, and return the error that says so."""
-        self._finisher.release([(attempt.call, attempt.id)], counted=True)
-        message = f"token {attempt.token} was not started: too little time remains; retry later"
-        return RetryLater(message, token=attempt.token)
+    def _not_started(self, ownership: Ownership) -> RetryLater:
+        """Release the token of *ownership*, and return the error that says so."""
+        self._finisher.give_back(ownership)
+        message = f"token {ownership.token} was not started: too little time remains; retry later"
+        return RetryLater(message, token=ownership.token)
 
-    def _consult(self, attempt: Ownership, history: History) -> Waits[Ownership | Replayed]:
-        from lambda_once.engine.consult import consulted  # no cold start without history= needs it
+    def _consult(self, ownership: Ownership, history: History) -> Waits[Ownership | Replayed]:
+        from lambda_once.engine.lapsed import consulted  # no cold start without history= needs it
 
         try:
-            found = yield from consulted(attempt, history, self._finisher)
+            found = yield from consulted(ownership, history, self._finisher)
         except OnceError as error:
-            self._refused(attempt.call, error)
+            self._refused(ownership.call, error)
             raise
         if isinstance(found, Ownership) and not self.may_start(found):  # the history may have been slow
             raise self._not_started(found)
         return found
 
-    def may_start(self, attempt: Ownership) -> bool:
-        """Whether *attempt* may start as it is: its lease covers now and a margin, and time remains."""
+    def may_start(self, ownership: Ownership) -> bool:
+        """Whether *ownership* may start as it is: its lease covers now and a margin, and time remains."""
         now = self._clock.now()
-        return attempt.lease >= now + LEASE_MARGIN and not attempt.call.invocation.deadline.is_final_at(now)
+        return ownership.lease >= now + LEASE_MARGIN and not ownership.call.invocation.deadline.is_final_at(
+            now
+        )
 
     # ---------------------------------------------------------------- asking the table
 
@@ -169,11 +178,12 @@ class Acquirer:
         alone = sum(call.redelivered for call in calls) == 1
         now = self._clock.now()
         writes = [
-            self._write(
+            acquisition_by(
                 call,
                 call.attempt_id or new_attempt_id(),
                 self._take(call),
                 now,
+                self._lease(call, now),
                 known=alone and call.redelivered,
             )
             for call in calls
@@ -195,12 +205,13 @@ class Acquirer:
             if segment is not None and (trace := segment.trace()) is not None:
                 writes = [write._replace(trace=trace) for write in writes]
             answers = self._store.acquire(writes, invocation.deadline)
-            if len(calls) > 1:
-                self._acquire_known(calls, writes, answers)
-            trace_answers(segment, answers)
+            tries = list(map(Try, calls, writes, answers))
+            if len(tries) > 1:
+                self._acquire_known(tries)
+            trace_answers(segment, [each.answer for each in tries])
         acquisitions: list[Acquisition] = []
         unanswered = []
-        for call, write, answer in zip(calls, writes, answers, strict=True):
+        for call, write, answer in tries:
             try:
                 acquisitions.append((yield from self._resolve(call, write, answer, may_wait=may_wait)))
             except OnceError as error:
@@ -212,23 +223,19 @@ class Acquirer:
         invocation.reporter.flush(invocation.tally)  # "started" must be out if the invocation is killed
         return acquisitions
 
-    def _acquire_known(
-        self, calls: Sequence[Call], writes: list[Acquire], answers: list[AcquireAnswer]
-    ) -> None:
+    def _acquire_known(self, tries: list[Try]) -> None:
         """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
-        free: list[int] = []
-        for n, (call, answer) in enumerate(zip(calls, answers, strict=True)):
+        free: dict[int, Acquire] = {}
+        for n, (call, write, answer) in enumerate(tries):
             if not isinstance(answer, Refused):
                 continue
-            now = self._clock.now()
-            if decide(answer.record, call.request(writes[n].attempt_id), now) is Decision.RUN:
-                take = self._take(call, answer.record)
-                writes[n] = self._again(call, writes[n], take, now)
-                free.append(n)
+            decision = decide(answer.record, call.request(write.attempt_id), self._clock.now())
+            if decision is Decision.RUN:
+                free[n] = self._again(call, write, self._take(call, answer.record))
         if len(free) > 1:
-            again = self._store.acquire([writes[n] for n in free], calls[0].invocation.deadline)
-            for n, answer in zip(free, again, strict=True):
-                answers[n] = answer
+            again = self._store.acquire(list(free.values()), tries[0].call.invocation.deadline)
+            for (n, write), answer in zip(free.items(), again, strict=True):
+                tries[n] = Try(tries[n].call, write, answer)
 
     def _refused(self, call: Call, error: OnceError) -> OnceError:
         error.token = error.token or call.token
@@ -251,11 +258,7 @@ class Acquirer:
                 rounds += 1
                 if rounds > ROUNDS:
                     raise self._outlasted(call, record)
-                if record is not None and decision is Decision.ASK:
-                    write, answer = self._probed(call, write, record)
-                else:
-                    write = self._again(call, write, self._take(call, record), self._clock.now())
-                    (answer,) = self._store.acquire([write], call.invocation.deadline)
+                write, answer = self._tried_again(call, write, record, decision)
             elif decision is Decision.IN_PROGRESS and record.attempt_id in call_stack():
                 raise self._replayer.error(call, record, decision, _OWN_STACK)
             elif (
@@ -272,8 +275,11 @@ class Acquirer:
         match answer:
             case Won():
                 return self._won(call, write, answer)
-            case Unanswered(reason):
-                raise self._unknown(call, reason)
+            case Unanswered(reason):  # nothing runs then (guarantee 7)
+                message = (
+                    f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
+                )
+                raise StoreUnavailable(message, token=call.token)
             case Misconfigured() as wrong:
                 raise wrong
 
@@ -283,32 +289,33 @@ class Acquirer:
         return self._replayer.replay_or_raise(call, record, decision)
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
-        lease = write.lease if won.lease is None else won.lease
-        attempt = Ownership(call, write.attempt_id, won.fence, write.now, lease, generation=won.generation)
+        ownership = Ownership(call, write, won)
         if call.place is not None:
             places.note(call.invocation.places, call.place, write.attempt_id)
-        attempt.report(Event.ACQUIRED)
+        ownership.report(Event.ACQUIRED)
         if won.took_over:
-            attempt.report(Event.TAKEN_OVER)
-        return attempt
+            ownership.report(Event.TAKEN_OVER)
+        return ownership
 
-    def _unknown(self, call: Call, reason: str) -> StoreUnavailable:
-        """Return the error of an acquisition without an answer: nothing runs (guarantee 7)."""
-        message = f"the token table did not respond ({reason}); token {call.token} was not run, retry later"
-        return StoreUnavailable(message, token=call.token)
+    def _tried_again(
+        self, call: Call, write: Acquire, record: Record | None, decision: Decision
+    ) -> tuple[Acquire, AcquireAnswer]:
+        """Acquire again now that *record* is known; where it lapsed under a probe, ask that first."""
+        take = self._take(call, record)
+        if record is not None and decision is Decision.ASK:
+            from lambda_once.engine.lapsed import completed_by_probe  # no cold start without a probe needs it
 
-    def _probed(self, call: Call, write: Acquire, record: Record) -> tuple[Acquire, AcquireAnswer]:
-        """Ask the probe, and acquire exactly the attempt and lease that it was asked about."""
-        if completed_by_probe(call, record, self._finisher, self._replayer):
-            return write, Refused(self._store.read(call.token, call.invocation.deadline))
-        take = AsSeen(record.attempt_id, record.expected_completion)
-        write = self._again(call, write, take, self._clock.now())
+            if completed_by_probe(call, record, self._finisher, self._replayer):
+                return write, Refused(self._store.read(call.token, call.invocation.deadline))
+            take = AsSeen(record.attempt_id, record.expected_completion)  # exactly what it was asked about
+        write = self._again(call, write, take)
         (answer,) = self._store.acquire([write], call.invocation.deadline)
         return write, answer
 
     # ---------------------------------------------------------------- parts of these
 
     def _take(self, call: Call, record: Record | None = None) -> Unclaimed | AsSeen:
+        """Return the condition of an acquisition where *record* was seen last."""
         if call.settings.rule is OnLapse.TAKE_OVER:
             if record is not None and record.state is State.IN_PROGRESS and record.caller is not None:
                 return AsSeen(record.attempt_id, record.expected_completion)
@@ -317,38 +324,11 @@ class Acquirer:
             return AsSeen(record.attempt_id, None)
         return Unclaimed(take_over=False)
 
-    def _write(
-        self,
-        call: Call,
-        attempt: str,
-        take: Unclaimed | AsSeen,
-        now: datetime,
-        *,
-        known: bool = True,
-    ) -> Acquire:
-        lease = self._lease(call, now)
-        expires = call.settings.rule is OnLapse.TAKE_OVER  # guarantee 6
-        presented = call.identity.presented
-        return Acquire(
-            token=call.token,
-            attempt_id=attempt,
-            locked_by=call.invocation.locked_by,
-            now=now,
-            lease=lease,
-            take=take,
-            ttl=epoch_seconds(lease + call.keep) if expires else None,
-            fingerprint=call.identity.fingerprint,
-            delivery=call.delivery,
-            known=known,
-            likely=known or call.redelivered,
-            fields=None if call.identity.fields is None else call.identity.fields.stored,
-            caller=None if presented is None else presented.mark(attempt),
-            generation=attempt,
-        )
-
-    def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen, now: datetime) -> Acquire:
+    def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen) -> Acquire:
         """Return *write* as it is sent again, now that the row is known: the same attempt and trace."""
-        return self._write(call, write.attempt_id, take, now)._replace(trace=write.trace)
+        now = self._clock.now()
+        again = acquisition_by(call, write.attempt_id, take, now, self._lease(call, now), known=True)
+        return again._replace(trace=write.trace)
 
     def _lease(self, call: Call, now: datetime) -> datetime:
         lease = (

@@ -39,7 +39,7 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        return self._ownership.id
+        return self._ownership.attempt_id
 
     @property
     def created(self) -> datetime:

@@ -263,11 +263,11 @@ class Batch:
             return False
         may = self._pipeline is None or self._pipeline.wait(written=job.follows)
         if not may and not self._is_withdrawn(job):
-            self._engine.release(*self._withdrawn())
+            self._finisher.give_back(*self._withdrawn())
         if isinstance(job.error, Unstarted):
             return False
         if may_wait and job.is_in_progress:
-            self._engine.release(*self._before_waiting())
+            self._finisher.give_back(*self._before_waiting())
         job.begun = True
         return True
 
@@ -283,12 +283,12 @@ class Batch:
             return False
         may = self._pipeline is None or await self._pipeline.wait_async(written=job.follows)
         if not may and not self._is_withdrawn(job):
-            await off_loop(self._engine.release, *self._withdrawn())
+            await off_loop(self._finisher.give_back, *self._withdrawn())
         if isinstance(job.error, Unstarted):
             return False
         if may_wait and job.is_in_progress:
             async with self._acquiring, self._releasing:  # taken here, where jobs begin
-                await off_loop(self._engine.release, *self._before_waiting())
+                await off_loop(self._finisher.give_back, *self._before_waiting())
         job.begun = True
         return True
 
@@ -475,7 +475,7 @@ class Batch:
         """Take the answer to *finish*; *error* is what its caller would get, if it was fenced."""
         if error is not None:
             job.error = None if is_final(error) else error
-        elif finish.event is Event.STORED and finish.attempt.finished is not Event.STORED:
+        elif finish.event is Event.STORED and finish.ownership.finished is not Event.STORED:
             job.error = finish.error
 
     def _begin(self, jobs: list[Job]) -> None:
@@ -520,9 +520,9 @@ class Batch:
         finally:
             unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
             if unstarted and self._over:
-                self._finisher.withdraw([(ownership.call, ownership.id) for ownership in unstarted])
+                self._finisher.withdraw([(ownership.call, ownership.attempt_id) for ownership in unstarted])
             elif unstarted:
-                self._engine.release(*unstarted)
+                self._finisher.give_back(*unstarted)
 
 
 def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:

@@ -78,64 +78,59 @@ class Engine:
                 return acquired
             starting = self.acquirer.make_ready(acquired, may_wait=may_wait)
 
-    def _run(self, attempt: Ownership, work: Callable[[], Any]) -> Any:
+    def _run(self, ownership: Ownership, work: Callable[[], Any]) -> Any:
         try:
-            with self.as_current(attempt):
-                value = done(work(), attempt)
+            with self.as_current(ownership):
+                value = done(work(), ownership)
         except BaseException as error:
-            through(self.failed(attempt, error), self.clock)
+            through(self.failed(ownership, error), self.clock)
             raise
-        return through(self.returned(attempt, value), self.clock)
+        return through(self.returned(ownership, value), self.clock)
 
-    async def _run_async(self, attempt: Ownership, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def _run_async(self, ownership: Ownership, work: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            with self.as_current(attempt):
-                value = done(await work(), attempt)
+            with self.as_current(ownership):
+                value = done(await work(), ownership)
         except BaseException as error:
-            await uncancelled(self.finisher.off_loop(attempt, self.failed(attempt, error)))
+            await uncancelled(self.finisher.off_loop(ownership, self.failed(ownership, error)))
             raise
-        return await uncancelled(self.finisher.off_loop(attempt, self.returned(attempt, value)))
+        return await uncancelled(self.finisher.off_loop(ownership, self.returned(ownership, value)))
 
-    def as_current(self, attempt: Ownership) -> working:
-        """Return the block in which `Once.current` is the handle of *attempt*."""
-        return working(Attempt(attempt, self.finisher))
+    def as_current(self, ownership: Ownership) -> working:
+        """Return the block in which `Once.current` is the handle of *ownership*."""
+        return working(Attempt(ownership, self.finisher))
 
-    def left(self, attempt: Ownership, error: BaseException | None) -> Waits[None]:
+    def left(self, ownership: Ownership, error: BaseException | None) -> Waits[None]:
         """Write a block that was left: cleanly, with None for a result, or by *error*."""
         if error is None:
-            yield from self.returned(attempt, None)
+            yield from self.returned(ownership, None)
         else:
-            yield from self.failed(attempt, error)
+            yield from self.failed(ownership, error)
 
-    def release(self, *attempts: Ownership) -> None:
-        """Release the tokens of *attempts*, which never started."""
-        if attempts:
-            self.finisher.release([(attempt.call, attempt.id) for attempt in attempts], counted=True)
-
-    def returned(self, attempt: Ownership, value: Any) -> Waits[Any]:
+    def returned(self, ownership: Ownership, value: Any) -> Waits[Any]:
         """Complete the token, unless `Attempt` has; return what every duplicate will get."""
-        self.finisher.make_ready(attempt)
-        if attempt.completed is not None:
-            return attempt.completed[0]
-        result = yield from self.finisher.finish(self.finisher.prepare_return(attempt, value))
-        attempt.call.invocation.tally.raise_interruption()
+        self.finisher.make_ready(ownership)
+        if ownership.completed is not None:
+            return ownership.completed[0]
+        result = yield from self.finisher.finish(self.finisher.prepare_return(ownership, value))
+        ownership.call.invocation.tally.raise_interruption()
         return result
 
-    def failed(self, attempt: Ownership, error: BaseException) -> Waits[None]:
+    def failed(self, ownership: Ownership, error: BaseException) -> Waits[None]:
         """
         Write the token of work that raised *error*, unless `Attempt` has completed it.
 
         Raises `Misconfigured` for the suspension of a durable execution, which would go on without the token.
         """
-        wrong = suspended(attempt.token) if is_suspension(error) else None
-        self.finisher.make_ready(attempt)
-        if attempt.completed is None:
-            yield from self.finisher.finish(self.finisher.prepare_error(attempt, wrong or error))
+        wrong = suspended(ownership.token) if is_suspension(error) else None
+        self.finisher.make_ready(ownership)
+        if ownership.completed is None:
+            yield from self.finisher.finish(self.finisher.prepare_error(ownership, wrong or error))
         if wrong is not None:
             raise wrong from error
 
 
-def done(value: Any, attempt: Ownership) -> Any:
+def done(value: Any, ownership: Ownership) -> Any:
     """Return *value*. Raises `Misconfigured` for an awaitable: the work is not done, nor may its token be."""
     if not inspect.isawaitable(value):
         return value
@@ -145,6 +140,6 @@ def done(value: Any, attempt: Ownership) -> Any:
         stop()
     kind = type(value).__name__
     message = (
-        f"the function for token {attempt.token} returned an unawaited {kind}; protect an async def instead"
+        f"the function for token {ownership.token} returned an unawaited {kind}; protect an async def instead"
     )
-    raise Misconfigured(message, token=attempt.token)
+    raise Misconfigured(message, token=ownership.token)

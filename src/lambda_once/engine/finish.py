@@ -78,62 +78,64 @@ class Finisher:
 
     # ---------------------------------------------------------------- the work is over
 
-    def make_ready(self, attempt: Ownership) -> None:
+    def make_ready(self, ownership: Ownership) -> None:
         """
-        Do what comes before a finish of *attempt*; a transaction may have completed it then.
+        Do what comes before a finish of *ownership*; a transaction may have completed it then.
 
         From here on no transaction of it is sent. One that is being sent is waited for, within PATIENCE and
         the remaining time: both ask for a token in progress, so one of the two lands, and ``write`` says
         which.
         """
-        sending = attempt.close()
+        sending = ownership.close()
         if sending is not None:
-            sending.wait(self._patience(attempt))
+            sending.wait(self._patience(ownership))
 
-    async def off_loop(self, attempt: Ownership, finishing: Waits[Any]) -> Any:
+    async def off_loop(self, ownership: Ownership, finishing: Waits[Any]) -> Any:
         """
-        Run *finishing*, which makes *attempt* ready first, in threads.
+        Run *finishing*, which makes *ownership* ready first, in threads.
 
         It waits for a transaction, and between its tries, on the event loop.
         """
-        sending = attempt.close()
+        sending = ownership.close()
         if sending is not None:
-            await sending.wait_async(self._patience(attempt))
+            await sending.wait_async(self._patience(ownership))
         return await through_async(finishing, self.clock)
 
-    def prepare_return(self, attempt: Ownership, value: Any) -> PreparedFinish:
+    def prepare_return(self, ownership: Ownership, value: Any) -> PreparedFinish:
         """Prepare the completion with *value*; for an error response the policy decides."""
-        response = attempt.call.error_in(value)
-        if response is not None and self._policy(attempt, response) is not STORE:
-            return self.prepare_error(attempt, response, value)
+        response = ownership.call.error_in(value)
+        if response is not None and self._policy(ownership, response) is not STORE:
+            return self.prepare_error(ownership, response, value)
         try:
-            result, value = self._serialised(attempt, value)
+            result, value = self._serialised(ownership, value)
         except BaseException as interruption:  # noqa: BLE001  (it reaches the caller when all is written)
-            attempt.call.invocation.tally.interrupt(interruption)
-            attempt.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
+            ownership.call.invocation.tally.interrupt(interruption)
+            ownership.report(Event.RESULT_UNAVAILABLE, reason=_interrupted("the result", interruption))
             result = Unavailable.UNAVAILABLE
         now = self.clock.now()
-        attempt.report(Event.DONE, seconds=(now - attempt.created).total_seconds())
-        if attempt.call.history is not None:  # before the token: what it has there can be copied
-            attempt.call.succeed_in_history(value, attempt.report)
+        ownership.report(Event.DONE, seconds=(now - ownership.created).total_seconds())
+        if ownership.call.history is not None:  # before the token: what it has there can be copied
+            ownership.call.succeed_in_history(value, ownership.report)
             now = self.clock.now()
-        return PreparedFinish(attempt, attempt.write(Complete(result), now), value)
+        return PreparedFinish(ownership, ownership.write(Complete(result), now), value)
 
-    def prepare_error(self, attempt: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
+    def prepare_error(self, ownership: Ownership, error: BaseException, value: Any = None) -> PreparedFinish:
         """Prepare the finish by the policy for *error*, which the work raised or returned."""
-        policy = self._policy(attempt, error)
+        policy = self._policy(ownership, error)
         now = self.clock.now()
         if not (isinstance(error, ErrorResponse) and error.status < error.SERVER_ERROR):
-            attempt.report(Event.FAILED, seconds=(now - attempt.created).total_seconds(), error=_kind(error))
-        if attempt.call.history is not None:  # before the token: nobody else can have begun
-            attempt.call.undo_in_history(now)
+            ownership.report(
+                Event.FAILED, seconds=(now - ownership.created).total_seconds(), error=_kind(error)
+            )
+        if ownership.call.history is not None:  # before the token: nobody else can have begun
+            ownership.call.undo_in_history(now)
         try:
-            failure = Failure.of(error, attempt.call.seal)
+            failure = Failure.of(error, ownership.call.seal)
         except BaseException as interruption:  # noqa: BLE001  (as above)
-            attempt.call.invocation.tally.interrupt(interruption)
+            ownership.call.invocation.tally.interrupt(interruption)
             failure = Failure(type(error).__name__, _interrupted("the message", interruption))
         change = _by_policy(policy, failure)
-        return PreparedFinish(attempt, attempt.write(change, now), value, error)
+        return PreparedFinish(ownership, ownership.write(change, now), value, error)
 
     def finish(self, finish: PreparedFinish) -> Waits[Any]:
         """Write *finish*, again where that can help, and return what the caller gets; see `after`."""
@@ -142,7 +144,7 @@ class Finisher:
 
     def send(self, finish: PreparedFinish) -> Waits[WriteAnswer]:
         """Write *finish*, again where that can help, and return the table's last answer."""
-        invocation = finish.attempt.call.invocation
+        invocation = finish.ownership.call.invocation
         while True:
             write = finish.write_at(self.clock.now())
             try:
@@ -172,81 +174,83 @@ class Finisher:
         successor is in progress: its own value would differ from what every duplicate gets. One that
         failed keeps its own error, which its caller raises.
         """
-        attempt, error = finish.attempt, _kind(finish.error)
+        ownership, error = finish.ownership, _kind(finish.error)
         match answer:
             case Written():
-                attempt.finished = finish.event
+                ownership.finished = finish.event
                 self._remember(finish)
-                attempt.report(finish.event, error=error)
-            case Refused(Record() as ours) if ours.attempt_id == attempt.id and ours.state in _FINISHED:
+                ownership.report(finish.event, error=error)
+            case Refused(Record() as ours) if (
+                ours.attempt_id == ownership.attempt_id and ours.state in _FINISHED
+            ):
                 # Our own earlier write, whose response was lost: a transaction's, after which work raised.
-                attempt.finished = _FINISHED[ours.state]
-                attempt.report(attempt.finished, reason="written earlier; only the response was lost")
+                ownership.finished = _FINISHED[ours.state]
+                ownership.report(ownership.finished, reason="written earlier; only the response was lost")
                 if error is None:
-                    return self._outcome_of(attempt, ours)
+                    return self._outcome_of(ownership, ours)
             case Refused(Record() as successor):
-                attempt.call.report(Event.FENCED, successor, error=error)
+                ownership.call.report(Event.FENCED, successor, error=error)
                 if error is None:
-                    return self._outcome_of(attempt, successor)
+                    return self._outcome_of(ownership, successor)
             case Refused():
-                attempt.report(
+                ownership.report(
                     Event.COMPLETION_FAILED,
                     error=error,
                     reason="this attempt does not own the token: the row is gone",
                 )
             case Unanswered(reason):
-                attempt.report(Event.COMPLETION_FAILED, error=error, reason=reason)
+                ownership.report(Event.COMPLETION_FAILED, error=error, reason=reason)
             case Misconfigured() as wrong:
-                attempt.report(Event.COMPLETION_FAILED, error=error, reason=str(wrong))
+                ownership.report(Event.COMPLETION_FAILED, error=error, reason=str(wrong))
             case _ as unreachable:
                 assert_never(unreachable)
         return finish.value
 
     # ---------------------------------------------------------------- while it lasts
 
-    def extend(self, attempt: Ownership, lease: datetime) -> None:
-        """Extend the lease of *attempt* to *lease* where that is later. Raises as `Attempt.extend`."""
-        if lease <= attempt.lease or attempt.completed is not None:
+    def extend(self, ownership: Ownership, lease: datetime) -> None:
+        """Extend the lease of *ownership* to *lease* where that is later. Raises as `Attempt.extend`."""
+        if lease <= ownership.lease or ownership.completed is not None:
             return
-        write = attempt.write(Extend(lease), self.clock.now())
-        (answer,) = self.store.write([write], attempt.call.invocation.deadline)
+        write = ownership.write(Extend(lease), self.clock.now())
+        (answer,) = self.store.write([write], ownership.call.invocation.deadline)
         match answer:
             case Written():
-                attempt.lease = lease
+                ownership.lease = lease
             case Refused(record):
-                raise self._lost(attempt, record)
+                raise self._lost(ownership, record)
             case Unanswered(reason):
                 message = (
-                    f"could not extend the lease on token {attempt.token} ({reason}); "
-                    f"it still expires at {stamp(attempt.lease)}"
+                    f"could not extend the lease on token {ownership.token} ({reason}); "
+                    f"it still expires at {stamp(ownership.lease)}"
                 )
-                raise StoreUnavailable(message, token=attempt.token)
+                raise StoreUnavailable(message, token=ownership.token)
             case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:
                 assert_never(unreachable)
 
-    def transact(self, attempt: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
-        """Write *items* and the completion of *attempt* together. Raises as `Attempt.transact`."""
-        stored, value = self._serialised(attempt, result)
-        write = attempt.write(Complete(stored), self.clock.now())
-        match self.store.transact(write, items, attempt.call.invocation.deadline):
+    def transact(self, ownership: Ownership, items: Sequence[Mapping[str, Any]], result: Any) -> Any:
+        """Write *items* and the completion of *ownership* together. Raises as `Attempt.transact`."""
+        stored, value = self._serialised(ownership, result)
+        write = ownership.write(Complete(stored), self.clock.now())
+        match self.store.transact(write, items, ownership.call.invocation.deadline):
             case Written():
-                attempt.completed = (value,)
-                attempt.call.succeed_in_history(value, attempt.report)
-                if attempt.finished is not None:  # a finish that had waited long enough has reported it
+                ownership.completed = (value,)
+                ownership.call.succeed_in_history(value, ownership.report)
+                if ownership.finished is not None:  # a finish that had waited long enough has reported it
                     return value
-                seconds = (self.clock.now() - attempt.created).total_seconds()
-                attempt.report(Event.DONE, seconds=seconds)
-                return self.after(PreparedFinish(attempt, write, value), Written.WRITTEN)
+                seconds = (self.clock.now() - ownership.created).total_seconds()
+                ownership.report(Event.DONE, seconds=seconds)
+                return self.after(PreparedFinish(ownership, write, value), Written.WRITTEN)
             case Refused(record):
-                raise self._lost(attempt, record)
+                raise self._lost(ownership, record)
             case Unanswered(reason):
                 message = (
-                    f"outcome of the transaction on token {attempt.token} is unknown ({reason}); "
+                    f"outcome of the transaction on token {ownership.token} is unknown ({reason}); "
                     "the next delivery re-checks it"
                 )
-                raise StoreUnavailable(message, token=attempt.token)
+                raise StoreUnavailable(message, token=ownership.token)
             case Misconfigured() as wrong:
                 raise wrong
             case _ as unreachable:
@@ -254,12 +258,16 @@ class Finisher:
 
     # ---------------------------------------------------------------- what never started
 
+    def give_back(self, *ownerships: Ownership) -> None:
+        """Release the tokens of *ownerships*, whose work never started."""
+        self.release([(each.call, each.attempt_id) for each in ownerships], counted=True)
+
     def release(self, unstarted: Sequence[tuple[Call, str]], *, counted: bool) -> None:
         """
         Release, best effort, what attempts of calls have or may have acquired and did not start.
 
         All together, for in an outage each would take its time. *counted*: their start was, so this is.
-        Those that are acquired again under the same id (`Call.attempt`) stay. What is not released in time
+        Those that are acquired again under the same id (`Call.attempt_id`) stay. What is not released in time
         keeps its lease.
         """
         released = self._released(unstarted)
@@ -277,11 +285,11 @@ class Finisher:
 
     def _released(self, unstarted: Sequence[tuple[Call, str]]) -> list[Call]:
         """Release *unstarted*, and return the calls whose tokens are released."""
-        unstarted = [(call, attempt) for call, attempt in unstarted if call.attempt_id is None]
+        unstarted = [(call, attempt_id) for call, attempt_id in unstarted if call.attempt_id is None]
         if not unstarted:
             return []
         now = self.clock.now()
-        writes = [written_by(call, attempt, Release(), now) for call, attempt in unstarted]
+        writes = [written_by(call, attempt_id, Release(), now) for call, attempt_id in unstarted]
         for call, _ in unstarted:
             call.undo_in_history(now)
         deadline = unstarted[0][0].invocation.deadline
@@ -301,18 +309,20 @@ class Finisher:
 
     # ---------------------------------------------------------------- parts of these
 
-    def _patience(self, attempt: Ownership) -> float:
-        return min(PATIENCE, attempt.call.invocation.deadline.before_final())
+    def _patience(self, ownership: Ownership) -> float:
+        return min(PATIENCE, ownership.call.invocation.deadline.before_final())
 
-    def _serialised(self, attempt: Ownership, value: Any) -> tuple[Inline | Chunks | Unavailable | None, Any]:
+    def _serialised(
+        self, ownership: Ownership, value: Any
+    ) -> tuple[Inline | Chunks | Unavailable | None, Any]:
         """Return the stored form of *value*, and the value as it comes back from it."""
-        result = stored_result(attempt.call.codec, value, attempt.call.seal)
+        result = stored_result(ownership.call.codec, value, ownership.call.seal)
         if result.problem is not None:
-            attempt.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
+            ownership.report(Event.RESULT_UNAVAILABLE, reason=result.problem)
         return result.stored, result.value
 
-    def _policy(self, attempt: Ownership, error: BaseException) -> Policy:
-        settings = attempt.call.settings
+    def _policy(self, ownership: Ownership, error: BaseException) -> Policy:
+        settings = ownership.call.settings
         try:
             policy: object = policy_for(error, settings.on_error, settings.rule)
         except Exception as broken:  # noqa: BLE001  (the user's on_error failed: its policy is unknown)
@@ -320,33 +330,33 @@ class Finisher:
         if isinstance(policy, Policy):
             return policy
         reason = "on_error raised or returned no policy; held for manual review"
-        attempt.report(Event.POLICY_FAILED, error=type(policy).__name__, reason=reason)
+        ownership.report(Event.POLICY_FAILED, error=type(policy).__name__, reason=reason)
         return HOLD
 
     def _remember(self, finish: PreparedFinish) -> None:
-        attempt = finish.attempt
-        if attempt.call.settings.cache:
-            row = after_write(attempt.record(), finish.write)
+        ownership = finish.ownership
+        if ownership.call.settings.cache:
+            row = after_write(ownership.record(), finish.write)
             if row is not None:
-                self._replayer.memory.put(row, attempt.call.settings.cache, self.clock.now())
+                self._replayer.memory.put(row, ownership.call.settings.cache, self.clock.now())
 
-    def _outcome_of(self, attempt: Ownership, record: Record) -> Any:
-        call = attempt.call
-        decision = decide(record, call.request(attempt.id), self.clock.now())
+    def _outcome_of(self, ownership: Ownership, record: Record) -> Any:
+        call = ownership.call
+        decision = decide(record, call.request(ownership.attempt_id), self.clock.now())
         if decision in (Decision.REPLAY, Decision.STORED_ERROR, Decision.HELD, Decision.RESULT_UNAVAILABLE):
             return self._replayer.replay_or_raise(call, record, decision).result
-        raise self._lost(attempt, record)
+        raise self._lost(ownership, record)
 
-    def _lost(self, attempt: Ownership, record: Record | None) -> Fenced:
+    def _lost(self, ownership: Ownership, record: Record | None) -> Fenced:
         message = (
-            f"this attempt no longer owns token {attempt.token}: {_owner(record)}; "
+            f"this attempt no longer owns token {ownership.token}: {_owner(record)}; "
             "the next delivery gets its outcome"
         )
-        if record is not None and record.attempt_id == attempt.id:
-            message = f"this attempt has already finished: token {attempt.token} is {record.state.value}"
+        if record is not None and record.attempt_id == ownership.attempt_id:
+            message = f"this attempt has already finished: token {ownership.token} is {record.state.value}"
         state = None if record is None else record.state.value
         return Fenced(
-            message, token=attempt.token, state=state, locked_by=record.locked_by if record else None
+            message, token=ownership.token, state=state, locked_by=record.locked_by if record else None
         )
 
 

@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.lifecycle import OnLapse, Record, State
+from lambda_once.core.lifecycle import OnLapse, Record
 from lambda_once.core.writes import (
+    Acquire,
+    AsSeen,
     Change,
     Complete,
     Extend,
@@ -23,7 +25,9 @@ from lambda_once.core.writes import (
     Keep,
     Pin,
     Release,
+    Unclaimed,
     Write,
+    acquired_row,
     new_write_id,
 )
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
@@ -34,7 +38,7 @@ from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
-    from lambda_once.stores.contract import Unanswered
+    from lambda_once.stores.contract import Unanswered, Won
 
 
 class Sending:
@@ -73,23 +77,13 @@ class Ownership:
     It changes while the work runs: its lease grows, a transaction is sent, the attempt finishes.
     """
 
-    def __init__(
-        self,
-        call: Call,
-        attempt: str,
-        fence: int,
-        created: datetime,
-        lease: datetime,
-        *,
-        generation: str | None = None,
-    ) -> None:
+    def __init__(self, call: Call, acquire: Acquire, won: Won) -> None:
         self.call = call
-        self.id = attempt
-        self.fence = fence
-        self.generation = generation
+        self.acquire = acquire
+        self.fence = won.fence
+        self.generation = won.generation
         """The row's `Record.generation`."""
-        self.lease = lease
-        self.created = created
+        self.lease = won.lease or acquire.lease
         self.completed: tuple[object] | None = None
         """The stored result in a 1-tuple, once `Attempt.transact` or `Attempt.complete` has written it."""
         self.finished: Event | None = None
@@ -101,6 +95,14 @@ class Ownership:
     @property
     def token(self) -> str:
         return self.call.token
+
+    @property
+    def attempt_id(self) -> str:
+        return self.acquire.attempt_id
+
+    @property
+    def created(self) -> datetime:
+        return self.acquire.now
 
     def begin_transaction(self) -> Sending:
         """Begin the transaction of this attempt. Raises `Misconfigured` for a second one, or if finished."""
@@ -125,21 +127,8 @@ class Ownership:
 
     def record(self) -> Record:
         """Return the row as this attempt acquired it."""
-        presented = self.call.identity.presented
-        return Record(
-            token=self.token,
-            state=State.IN_PROGRESS,
-            attempt_id=self.id,
-            fence=self.fence,
-            locked_by=self.call.invocation.locked_by,
-            created=self.created,
-            expected_completion=self.lease,
-            delivery=self.call.delivery,
-            fingerprint=self.call.identity.fingerprint,
-            fields=None if self.call.identity.fields is None else self.call.identity.fields.stored,
-            caller=None if presented is None else presented.mark(self.id),
-            generation=self.generation,
-        )
+        row = acquired_row(None, self.acquire)
+        return row._replace(fence=self.fence, expected_completion=self.lease, generation=self.generation)
 
     def report(
         self,
@@ -158,7 +147,7 @@ class Ownership:
             event,
             self.token,
             name=call.name,
-            attempt=self.id,
+            attempt=self.attempt_id,
             fence=self.fence,
             locked_by=invocation.locked_by,
             created=self.created,
@@ -173,18 +162,48 @@ class Ownership:
     def report_exception(self, error: BaseException) -> None:
         """Log the traceback of *error*, which a batch does not raise."""
         kind = type(error).__name__
-        details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.id, error=kind)
+        details = Details(Event.RAISED, self.token, name=self.call.name, attempt=self.attempt_id, error=kind)
         self.call.invocation.reporter.report(details, self.call.invocation.tally, error)
 
     def write(self, change: Change, now: datetime) -> Write:
         """Return *change* as a write of this attempt at *now*."""
-        return written_by(self.call, self.id, change, now)
+        return written_by(self.call, self.attempt_id, change, now)
 
 
-def written_by(call: Call, attempt: str, change: Change, now: datetime) -> Write:
-    """Return *change* as a write of *attempt*, with a write id if it ends the attempt."""
+def acquisition_by(
+    call: Call,
+    attempt_id: str,
+    take: Unclaimed | AsSeen,
+    now: datetime,
+    lease: datetime,
+    *,
+    known: bool = False,
+) -> Acquire:
+    """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
+    presented = call.identity.presented
+    return Acquire(
+        token=call.token,
+        attempt_id=attempt_id,
+        locked_by=call.invocation.locked_by,
+        now=now,
+        lease=lease,
+        take=take,
+        # The row of a token that may have to be held does not expire (guarantee 6).
+        ttl=epoch_seconds(lease + call.keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
+        fingerprint=call.identity.fingerprint,
+        delivery=call.delivery,
+        known=known,
+        likely=known or call.redelivered,
+        fields=None if call.identity.fields is None else call.identity.fields.stored,
+        caller=None if presented is None else presented.mark(attempt_id),
+        generation=attempt_id,
+    )
+
+
+def written_by(call: Call, attempt_id: str, change: Change, now: datetime) -> Write:
+    """Return *change* as a write of the attempt *attempt_id*, with a write id if it ends the attempt."""
     ttl = ttl_after(change, call, now)
-    return Write(call.token, Holder(attempt), change, now, ttl, new_write_id(change))
+    return Write(call.token, Holder(attempt_id), change, now, ttl, new_write_id(change))
 
 
 def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
@@ -218,7 +237,7 @@ class PreparedFinish(NamedTuple):
     once, under the limits of the client.
     """
 
-    attempt: Ownership
+    ownership: Ownership
     write: Write
     value: Any = None
     error: BaseException | None = None
@@ -241,7 +260,7 @@ class PreparedFinish(NamedTuple):
 
     def write_at(self, now: datetime) -> Write:
         """Return the write as it is sent at *now*, from which its ttl counts."""
-        ttl = ttl_after(self.write.change, self.attempt.call, now)
+        ttl = ttl_after(self.write.change, self.ownership.call, now)
         if ttl == self.write.ttl and not self.parts:
             return self.write
         return replace(self.write, ttl=ttl, parts_written=self.parts)
@@ -263,7 +282,7 @@ class PreparedFinish(NamedTuple):
 
     def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
         """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
-        on_lapse = self.attempt.call.settings.rule
+        on_lapse = self.ownership.call.settings.rule
         is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
         if is_minor and self.sent >= TRIES:
             return None

@@ -249,4 +249,4 @@ class Pipeline:
         queued.done(error)
 
     def _interrupted(self, interruption: BaseException, queued: Queued) -> None:
-        queued.finish.attempt.call.invocation.tally.interrupt(interruption)
+        queued.finish.ownership.call.invocation.tally.interrupt(interruption)

@@ -35,10 +35,11 @@ from lambda_once import errors
 from lambda_once.core.clock import through
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
+from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
-from lambda_once.engine.ownership import Ownership, PreparedFinish
+from lambda_once.engine.ownership import Ownership, PreparedFinish, acquisition_by
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,
@@ -54,7 +55,7 @@ from lambda_once.errors import (
 )
 from lambda_once.observability.events import Event
 from lambda_once.policies import RELEASE, OnError, OnLapseOption
-from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
+from lambda_once.stores.contract import Refused, Unanswered, Won, WriteAnswer
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -169,14 +170,10 @@ class Execution:
         call = call._replace(token=answer["token"] or call.token)  # a deploy may have changed its parts
         if "fence" not in answer:
             return outcome_of(engine, call, answer)
-        ownership = Ownership(
-            call,
-            attempt,
-            answer["fence"],
-            answer["created"],
-            answer["lease"],
-            generation=answer["generation"],
-        )
+        created, lease = answer["created"], answer["lease"]
+        acquire = acquisition_by(call, attempt, Unclaimed(take_over=False), created, lease)
+        won = Won(answer["fence"], took_over=False, generation=answer["generation"])
+        ownership = Ownership(call, acquire, won)
         return ExecutionAttempt(ownership, engine, self._context)
 
 
@@ -327,7 +324,7 @@ def _failed(engine: Engine, attempt: Ownership, error: Exception) -> None:
 def _sent(engine: Engine, finish: PreparedFinish) -> WriteAnswer:
     """Write *finish*. Raises `StoreUnavailable` without an answer: the step runs again."""
     answer = through(engine.finisher.send(finish), engine.clock)
-    call = finish.attempt.call
+    call = finish.ownership.call
     call.invocation.tally.raise_interruption()
     if isinstance(answer, Unanswered):
         call.report(Event.STORE_UNAVAILABLE, reason=answer.reason)

@@ -176,10 +176,10 @@ class MortalFinisher(Finisher):
         return self._or_die(super().prepare_error(attempt, error, value))
 
     def _or_die(self, finish: PreparedFinish) -> PreparedFinish:
-        token = finish.attempt.token
+        token = finish.ownership.token
         self._killed.come_to("work", token)
         if self._killed.step == "complete":
-            (answer,) = self.store.write([finish.write], finish.attempt.call.invocation.deadline)
+            (answer,) = self.store.write([finish.write], finish.ownership.call.invocation.deadline)
             if isinstance(answer, Written):
                 self._killed.come_to("complete", token)
         return finish

@@ -1,0 +1,218 @@
+"""
+What is found out about an earlier attempt before the work starts.
+
+The user's probe is asked whether lapsed work was done, and the history (``history=``) what another
+idempotency layer knows of the call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, assert_never
+
+from lambda_once.core.clock import Waits, stamp
+from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record
+from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
+from lambda_once.core.writes import Complete, Hold, after_write, resolving
+from lambda_once.engine.finish import FinishedWork, Finisher, stored_result
+from lambda_once.engine.history import Busy, Earlier, History, Vacant
+from lambda_once.engine.ownership import Ownership, PreparedFinish, ttl_after
+from lambda_once.engine.replay import SOON, Replayed
+from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
+from lambda_once.observability.events import Event
+from lambda_once.policies import NOT_DONE, Done, Lapsed, ask
+from lambda_once.stores.contract import Unanswered, Written
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lambda_once.engine.invocation import Call
+    from lambda_once.engine.replay import Replayer
+
+
+def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer: Replayer) -> bool:
+    """
+    Ask the probe whether the lapsed attempt of *record* did its work.
+
+    True: it did, and the row is complete now, or has changed meanwhile. False: it did not, and may run.
+    Raises `Held`, the row unchanged, where the probe does not know, or raised itself.
+    """
+    answer = answer_of_probe(call, Lapsed.of(record), record)
+    if isinstance(answer, Done):
+        # Before the token: what it has there can be copied.
+        call.succeed_in_history(answer.result, call.report)
+        _complete(call, record, answer.result, finisher)
+        return True
+    if answer is NOT_DONE:
+        return False
+    finisher.pin(call, record)
+    raise replayer.error(call, record, Decision.HELD)
+
+
+def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
+    """Complete exactly the attempt and lease that the probe was asked about."""
+    now = finisher.clock.now()
+    change = Complete(stored_result(call.codec, result, call.seal).stored)
+    write = resolving(record, change, ttl_after(change, call, now), now)
+    (written,) = finisher.store.write([write], call.invocation.deadline)
+    if isinstance(written, Misconfigured):
+        raise written
+    if isinstance(written, Unanswered):
+        message = (
+            f"the probe found token {call.token} done, but the completion was not written "
+            f"({written.reason}); retry later"
+        )
+        raise StoreUnavailable(message, token=call.token)
+    if isinstance(written, Written):
+        call.report(Event.COMPLETED, record, reason="the probe found it done")
+
+
+def answer_of_probe(call: Call, lapsed: Lapsed, record: Record) -> object:
+    """Return what the probe answers about *lapsed*; None where it raised, which is reported with *record*."""
+    try:
+        return None if call.settings.probe is None else ask(call.settings.probe, lapsed, *call.arguments)
+    except Exception as broken:  # noqa: BLE001  (the user's probe failed: its answer is unknown)
+        call.report(Event.PROBE_FAILED, record, error=type(broken).__name__)
+        return None
+
+
+# ---------------------------------------------------------------- the history
+
+
+class LapsedElsewhere(Lapsed):
+    """The lapsed attempt of the other layer, of which only the end of its time is known."""
+
+    def downstream_key(self, label: str = "") -> NoReturn:
+        """Raise `Misconfigured`: that attempt passed no such key on, and would seem never to have worked."""
+        del label
+        message = (
+            f"the lapsed attempt of token {self.token} belongs to the other idempotency layer and used no "
+            "downstream_key: look for its work by the arguments"
+        )
+        raise Misconfigured(message, token=self.token)
+
+
+class Copy(NamedTuple):
+    """An outcome of the other layer, *value*, which *text* is as JSON; it counts there until *expires*."""
+
+    value: Any
+    text: str
+    expires: datetime | None
+
+
+def consulted(ownership: Ownership, history: History, finisher: Finisher) -> Waits[Ownership | Replayed]:
+    """
+    Return *ownership* where its work may start now, or the outcome that *history* has.
+
+    That is copied to the token, unless it is an error that this package would not store: such a response is
+    replayed while its record lives.
+
+    Raises `OnceError` where it may not start: the token is released then, or held where a lapsed attempt of
+    the other layer is to be reviewed.
+    """
+    try:
+        found = _found(ownership, history, finisher)
+    except BaseException:
+        finisher.give_back(ownership)
+        raise
+    if found is None:
+        return ownership
+    if not isinstance(found, Copy):
+        return (yield from _judged(ownership, finisher, found))
+    if ownership.call.error_in(found.value) is None:
+        return (yield from _replayed(ownership, finisher, _packed(ownership, found), found.expires))
+    finisher.give_back(ownership)
+    ownership.call.report(Event.REPLAYED, ownership.record(), reason="from the history, without a copy")
+    return Replayed(found.value, ownership.record())
+
+
+def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy | datetime | None:
+    """Return the outcome that *history* has, or when an attempt lapsed that is to be judged, or nothing."""
+    call = ownership.call
+    takes_over = call.settings.rule is OnLapse.TAKE_OVER
+    now = finisher.clock.now()
+    found = history.begin(
+        ownership.lease, now, takes_over=takes_over, attempt=ownership.attempt_id, token=ownership.token
+    )
+    match found:
+        case Vacant(lapsed):
+            return (
+                None if lapsed is None or takes_over or _is_decided(ownership, finisher, lapsed) else lapsed
+            )
+        case Earlier(text, expires):
+            return Copy(_loaded(ownership, text), text, expires)
+        case Busy(until):
+            raise _in_progress(ownership, finisher, until)
+        case Unanswered(reason):
+            message = f"the history did not respond ({reason}); token {call.token} was not run"
+            raise StoreUnavailable(message, token=call.token)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _is_decided(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> bool:
+    """Whether an operator has resolved the token since *lapsed*: that decision stands."""
+    row = finisher.store.read(ownership.token, ownership.call.invocation.deadline)
+    return row is not None and row.resolution is not None and row.resolution.at >= lapsed
+
+
+def _in_progress(ownership: Ownership, finisher: Finisher, until: datetime | None) -> InProgress:
+    left = SOON if until is None else (until - finisher.clock.now()).total_seconds()
+    has = "" if until is None else f", which has until {stamp(until)}"
+    return InProgress(
+        f"token {ownership.token} is in progress in the history{has}; retry later",
+        token=ownership.token,
+        expected_completion=until,
+        retry_after=min(max(left, 1.0), SOON),
+    )
+
+
+def _packed(ownership: Ownership, copy: Copy) -> FinishedWork:
+    try:
+        return FinishedWork(pack(copy.text, ownership.call.seal), copy.value)
+    except NotSerialisable as problem:
+        ownership.report(Event.RESULT_UNAVAILABLE, reason=str(problem))
+        return FinishedWork(Unavailable.UNAVAILABLE, copy.value)
+
+
+def _loaded(ownership: Ownership, text: str) -> Any:
+    try:
+        return ownership.call.codec.load(text)
+    except Corrupt as error:
+        message = (
+            f"token {ownership.token} is complete in the history, but its result cannot be read ({error}): "
+            "give codec= the functions of the old serialiser; the work is not repeated"
+        )
+        raise ResultUnavailable(message, token=ownership.token) from error
+
+
+def _replayed(
+    ownership: Ownership, finisher: Finisher, work: FinishedWork, expires: datetime | None = None
+) -> Waits[Replayed]:
+    """Complete the token with *work*, which counts until *expires* at most; return what a duplicate gets."""
+    write = ownership.write(Complete(work.stored, expires=expires), finisher.clock.now())
+    value = yield from finisher.finish(PreparedFinish(ownership, write, work.value))
+    row = after_write(ownership.record(), write) or ownership.record()
+    ownership.call.report(Event.REPLAYED, row, reason="copied from the history")
+    return Replayed(value, row)
+
+
+def _judged(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> Waits[Ownership | Replayed]:
+    """Ask the probe about the attempt that lapsed at *lapsed*, or hold the token."""
+    call = ownership.call
+    theirs = LapsedElsewhere(call.token, "", 0, "", ownership.created, lapsed)
+    answer = answer_of_probe(call, theirs, ownership.record())
+    if answer is NOT_DONE:
+        return ownership
+    if isinstance(answer, Done):
+        call.succeed_in_history(answer.result, ownership.report)
+        work = stored_result(call.codec, answer.result, call.seal)
+        return (yield from _replayed(ownership, finisher, work))
+    until, now = stamp(lapsed), finisher.clock.now()
+    failure = Failure("Lapsed", f"an attempt in the history had until {until} and did not finish")
+    yield from finisher.finish(PreparedFinish(ownership, ownership.write(Hold(failure), now)))
+    call.undo_in_history(finisher.clock.now())
+    message = (
+        f"token {call.token} is held for manual review: an attempt in the history had until {until} and did "
+        f"not finish; check whether it completed, then run `lambda-once resolve {call.token}`"
+    )
+    raise Held(message, token=call.token, state="error", expected_completion=lapsed)
