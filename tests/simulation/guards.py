@@ -156,7 +156,7 @@ def request_id() -> str:
 
 def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition have a ttl."""
-    acquisition = ownership.acquisition_by
+    acquisition = acquiring.acquisition_by
 
     def mortal(*args: Any, **options: Any) -> Any:
         made = acquisition(*args, **options)
@@ -167,7 +167,7 @@ def with_ttl_under_hold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_ttl_within_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every acquisition expire in a second."""
-    acquisition = ownership.acquisition_by
+    acquisition = acquiring.acquisition_by
 
     def short(*args: Any, **options: Any) -> Any:
         made = acquisition(*args, **options)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from lambda_once.core.clock import Deadline, Waits, to_milliseconds
+from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
 from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine import places
 from lambda_once.engine.attempt import call_stack
 from lambda_once.engine.invocation import Call, Redelivery, trace_answers
-from lambda_once.engine.ownership import Ownership, acquisition_by
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed, Replayer, refusal
 from lambda_once.errors import (
     InProgress,
@@ -117,7 +117,7 @@ class Acquirer:
             if call.invocation.deadline.is_final():
                 raise self._not_started(ownership)
             try:
-                self._finisher.extend(ownership, self._lease(call, self._clock.now()))
+                self._finisher.extend(ownership, _lease(call, self._clock.now()))
             except StoreUnavailable:
                 self._finisher.give_back(ownership)
                 raise
@@ -176,17 +176,11 @@ class Acquirer:
         # A single redelivery goes straight to the write that meets rows, too: no trip more if it is complete,
         # one less if it was released.
         alone = sum(call.redelivered for call in calls) == 1
+        ids = [call.attempt_id or new_attempt_id() for call in calls]
         now = self._clock.now()
         writes = [
-            acquisition_by(
-                call,
-                call.attempt_id or new_attempt_id(),
-                self._take(call),
-                now,
-                self._lease(call, now),
-                known=alone and call.redelivered,
-            )
-            for call in calls
+            acquisition_by(call, id_, self._take(call), now, known=alone and call.redelivered)
+            for call, id_ in zip(calls, ids, strict=True)
         ]
         try:
             return (yield from self._send(calls, writes, may_wait=may_wait))
@@ -208,7 +202,8 @@ class Acquirer:
             tries = list(map(Try, calls, writes, answers))
             if len(tries) > 1:
                 self._acquire_known(tries)
-            trace_answers(segment, [each.answer for each in tries])
+            if segment is not None:
+                trace_answers(segment, [each.answer for each in tries])
         acquisitions: list[Acquisition] = []
         unanswered = []
         for call, write, answer in tries:
@@ -326,15 +321,8 @@ class Acquirer:
 
     def _again(self, call: Call, write: Acquire, take: Unclaimed | AsSeen) -> Acquire:
         """Return *write* as it is sent again, now that the row is known: the same attempt and trace."""
-        now = self._clock.now()
-        again = acquisition_by(call, write.attempt_id, take, now, self._lease(call, now), known=True)
+        again = acquisition_by(call, write.attempt_id, take, self._clock.now(), known=True)
         return again._replace(trace=write.trace)
-
-    def _lease(self, call: Call, now: datetime) -> datetime:
-        lease = (
-            call.invocation.ends + LEASE_MARGIN if call.settings.lease is None else now + call.settings.lease
-        )
-        return to_milliseconds(lease)
 
     def _patience(self, call: Call, record: Record, began: datetime) -> float:
         """Return for how many seconds *call*, which has waited since *began*, may still wait for *record*."""
@@ -349,6 +337,46 @@ class Acquirer:
         if record is not None:
             return self._replayer.error(call, record, Decision.IN_PROGRESS)
         return InProgress(f"token {call.token} is contended; retry later", token=call.token)
+
+
+def acquisition_by(
+    call: Call,
+    attempt_id: str,
+    take: Unclaimed | AsSeen,
+    now: datetime,
+    *,
+    lease: datetime | None = None,
+    known: bool = False,
+) -> Acquire:
+    """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
+    keep = call.keep
+    lease = lease or _lease(call, now)
+    presented = call.identity.presented
+    return Acquire(
+        token=call.token,
+        attempt_id=attempt_id,
+        locked_by=call.invocation.locked_by,
+        now=now,
+        lease=lease,
+        take=take,
+        # The row of a token that may have to be held does not expire (guarantee 6).
+        ttl=epoch_seconds(lease + keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
+        fingerprint=call.identity.fingerprint,
+        delivery=call.delivery,
+        known=known,
+        likely=known or call.redelivered,
+        fields=None if call.identity.fields is None else call.identity.fields.stored,
+        caller=None if presented is None else presented.mark(attempt_id),
+        generation=attempt_id,
+    )
+
+
+def _lease(call: Call, now: datetime) -> datetime:
+    """Return until when an attempt that acquires *now* is assumed to be alive."""
+    settings = call.settings
+    return to_milliseconds(
+        call.invocation.ends + LEASE_MARGIN if settings.lease is None else now + settings.lease
+    )
 
 
 def is_retry_of_own(call: Call, record: Record) -> bool:

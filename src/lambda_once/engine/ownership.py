@@ -16,7 +16,6 @@ from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record
 from lambda_once.core.writes import (
     Acquire,
-    AsSeen,
     Change,
     Complete,
     Extend,
@@ -25,7 +24,6 @@ from lambda_once.core.writes import (
     Keep,
     Pin,
     Release,
-    Unclaimed,
     Write,
     acquired_row,
     new_write_id,
@@ -168,36 +166,6 @@ class Ownership:
     def write(self, change: Change, now: datetime) -> Write:
         """Return *change* as a write of this attempt at *now*."""
         return written_by(self.call, self.attempt_id, change, now)
-
-
-def acquisition_by(
-    call: Call,
-    attempt_id: str,
-    take: Unclaimed | AsSeen,
-    now: datetime,
-    lease: datetime,
-    *,
-    known: bool = False,
-) -> Acquire:
-    """Return the acquisition of *call* under *attempt_id*; *known*: a row was seen."""
-    presented = call.identity.presented
-    return Acquire(
-        token=call.token,
-        attempt_id=attempt_id,
-        locked_by=call.invocation.locked_by,
-        now=now,
-        lease=lease,
-        take=take,
-        # The row of a token that may have to be held does not expire (guarantee 6).
-        ttl=epoch_seconds(lease + call.keep) if call.settings.rule is OnLapse.TAKE_OVER else None,
-        fingerprint=call.identity.fingerprint,
-        delivery=call.delivery,
-        known=known,
-        likely=known or call.redelivered,
-        fields=None if call.identity.fields is None else call.identity.fields.stored,
-        caller=None if presented is None else presented.mark(attempt_id),
-        generation=attempt_id,
-    )
 
 
 def written_by(call: Call, attempt_id: str, change: Change, now: datetime) -> Write:

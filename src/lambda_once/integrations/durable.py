@@ -37,9 +37,10 @@ from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, new_att
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.function import block_identifier, unit_of_key
+from lambda_once.engine.acquire import acquisition_by
 from lambda_once.engine.attempt import Attempt, working
 from lambda_once.engine.finish import stored_result
-from lambda_once.engine.ownership import Ownership, PreparedFinish, acquisition_by
+from lambda_once.engine.ownership import Ownership, PreparedFinish
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,
@@ -171,7 +172,7 @@ class Execution:
         if "fence" not in answer:
             return outcome_of(engine, call, answer)
         created, lease = answer["created"], answer["lease"]
-        acquire = acquisition_by(call, attempt, Unclaimed(take_over=False), created, lease)
+        acquire = acquisition_by(call, attempt, Unclaimed(take_over=False), created, lease=lease)
         won = Won(answer["fence"], took_over=False, generation=answer["generation"])
         ownership = Ownership(call, acquire, won)
         return ExecutionAttempt(ownership, engine, self._context)
