@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.check import MODEL, VIOLATED, Configuration, Verdict, as_table, configurations, steps_of
+from model.check import MODEL, VIOLATED, Configuration, Result, as_table, configurations, steps_of
 from tests.docs.pages import ROOT
 
 ROWS = (MODEL / "Rows.tla").read_text(encoding="utf-8")
@@ -86,17 +86,17 @@ def _differing(text: str) -> list[str]:
 
 
 def test_the_guarantees_name_every_invariant_and_every_guard() -> None:
-    """With each invariant stand the twins that break it, and all of them."""
-    told: dict[str, set[str]] = {}
+    """Beside each invariant are the twins that break it, and all of them."""
+    named: dict[str, set[str]] = {}
     for invariant, guards in _ROW_OF_PAGE.findall(PAGE):
-        told.setdefault(invariant, set()).update(re.findall(r"`(\w+)`", guards))
+        named.setdefault(invariant, set()).update(re.findall(r"`(\w+)`", guards))
     found: dict[str, set[str]] = {}
     for twin in TWINS:
         if twin.dropped:
             (invariant,) = twin.invariants
             found.setdefault(invariant, set()).add(twin.path.stem)
-    assert told == found
-    assert set(told) == INVARIANTS
+    assert named == found
+    assert set(named) == INVARIANTS
 
 
 def test_each_guarantee_names_its_invariant() -> None:
@@ -117,8 +117,8 @@ def test_the_readme_has_every_variant() -> None:
     assert [variant.name for variant in VARIANTS if f"| `{variant.path.stem}` |" not in README] == []
 
 
-def _verdict(kind: str, name: str, status: int, output: str) -> Verdict:
-    return Verdict(Configuration(MODEL / kind / f"{name}.cfg"), status, output)
+def _result(kind: str, name: str, status: int, output: str) -> Result:
+    return Result(Configuration(MODEL / kind / f"{name}.cfg"), status, output)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +133,19 @@ def _verdict(kind: str, name: str, status: int, output: str) -> Verdict:
         ("twins", "ghost", VIOLATED, VIOLATION, False),
     ],
 )
-def test_a_verdict_tells_what_was_wanted(
-    kind: str, name: str, status: int, output: str, *, wanted: bool
-) -> None:
+def test_a_result_is_wanted_or_not(kind: str, name: str, status: int, output: str, *, wanted: bool) -> None:
     """A twin must break its own invariant, everything else none; a crash of TLC is neither."""
-    assert _verdict(kind, name, status, output).as_wanted is wanted
+    assert _result(kind, name, status, output).as_wanted is wanted
 
 
-def test_what_tlc_says_is_read() -> None:
+def test_the_output_of_tlc_is_read() -> None:
     """The invariant, the states, the time and the steps."""
-    verdict = _verdict("twins", "lapsed", VIOLATED, VIOLATION)
-    assert (verdict.violated, verdict.states, verdict.seconds, verdict.steps) == ("OneHolder", 7, 65, 1)
-    assert as_table([verdict]).row_count == 1
+    result = _result("twins", "lapsed", VIOLATED, VIOLATION)
+    assert (result.violated, result.states, result.seconds, result.steps) == ("OneHolder", 7, 65, 1)
+    assert as_table([result]).row_count == 1
 
 
-def test_a_counterexample_is_told_by_what_changed() -> None:
+def test_a_counterexample_shows_what_changed() -> None:
     """The first step has all variables, each on one line; the others only what is new in them."""
     first, second = steps_of(VIOLATION)
     assert first == ("Initial", {"now": "0", "pc": '(p1 :> "idle" @@ p2 :> "idle")'})

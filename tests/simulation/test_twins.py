@@ -375,7 +375,7 @@ TWINS = {
 
 FOUND_BY = {
     "a ghost re-opens what it released": 41,
-    "a released row is taken though it was not seen": 4110,
+    "a released row is taken though it was not seen": 5095,
     "a released row is taken, whatever it is by now": 128,
     "a probe's answer is used for finished work": 2169,
     "a probe's answer is used for a renewed lease": 195,
