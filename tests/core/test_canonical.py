@@ -270,7 +270,7 @@ fractions = st.builds(
 @example("0.12345678901234567")
 @example("0.12345678901234568")
 def test_fractions_are_written_as_exact_decimals_are_compared(text: str) -> None:
-    """Whatever decides it: a float stands for its shortest digits alone, and no two numbers are one."""
+    """A float is its shortest digits alone, and no two numbers have one form."""
     (read,) = parsed if isinstance(parsed := parse(f"[{text}]"), list) else (None,)
     value = Decimal(text)
     if read is None:

@@ -1,4 +1,4 @@
-"""The fields of a payload: what a row keeps of them, and what a later payload is told by it."""
+"""The fields of a payload: what a row keeps of them, and how a later payload differs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _fields(payload: object) -> Fields | None:
     return fields_of(printed(payload), TOKEN)
 
 
-def _told(first: object, later: object) -> Difference:
+def _difference(first: object, later: object) -> Difference:
     before = _fields(first)
     return difference(None if before is None else before.stored, _fields(later))
 
@@ -80,7 +80,7 @@ def test_the_text_of_what_is_special(payload: object) -> None:
 @given(payload=flat)
 def test_equal_payloads_name_nothing(payload: dict[str, object]) -> None:
     """What is equal has the same checksums in any order: nothing differs, is new or missing."""
-    assert _told(payload, dict(reversed(payload.items()))) == Difference()
+    assert _difference(payload, dict(reversed(payload.items()))) == Difference()
 
 
 @given(payload=flat, name=names, values=st.tuples(st.integers(), st.text(max_size=8)))
@@ -102,20 +102,22 @@ def test_the_field_that_differs_is_named(
 
 
 def test_what_is_new_is_named_and_what_is_missing_counted() -> None:
-    """The name of a missing field is on no row and in no payload: only its number is told."""
-    told = _told({"amount": 1, "card": "x", "note": ""}, {"amount": 2, "card": "x", "tip": 1, "rush": True})
-    assert told == Difference(changed=("amount",), new=("rush", "tip"), missing=1)
-    assert told.named == ("amount", "rush", "tip")
-    assert str(told) == "different: amount; new: rush, tip; missing: 1"
+    """The name of a missing field is on no row and in no payload: only their number is known."""
+    found = _difference(
+        {"amount": 1, "card": "x", "note": ""}, {"amount": 2, "card": "x", "tip": 1, "rush": True}
+    )
+    assert found == Difference(changed=("amount",), new=("rush", "tip"), missing=1)
+    assert found.named == ("amount", "rush", "tip")
+    assert str(found) == "different: amount; new: rush, tip; missing: 1"
     assert str(Difference()) == ""
 
 
 def test_few_are_named_in_a_message() -> None:
     """Five fields are named, those that changed first, and the rest is counted."""
-    told = _told({f"f{n}": 1 for n in range(4)}, {f"f{n}": 2 for n in range(8)})
-    assert told.named == ("f0", "f1", "f2", "f3", "f4")
-    assert len(told.named) == MOST_NAMED
-    assert str(told) == "different: f0, f1, f2, f3; new: f4; 3 more"
+    found = _difference({f"f{n}": 1 for n in range(4)}, {f"f{n}": 2 for n in range(8)})
+    assert found.named == ("f0", "f1", "f2", "f3", "f4")
+    assert len(found.named) == MOST_NAMED
+    assert str(found) == "different: f0, f1, f2, f3; new: f4; 3 more"
 
 
 def test_a_row_keeps_few_bytes() -> None:
@@ -135,14 +137,19 @@ def test_beyond_the_row_nothing_is_claimed() -> None:
     """Of more fields than a row keeps, one that changed is named if it was kept, and none is called new."""
     first = {f"field-{n}": n for n in range(100)}
     kept = {name for _, _, name in (_fields(first) or Fields((), b"")).entries[:MOST_FIELDS]}
-    named = {name for name in first if _told(first, first | {name: "other"}).named == (name,)}
+    named = {name for name in first if _difference(first, first | {name: "other"}).named == (name,)}
     assert named == kept
-    assert all(_told(first, first | {name: 0.5}).new == () for name in first)
+    assert all(_difference(first, first | {name: 0.5}).new == () for name in first)
 
 
 def test_one_side_without_fields_names_nothing() -> None:
     """A row of an earlier version, a text, or a list: there is nothing to compare with."""
-    assert _told("text", {"a": 1}) == _told({"a": 1}, "text") == _told(None, None) == Difference()
+    assert (
+        _difference("text", {"a": 1})
+        == _difference({"a": 1}, "text")
+        == _difference(None, None)
+        == Difference()
+    )
 
 
 def test_foreign_bytes_break_nothing() -> None:
@@ -151,7 +158,7 @@ def test_foreign_bytes_break_nothing() -> None:
 
 
 def test_two_rows_of_one_payload_do_not_look_alike() -> None:
-    """The checksums depend on the token: equal values cannot be told by comparing rows."""
+    """The checksums depend on the token: equal values cannot be found by comparing rows."""
     payload = printed({"pin": "1234"})
     one, other = fields_of(payload, "orders/charge/a"), fields_of(payload, "orders/charge/b")
     assert one is not None
@@ -173,7 +180,7 @@ def test_two_rows_of_one_payload_do_not_look_alike() -> None:
 )
 def test_names_are_bounded_and_printable(name: str, shown: str) -> None:
     """A name is cut to 64 characters, and what would break or colour a line is escaped."""
-    assert _told({"a": 1}, {"a": 1, name: 1}).named == (shown,)
+    assert _difference({"a": 1}, {"a": 1, name: 1}).named == (shown,)
 
 
 @dataclass
@@ -192,7 +199,7 @@ def test_what_a_face_put_together_counts_by_its_parts(payload: dict[str, object]
 
 
 def test_the_fields_of_the_payload_bear_their_own_names() -> None:
-    """Of what stands around the payload the part is named too, of the payload's fields only themselves."""
+    """Fields around the payload are named with their part, those of the payload by themselves."""
     body = {"amount": 1, "meta": {"try": 1}}
     found = printed({"query": {"page": ["1"]}, "body": body}, body, assembled=True)
     assert found.fields == (("amount", "1"), ("meta", '{"try":1}'), ("query.page", '["1"]'))

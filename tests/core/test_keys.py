@@ -105,7 +105,7 @@ def test_nothing_is_no_key(expression: str) -> None:
     ],
 )
 def test_a_part_that_is_missing_is_no_key(expression: str) -> None:
-    """A multi-select in the result with a part missing raises KeyMissing, wherever it stands."""
+    """A multi-select in the result with a part missing raises KeyMissing, at any depth."""
     with pytest.raises(KeyMissing, match="a part of the key is missing"):
         select(expression, ORDER)
 
@@ -332,7 +332,7 @@ def test_a_message_names_the_fields_of_the_payload(payload: object, told: str) -
 
 
 def test_a_token_is_readable() -> None:
-    """Short strings stand as they are, percent-encoded, between slashes."""
+    """Short strings are readable, percent-encoded, between slashes."""
     assert token("orders", "create", None, "order_12345") == "orders/create/order_12345"
     assert token("orders", "create", "acme", "a/b c%") == "orders/create/acme/a%2Fb%20c%25"
     assert token("orders", "create", ("acme", "e:u"), "1") == "orders/create/acme:e%3Au/1"
@@ -385,7 +385,7 @@ def test_a_number_that_equals_an_integer_is_readable(key: object, readable: str)
     ],
 )
 def test_what_is_neither_a_short_string_nor_a_short_integer_is_digested(key: object) -> None:
-    """Other numbers, lists, objects, long strings and what looks like a digest stand as their digest."""
+    """Other numbers, lists, objects, long strings and what looks like a digest become digests."""
     assert token("s", "n", None, key) == f"s/n/{digest(key)}"
 
 
@@ -396,7 +396,7 @@ def test_equal_numbers_are_one_token_beyond_the_limit() -> None:
 
 
 def test_the_limit_of_readable_strings() -> None:
-    """255 encoded bytes stand readable; a scope of several strings beyond them is digested whole."""
+    """255 encoded bytes are readable; a scope of several strings beyond them is digested whole."""
     assert token("s", "n", None, "x" * 255) == "s/n/" + "x" * 255
     assert token("s", "n", ("x" * 200, "y" * 55), "k") == f"s/n/{digest(['x' * 200, 'y' * 55])}/k"
     assert token("s", "n", ("x", 1), "k") == f"s/n/{digest(['x', 1])}/k"

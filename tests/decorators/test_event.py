@@ -73,7 +73,7 @@ def test_each_record_of_s3_is_a_unit(rig: Rig) -> None:
 
 
 def test_one_failing_s3_record_leaves_the_others(rig: Rig) -> None:
-    """The others are worked before the failure is raised, and the retry works the failed one alone."""
+    """The others are processed before the failure is raised, and the retry works the failed one alone."""
     seen: list[str] = []
 
     @rig.once.event

@@ -42,7 +42,7 @@ def worker(seen: Seen, broken: set[str]) -> Any:
 
 
 def test_a_failure_stops_its_partition_alone(rig: Rig) -> None:
-    """The other partition goes on. What stood behind the failure is free, and runs in its order next time."""
+    """The other partition goes on. What is behind the failure is released, and runs in order next time."""
     seen: Seen = []
     broken = {"a2"}
     handler = rig.once.kafka(worker(seen, broken))
@@ -216,7 +216,7 @@ def test_a_tombstone_is_a_record_like_others(rig: Rig) -> None:
     ],
 )
 def test_a_malformed_record_stops_its_partition(rig: Rig, field: str, value: object, says: str) -> None:
-    """It can never succeed; what stands before it is done, the other partition too."""
+    """It can never succeed; what is before it is done, the other partition too."""
     seen: Seen = []
     handler = rig.once.kafka(worker(seen, set()))
     event = kafka_event("a", "b", "c", "d", partitions=[0, 0, 0, 1])

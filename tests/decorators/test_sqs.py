@@ -28,7 +28,7 @@ def failed(*ids: str) -> dict[str, Any]:
 
 @on_every_store
 def test_each_record_is_worked_once(rig: Rig) -> None:
-    """Two records are worked; their redelivery succeeds and does nothing."""
+    """Two records are processed; their redelivery succeeds and does nothing."""
     seen: list[str] = []
 
     @rig.once.sqs
@@ -69,7 +69,7 @@ def test_twins_share_the_outcome(rig: Rig) -> None:
 
 
 def test_twins_share_the_failure(rig: Rig) -> None:
-    """Where the first of two twins fails, both go back, and the other record is worked."""
+    """Where the first of two twins fails, both go back, and the other record is processed."""
     seen: list[str] = []
 
     @rig.once.sqs
@@ -185,19 +185,19 @@ def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> No
 
 def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
     """Under on_in_progress="wait" the won records run first, and waiting ends with the time there is."""
-    worked: list[tuple[str, float]] = []
+    processed: list[tuple[str, float]] = []
     waited: list[Any] = []
     x, y = sqs_record("x", id_="a"), sqs_record("y", id_="b")
 
     @rig.once.sqs(on_in_progress="wait")
     def handler(record: SQSRecord) -> None:
-        worked.append((record.body, rig.slept))
+        processed.append((record.body, rig.slept))
         if record.body == "x":
             waited.append(elsewhere(handler, batch(x, y), rig.context("request-2", seconds=5)))
 
     assert handler(batch(x), rig.context(seconds=60)) == ALL_WELL
     assert waited == [failed("a")]
-    assert worked == [("x", 0.0), ("y", 0.0)]
+    assert processed == [("x", 0.0), ("y", 0.0)]
     assert rig.slept > 4
 
 
@@ -249,7 +249,7 @@ def test_ignored_fields_do_not_count(rig: Rig) -> None:
     assert seen == ["a", "c"]
 
 
-def test_equal_content_in_two_deliveries_is_told(rig: Rig) -> None:
+def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
     """A replay to another messageId is reported as a coincidence, with both ids; a redelivery is not."""
 
     @rig.once.sqs
@@ -259,8 +259,8 @@ def test_equal_content_in_two_deliveries_is_told(rig: Rig) -> None:
     handler(batch(sqs_record("x", id_="a")), rig.context("request-2"))
     assert "once.same_content" not in rig.happenings()
     handler(batch(sqs_record("x", id_="b")), rig.context("request-3"))
-    (told,) = [details for details in rig.told if details.event == "once.same_content"]
-    assert (told.delivery, told.other_delivery) == ("b", "a")
+    (logged,) = [details for details in rig.told if details.event == "once.same_content"]
+    assert (logged.delivery, logged.other_delivery) == ("b", "a")
 
 
 @on_every_store
@@ -276,7 +276,7 @@ def test_a_power_cut_releases_what_did_not_start(rig: Rig) -> None:
     assert rig.states() == [State.RELEASED, State.RELEASED]
 
 
-def test_fifo_records_are_no_strangers(rig: Rig) -> None:
+def test_fifo_records_are_known_by_their_deduplication_id(rig: Rig) -> None:
     """A FIFO record is known by its deduplication id; equal bodies under two ids are two pieces of work."""
     seen: list[str] = []
 

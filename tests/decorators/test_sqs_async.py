@@ -100,7 +100,7 @@ def test_a_running_loop_is_refused_clearly(rig: Rig) -> None:
     assert rig.rows() == []
 
 
-def test_the_way_it_says_works(rig: Rig) -> None:
+def test_the_advice_of_the_error_works(rig: Rig) -> None:
     """An async test calls the handler by asyncio.to_thread."""
     seen: list[str] = []
 
@@ -128,7 +128,7 @@ def test_the_loop_outlives_the_invocation(rig: Rig) -> None:
     assert loops[0] is loops[1]
 
 
-def test_system_exit_settles_all_and_leaves_nothing_running(rig: Rig) -> None:
+def test_system_exit_finishes_all_and_leaves_nothing_running(rig: Rig) -> None:
     """SystemExit in one record cancels the others: no token stays in progress, none goes on later."""
     went_on: list[str] = []
 

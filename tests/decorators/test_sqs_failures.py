@@ -1,4 +1,4 @@
-"""`once.sqs`: records that cannot be worked, models, and work that failed for good."""
+"""`once.sqs`: records that cannot be processed, models, and work that failed for good."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Order(BaseModel):
     ids=["key missing", "no JSON", "null key", "empty key", "too deep", "no body"],
 )
 def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
-    """One record without a key is returned, with a log line; the others are worked."""
+    """One record without a key is returned, with a log line; the others are processed."""
     seen: list[str] = []
 
     @rig.once.sqs(key="id")
@@ -43,13 +43,13 @@ def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
     event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
     assert handler(event, rig.context()) == failed("bad")
     assert seen == ["a", "c"]
-    (told,) = [details for details in rig.told if details.event == "once.bad_record"]
-    assert told.delivery == "bad"
-    assert told.reason
+    (logged,) = [details for details in rig.told if details.event == "once.bad_record"]
+    assert logged.delivery == "bad"
+    assert logged.reason
 
 
 def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
-    """A record without messageId cannot be returned alone: the good one is worked, and the whole returned."""
+    """A record without messageId has no id to return: the good one runs, and the whole batch is returned."""
     seen: list[str] = []
 
     @rig.once.sqs
@@ -82,7 +82,7 @@ def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
 
 
 def test_held_work_goes_back(rig: Rig) -> None:
-    """HOLD is a failure, first and redelivered: the message reaches the dead-letter queue, a person looks."""
+    """HOLD is a failure, at first and when redelivered: the message reaches the dead-letter queue."""
     seen: list[str] = []
 
     @rig.once.sqs(on_error={Declined: HOLD}, raise_on_entire_batch_failure=False)
@@ -97,8 +97,8 @@ def test_held_work_goes_back(rig: Rig) -> None:
     assert rig.row().state is State.HELD
 
 
-def test_stored_failures_are_settled(rig: Rig) -> None:
-    """STORE is success, first and redelivered: nobody needs to look."""
+def test_stored_failures_are_success(rig: Rig) -> None:
+    """STORE is success, at first and when redelivered: no manual review."""
     seen: list[str] = []
 
     @rig.once.sqs(on_error=STORE)

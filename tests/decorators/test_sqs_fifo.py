@@ -23,7 +23,7 @@ def message(id_: str, group: str) -> dict[str, Any]:
 
 @on_every_store
 def test_the_first_failure_ends_its_group(rig: Rig) -> None:
-    """The failed record and what follows in its group go back; other groups are worked."""
+    """The failed record and what follows in its group go back; other groups are processed."""
     seen: list[str] = []
 
     @rig.once.sqs
@@ -58,7 +58,7 @@ def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
 
 
 def test_a_bad_record_ends_its_group(rig: Rig) -> None:
-    """A record that cannot be worked is a failure of its group, too."""
+    """A record that cannot be processed is a failure of its group, too."""
     seen: list[str] = []
 
     @rig.once.sqs(key="id")
@@ -92,7 +92,7 @@ def test_a_replay_does_not_end_its_group(rig: Rig) -> None:
 
 
 def test_a_held_record_ends_its_group(rig: Rig) -> None:
-    """While a record waits for a person nothing of its group overtakes it."""
+    """While a record is held nothing of its group overtakes it."""
     seen: list[str] = []
 
     @rig.once.sqs(on_error=HOLD, raise_on_entire_batch_failure=False)

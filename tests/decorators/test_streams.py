@@ -110,7 +110,7 @@ def _stops(rig: Rig) -> None:
 
 
 def test_nothing_behind_a_failure_is_started(rig: Rig) -> None:
-    """It raises the first error; what stood behind it is free, and runs in its order next time."""
+    """It raises the first error; what is behind it is released, and runs in its order next time."""
     _stops(rig)
 
 
@@ -164,8 +164,8 @@ def test_a_bad_record_stops_its_order(rig: Rig) -> None:
     with pytest.raises(KeyMissing, match=f"Record {number(event, 1)} has data that is not base64"):
         handler(event, rig.context())
     assert seen == ["a"]
-    (told,) = [details for details in rig.told if details.event is Event.BAD_RECORD]
-    assert told.delivery == number(event, 1)
+    (logged,) = [details for details in rig.told if details.event is Event.BAD_RECORD]
+    assert logged.delivery == number(event, 1)
 
 
 @in_memory
@@ -283,10 +283,10 @@ def test_a_record_that_is_in_progress_too_long_fails(rig: Rig) -> None:
 def _frees(rig: Rig, *, is_async: bool) -> None:
     """Another invocation holds b while this one holds a and c; it completes b once c is free."""
     seen: list[bool] = []
-    worked: list[str] = []
+    processed: list[str] = []
 
     def work(record: KinesisStreamRecord) -> None:
-        worked.append(record.kinesis.data_as_json()["k"])
+        processed.append(record.kinesis.data_as_json()["k"])
 
     async def awaited(record: KinesisStreamRecord) -> None:
         work(record)
@@ -305,17 +305,17 @@ def _frees(rig: Rig, *, is_async: bool) -> None:
     event = kinesis_event(*({"k": key} for key in "abc"))
     assert handler(event, rig.context(seconds=60)) is None
     assert seen == [False]
-    assert worked == ["a"]
+    assert processed == ["a"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_who_waits_holds_nothing(rig: Rig, is_async: bool) -> None:
+def test_a_waiting_job_holds_no_other_token(rig: Rig, is_async: bool) -> None:
     """Else two shards with records of the same keys could wait for each other until both are killed."""
     _frees(rig, is_async=is_async)
 
 
 def test_twin_that_holds_what_it_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other invocation finds c in progress, though nobody works on it."""
+    """The other invocation finds c in progress, though no work on it has begun."""
     monkeypatch.setattr(Batch, "_unstarted", lambda _self: [])
     for is_async in (False, True):
         with pytest.raises(InProgress):
@@ -408,8 +408,8 @@ def test_a_record_may_be_given_up(rig: Rig, is_async: bool) -> None:
     ((record, error),) = parked
     assert record.kinesis.sequence_number == number(event, 1)
     assert "is not base64" in str(error)
-    (told,) = [details for details in rig.told if details.event is Event.GIVEN_UP]
-    assert (told.delivery, told.error) == (number(event, 1), "BadRecord")
+    (logged,) = [details for details in rig.told if details.event is Event.GIVEN_UP]
+    assert (logged.delivery, logged.error) == (number(event, 1), "BadRecord")
 
 
 class Order(BaseModel):

@@ -64,7 +64,7 @@ json_like = st.recursive(
 )
 hashable = (
     leaves
-    | st.decimals().filter(lambda number: not number.is_snan())  # nobody can hash it
+    | st.decimals().filter(lambda number: not number.is_snan())  # it has no hash
     | st.datetimes()
     | st.uuids()
     | st.binary(max_size=4)

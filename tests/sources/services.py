@@ -198,7 +198,7 @@ ASKING: dict[str, object] = {
             {"event": {"_id": {"_data": "0163eeb6e7000000090100000009000041e1"}, "operationType": "insert"}}
         ],
     },
-    "a service that nobody knows": {"Records": [{"eventSource": "aws:brandnew", "brandnew": {"id": "1"}}]},
+    "an unknown service": {"Records": [{"eventSource": "aws:brandnew", "brandnew": {"id": "1"}}]},
     "an alarm": {
         "source": "aws.cloudwatch",
         "alarmArn": ARN.format("cloudwatch", "alarm:errors"),
@@ -276,7 +276,7 @@ REFUSED: dict[str, object] = {
         "isWindowTerminatedEarly": False,
     },
 }
-"""Services whose answer nobody may replay."""
+"""Services whose response must not be replayed."""
 
 ASYNCHRONOUS = {"cloudformation", "codepipeline", "ses", "config", "cloudwatch logs"} | {
     "iot button",

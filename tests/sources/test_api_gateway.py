@@ -206,7 +206,7 @@ def test_the_recorded_requests_of_lattice_are_read(name: str, kind: Kind, caller
 
 
 def test_the_caller_is_part_of_the_scope() -> None:
-    """Who sent the request, as the gateway says, is in the scope as a SHA-256; nobody is nothing."""
+    """The caller that the gateway verified is in the scope as a SHA-256; an unknown caller adds nothing."""
     (caller,) = request_unit(samples.http(authorizer={"jwt": {"claims": {"sub": "u-3"}}}), "r-1").scope[2:]
     assert re.fullmatch("[0-9a-f]{64}", str(caller))
     assert request_unit(samples.http(), "r-1").scope[2:] == ()

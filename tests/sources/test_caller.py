@@ -182,7 +182,7 @@ def test_what_stands_beside_a_principal_is_compared(text: str, joins: list[Origi
     assert caller.warning is None
 
 
-# ------------------------------------------------------------------ a Lambda authorizer that names nobody
+# ------------------------------------------------------------------ a Lambda authorizer that names no user
 
 UNNAMED: list[tuple[str, Json, str]] = [
     ("REST, constant", rest_by({"principalId": "user"}), 'its context has nothing. .* caller="{}.userId"'),
@@ -282,7 +282,7 @@ def test_other_authorizers_are_no_lambda_authorizer(authorizer: object) -> None:
 )
 @pytest.mark.parametrize("hashed", [True, False])
 def test_what_nobody_verified_is_no_principal(event: Json, *, hashed: bool) -> None:
-    """Empty principals, contexts without one, and headers that anybody may send name nobody."""
+    """Empty principals, contexts without one, and headers that any client may send name no caller."""
     assert of(event, hashed=hashed) == Caller((), (), Presented(None))
     assert of(event).is_unscoped
 
@@ -563,7 +563,7 @@ def test_cookies_are_read_by_name() -> None:
     assert cookies_of(event, request_of(event).headers) == {"session": "abc=", "flag": ""}
 
 
-# ------------------------------------------------------------------ load balancers, caller=, nobody
+# ------------------------------------------------------------------ load balancers, caller=, no caller
 
 
 def oidc(sub: str = "alice", exp: int = 1, signer: str = "arn:alb/1") -> str:

@@ -70,7 +70,7 @@ def test_equal_ticks_are_two_pieces_of_work() -> None:
 
 
 def test_each_s3_record_is_a_unit() -> None:
-    """Each record of an S3 event is worked as an event of its own."""
+    """Each record of an S3 event is processed as an event of its own."""
     first, second = samples.s3_record(), samples.s3_record("b.pdf")
     found = units(samples.batch(first, second), "r-1")
     assert [given for _, given in found] == [{"Records": [first]}, {"Records": [second]}]
@@ -143,7 +143,7 @@ def test_a_direct_invocation_counts_whole(event: object) -> None:
     assert unit.content(event) is event
     assert unit.delivery == "r-1"
     assert unit.key is NOTHING
-    assert is_asynchronous(event), "nobody knows"
+    assert is_asynchronous(event), "the event does not show it"
 
 
 @pytest.mark.parametrize(

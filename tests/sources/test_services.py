@@ -30,7 +30,7 @@ def changed(event: Any, way: tuple[str, ...]) -> Any:
 
 
 def protected(**options: Any) -> tuple[Callable[[Any], object], list[object]]:
-    """Give a handler of `once.event`, and the events that it has worked on."""
+    """Give a handler of `once.event`, and the events that it has processed on."""
     seen: list[object] = []
 
     @Once(store=MemoryStore(), service="shop").event(name="work", **options)

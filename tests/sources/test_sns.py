@@ -57,7 +57,7 @@ def test_a_notification_of_s3_is_opened() -> None:
     ("message", "what"), [(None, "no text Message"), ("[" * 200_000, "nested too deeply")]
 )
 def test_a_bad_message_is_named(message: object, what: str) -> None:
-    """A record that cannot be worked is named by its id."""
+    """A record that cannot be processed is named by its id."""
     (found,) = (each.unit for each in SNS.records(samples.sns_event(message)))
     assert isinstance(found, Malformed)
     assert what in found.message

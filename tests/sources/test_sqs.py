@@ -210,7 +210,7 @@ def test_what_only_resembles_an_envelope_stays_closed(body: object) -> None:
     ],
 )
 def test_a_bad_record_fails_alone(record: object, id_: str | None, what: str) -> None:
-    """A record that cannot be worked is named, with what to do; the rest of its batch is worked."""
+    """A record that cannot be processed is named, with what to do; the rest of its batch is processed."""
     bad, good = SQS.records(samples.batch(record, samples.sqs_record({"orderId": 5})))
     assert isinstance(bad.unit, Malformed)
     assert (bad.id, bad.unit.id) == (id_, id_)
@@ -226,7 +226,7 @@ def test_a_bad_fifo_record_keeps_its_group() -> None:
 
 
 def test_failures_are_named_once() -> None:
-    """Each failed id stands in the answer once, in order."""
+    """Each failed id is in the response once, in order."""
     assert failures(["b", "a", "b"]) == {
         "batchItemFailures": [{"itemIdentifier": "b"}, {"itemIdentifier": "a"}]
     }
