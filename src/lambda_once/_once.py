@@ -88,20 +88,7 @@ class Once:
     change the outcome. With *require_key* no decorator takes two equal payloads for one: without ``key=`` it
     is `Misconfigured` when decorated.
 
-    The policies apply to all decorators; a decorator may override each of them (docs/reference.md).
-
-    * ``keep``: timedelta for which an outcome is replayed. Default: 14 days (the longest retention of SQS),
-      for APIs 1 day, or 5 minutes for a request without a key.
-    * ``lease``: timedelta for which an attempt is assumed to be alive. Default: the remaining time plus 2 s.
-    * ``on_error``: RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable.
-    * ``on_lapse``: "take_over", "hold" or a probe. Default: take over, or hold if on_error can be HOLD.
-    * ``on_in_progress``: "conflict", or "wait" for the outcome of the other attempt.
-    * ``wait_for``: timedelta, the longest wait under "wait". Default: 30 s.
-    * ``cache``: how many outcomes an environment keeps in memory, for five minutes at most; a duplicate of
-      one of them costs no round trip.
-    * ``seal``: two functions, to encrypt and to decrypt results and error messages; both get bytes and the
-      token. Default: they are stored as they are.
-    * ``history``: a `PowertoolsHistory`, while a function moves from Powertools. Default: none.
+    The *policies* apply to all decorators, and a decorator may override each of them (docs/reference.md).
 
     Raises `Misconfigured` for an invalid option.
     """

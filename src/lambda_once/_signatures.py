@@ -196,14 +196,21 @@ class Policies(TypedDict, total=False):
     """The policies, for `Once` and for each decorator."""
 
     keep: timedelta | None
+    """How long an outcome is replayed. Default: 14 days; for APIs 1 day, 5 minutes without a key."""
     lease: timedelta | None
+    """How long an attempt is assumed to be alive. Default: the remaining time plus 2 s."""
     on_error: OnError
+    """RELEASE, STORE or HOLD, a mapping from exception classes to these, or a callable."""
     on_lapse: OnLapseOption
+    """``take_over``, ``hold`` or a probe. Default: take over, or hold if ``on_error`` can be HOLD."""
     on_in_progress: Literal["conflict", "wait"]
     wait_for: timedelta
+    """The longest wait for the outcome of the other attempt."""
     cache: int
+    """How many outcomes an environment remembers, for five minutes at most."""
     history: HistorySource | None
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
+    """To encrypt and to decrypt results and error messages; both get bytes and the token."""
 
 
 class Options(Policies, total=False):

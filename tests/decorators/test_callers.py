@@ -212,7 +212,7 @@ def test_a_fenced_attempt_gets_no_other_callers_outcome(rig: Rig) -> None:
         seen = store.records[rig.row().token]
         store.records[seen.token] = seen._replace(
             state=State.COMPLETE,
-            attempt="b",
+            attempt_id="b",
             caller=Presented("bob").mark("b"),
             stored=Inline('"bob\'s"'),
         )

@@ -245,8 +245,8 @@ class Begun:
     ) -> None:
         with self._stack:
             if self._ownership is not None:
-                engine, attempt = self._runtime.engine, self._ownership
-                await uncancelled(engine.finisher.off_loop(attempt, engine.left(attempt, error)))
+                engine, ownership = self._runtime.engine, self._ownership
+                await uncancelled(engine.finisher.off_loop(ownership, engine.left(ownership, error)))
 
     if not TYPE_CHECKING:  # type checkers know what there is
 

@@ -83,12 +83,15 @@ class HttpIdentifier:
         methods = self._settings.methods
         return method not in SAFE if methods is None else method in methods
 
-    def call(self, event: Mapping[str, Any], kind: Kind, method: str, invocation: Invocation) -> Call | None:
+    def call(self, event: Mapping[str, Any], kind: Kind, invocation: Invocation) -> Call | None:
         """
-        Return the call of *event*; None: it has no key, and ``without_key="run"`` lets it run.
+        Return the call of *event*; None: its method is not protected, or ``without_key="run"`` lets it run.
 
         Raises `KeyMissing` for a key that is malformed, or missing although required.
         """
+        method = source.method_of(event)
+        if not self.covers(method):
+            return None
         try:
             found = self.read(event, kind, method, invocation.request_id)
         except OnceError as error:
@@ -163,11 +166,8 @@ def api_handler(runtime: Runtime, function: Callable[..., Any], settings: Settin
     def handle(event: Any, context: Any) -> Any:
         kind = source.kind_of(event)
         with runtime.invocation(context) as invocation:
-            method = source.method_of(event)
-            if not identifier.covers(method):
-                return unprotected(work, event, context)
             try:
-                call = identifier.call(event, kind, method, invocation)
+                call = identifier.call(event, kind, invocation)
                 if call is None:
                     return unprotected(work, event, context)
                 outcome = execute(runtime, work, call, event, context)

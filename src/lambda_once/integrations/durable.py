@@ -292,24 +292,24 @@ def _acquired(engine: Engine, call: Call) -> Answer:
     }
 
 
-def _completed(engine: Engine, attempt: Ownership, result: Any) -> Answer | None:
+def _completed(engine: Engine, ownership: Ownership, result: Any) -> Answer | None:
     """
     Complete the token. Return None, or the answer that stands in place of *result*.
 
     Raises `RetryLater` only if the step is to run again.
     """
-    prepared = engine.finisher.prepare_return(attempt, result)
+    prepared = engine.finisher.prepare_return(ownership, result)
     answer = _sent(engine, prepared)
     try:
         value = engine.finisher.after(prepared, answer)
     except ResultUnavailable as error:
-        return None if attempt.finished is not None else answer_of_error(error)  # our own has *result* here
+        return None if ownership.finished is not None else answer_of_error(error)  # our own has *result* here
     except OnceError as error:
         if _runs_again(error):
             raise
         return answer_of_error(error)
     if isinstance(answer, Refused) and answer.record is not None:
-        return answer_of_replay(attempt.call, Replayed(value, answer.record))
+        return answer_of_replay(ownership.call, Replayed(value, answer.record))
     return None
 
 

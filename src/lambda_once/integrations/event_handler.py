@@ -124,10 +124,7 @@ class Route:
         except Misconfigured as error:
             self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
             raise
-        method = source.method_of(event)
-        if not self.identifier.covers(method):
-            return found, None
-        return found, self.identifier.call(event, kind, method, invocation)
+        return found, self.identifier.call(event, kind, invocation)
 
     # ---------------------------------------------------------------- how the request ended
 
