@@ -399,7 +399,7 @@ def _begun(shop: Shop, seconds: float) -> tuple[PowertoolsRecord, datetime]:
     """Begin an attempt whose lease lasts *seconds*; return its record and the time."""
     record, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
     assert (
-        record.begin(now + timedelta(seconds=seconds), now, takes_over=True, attempt="a-1", token="t")
+        record.begin(now + timedelta(seconds=seconds), now, takes_over=True, attempt_id="a-1", token="t")
         == Vacant()
     )
     return record, now
@@ -412,7 +412,7 @@ def test_only_our_own_record_is_deleted(shop: Shop) -> None:
     assert shop.record() is not None
     again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
     assert isinstance(
-        again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-2", token="t"), Busy
+        again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt_id="a-2", token="t"), Busy
     )
     again.undo(now)
     assert shop.record() is not None  # it is not the other one's, either
@@ -430,7 +430,7 @@ def test_a_completed_record_of_our_own_is_an_outcome(shop: Shop) -> None:
     _begun(shop, 30)
     shop.change(status={"S": "COMPLETED"}, data={"S": "5"})
     again, now = shop.history().of(EVENT, "charge", is_call=False), SystemClock().now()
-    found = again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt="a-1", token="t")
+    found = again.begin(now + timedelta(seconds=30), now, takes_over=True, attempt_id="a-1", token="t")
     assert isinstance(found, Earlier)
     assert found.text == "5"
 

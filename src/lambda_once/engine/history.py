@@ -50,13 +50,13 @@ class History(Protocol):
     """The history of one call. Each method sends requests and blocks meanwhile."""
 
     def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str
+        self, lease: datetime, now: datetime, *, takes_over: bool, attempt_id: str, token: str
     ) -> HistoryAnswer:
         """
         Record an attempt that is alive until *lease*, unless the history has another one or an outcome.
 
         *takes_over*: a lapsed attempt need not be looked for.
-        *attempt*: its random id, by which it recognises its own record after a lost answer (guarantee 3).
+        *attempt_id*: its random id, by which it recognises its own record after a lost answer (guarantee 3).
         *token*: what the attempt holds, whose earlier attempts its row shows.
         Raises `OnceError` where the call may not run, such as `KeyReused`. Nothing is recorded then.
         """

@@ -131,7 +131,7 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
     takes_over = call.settings.rule is OnLapse.TAKE_OVER
     now = finisher.clock.now()
     found = history.begin(
-        ownership.lease, now, takes_over=takes_over, attempt=ownership.attempt_id, token=ownership.token
+        ownership.lease, now, takes_over=takes_over, attempt_id=ownership.attempt_id, token=ownership.token
     )
     match found:
         case Vacant(lapsed):

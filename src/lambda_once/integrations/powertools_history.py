@@ -190,13 +190,13 @@ class PowertoolsRecord:
         """Until when the record is ours; None: it is not."""
 
     def begin(
-        self, lease: datetime, now: datetime, *, takes_over: bool, attempt: str, token: str
+        self, lease: datetime, now: datetime, *, takes_over: bool, attempt_id: str, token: str
     ) -> HistoryAnswer:
         """Do what `History.begin` promises: two requests at most, but one under ``take_over``."""
         self._until = None
         try:
             self._prepare()
-            return self._begin(lease - SOONER, now, Marks.of(token, attempt), takes_over=takes_over)
+            return self._begin(lease - SOONER, now, Marks.of(token, attempt_id), takes_over=takes_over)
         except Exception as error:  # noqa: BLE001  (a persistence layer may raise anything)
             return _unanswered(error)
 
@@ -277,9 +277,9 @@ class Marks(NamedTuple):
     """A record that refuses the write of this very attempt is that write, whose answer was lost."""
 
     @classmethod
-    def of(cls, token: str, attempt: str) -> Marks:
-        """Return the marks of the records of *attempt*, which holds *token*."""
-        return cls(_digits(token, TOKEN_DIGITS), _digits(attempt, ATTEMPT_DIGITS))
+    def of(cls, token: str, attempt_id: str) -> Marks:
+        """Return the marks of the records of the attempt *attempt_id*, which holds *token*."""
+        return cls(_digits(token, TOKEN_DIGITS), _digits(attempt_id, ATTEMPT_DIGITS))
 
     @classmethod
     def on(cls, time: object) -> Marks:
