@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,23 +12,11 @@ from lambda_once.operations.listing import unfinished
 from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
-from tests.operations.desk import Desk, desk, output_of
+from tests.operations.desk import Desk, open_desk, open_each, output_of
+
+__all__ = ["open_desk", "open_each"]
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
-
-
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of the strict engine."""
-    with desk(monkeypatch, None) as found:
-        yield found
-
-
-@pytest.fixture
-def on_engine(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[Desk]:
-    """A desk at a table of a real engine."""
-    with desk(monkeypatch, dynamodb_local) as found:
-        yield found
 
 
 def _some_are_held(at: Desk) -> None:
@@ -44,7 +31,9 @@ def _states(at: Desk) -> list[State]:
     return [at.row(f"p-{number}").state for number in range(4)]
 
 
-def _released(at: Desk) -> None:
+def test_what_is_held_is_released_and_runs(each: Desk) -> None:
+    """All of it, with the reason on each row; what is done stays done."""
+    at = each
     _some_are_held(at)
     ran = at.run("redrive", *SURE)
     assert ran.exit_code == 0
@@ -55,17 +44,6 @@ def _released(at: Desk) -> None:
     assert resolution is not None
     assert (resolution.by, resolution.because) == ("ann", "the provider was down")
     assert all(at.deliver(f"p-{number}") for number in range(4))
-
-
-def test_what_is_held_is_released_and_runs(at: Desk) -> None:
-    """All of it, with the reason on each row; what is done stays done."""
-    _released(at)
-
-
-@pytest.mark.engine
-def test_what_is_held_is_released_and_runs_on_the_engine(on_engine: Desk) -> None:
-    """The same, by a real index."""
-    _released(on_engine)
 
 
 FILTERS = {
@@ -210,15 +188,9 @@ def _decided_by_a_person(at: Desk) -> None:
     assert at.asked.count("p-1") == 1
 
 
-def test_what_a_person_decided_is_skipped(at: Desk) -> None:
+def test_what_a_person_decided_is_skipped(each: Desk) -> None:
     """It stays held, with the note; the others of the outage are released."""
-    _decided_by_a_person(at)
-
-
-@pytest.mark.engine
-def test_what_a_person_decided_is_skipped_on_the_engine(on_engine: Desk) -> None:
-    """The same, by a real index."""
-    _decided_by_a_person(on_engine)
+    _decided_by_a_person(each)
 
 
 def test_twin_that_asks_for_no_decision(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,17 +17,12 @@ from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_keys
-from tests.operations.desk import LEASE, Declined, Desk, Timeout, desk, output_of
+from tests.operations.desk import LEASE, Declined, Desk, Timeout, open_desk, open_each, output_of
+
+__all__ = ["open_desk", "open_each"]
 
 BECAUSE = ("--because", "seen at the provider", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
-
-
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of the strict engine."""
-    with desk(monkeypatch, None) as found:
-        yield found
 
 
 def _file(tmp_path: Any, text: str | bytes) -> str:
@@ -469,13 +464,6 @@ def test_a_result_over_the_limit_is_not_read_to_its_end(
     assert "exceeds the limit of 1,000 bytes" in ran.stderr
 
 
-def test_a_byte_order_mark_is_no_part_of_a_result(at: Desk, tmp_path: Any) -> None:
-    """Editors write one."""
-    given = _file(tmp_path, "\ufeff5")
-    assert at.run("resolve", at.hold("p-1"), "--done", "--result", given, *SURE).exit_code == 0
-    assert at.row("p-1").stored == Inline("5")
-
-
 def test_terminal_escapes_in_errors_are_escaped(at: Desk) -> None:
     """Escapes in the message of an exception are shown, not sent."""
 
@@ -525,13 +513,6 @@ DROPPING = {
 }
 
 
-@pytest.fixture
-def on_engine(monkeypatch: pytest.MonkeyPatch, dynamodb_local: str) -> Iterator[Desk]:
-    """A desk at a table of DynamoDB Local."""
-    with desk(monkeypatch, dynamodb_local) as found:
-        yield found
-
-
 def _charged(at: Desk, result: Any) -> Record:
     at.provider = lambda _: result
     assert at.ask("p-1") == result
@@ -539,7 +520,11 @@ def _charged(at: Desk, result: Any) -> Record:
     return at.row("p-1")
 
 
-def _is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
+def test_a_result_that_is_there_is_kept(each: Desk, result: Any, options: Sequence[str]) -> None:
+    """Only the time until which it is replayed changes: attempt, write and result stay."""
+    at = each
     before = _charged(at, result)
     ran = at.run("resolve", at.token("p-1"), *options, *SURE)
     assert ran.exit_code == 0, output_of(ran)
@@ -553,23 +538,6 @@ def _is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
     shown = output_of(at.run("show", at.token("p-1")))
     assert "ann kept its outcome, because: seen at the provider" in shown
     assert "gets the stored outcome" in output_of(ran)
-
-
-@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
-@pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
-def test_a_result_that_is_there_is_kept(at: Desk, result: Any, options: Sequence[str]) -> None:
-    """Only the time until which it is replayed changes: attempt, write and result stay."""
-    _is_kept(at, result, options)
-
-
-@pytest.mark.engine
-@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
-@pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
-def test_a_result_that_is_there_is_kept_on_the_engine(
-    on_engine: Desk, result: Any, options: Sequence[str]
-) -> None:
-    """The same, by DynamoDB's own conditions."""
-    _is_kept(on_engine, result, options)
 
 
 def test_done_without_a_time_does_not_shorten(at: Desk) -> None:

@@ -140,6 +140,21 @@ def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk
         yield found
 
 
+@pytest.fixture(name="at")
+def open_desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk at a table of the strict engine."""
+    with desk(monkeypatch, None) as found:
+        yield found
+
+
+@pytest.fixture(name="each", params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
+def open_each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk at a table of the strict engine, and of DynamoDB Local."""
+    endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
+    with desk(monkeypatch, endpoint) as found:
+        yield found
+
+
 def output_of(result: Result) -> str:
     """What the command said and printed, with line breaks of a narrow terminal taken for spaces."""
     return " ".join(click.unstyle(result.output).split())
