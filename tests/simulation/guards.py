@@ -287,8 +287,7 @@ def recognising(how: Callable[..., bool]) -> Patch:
 
 def with_request_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tries of a request be one attempt."""
-    for module in (acquiring, lapsed):
-        monkeypatch.setattr(module, "new_attempt_id", request_id)
+    monkeypatch.setattr(acquiring, "new_attempt_id", request_id)
 
 
 def awaited_by_the_client(_transport: Any, send: Any, arguments: Any, _deadline: Any, _now: Any) -> Any:
