@@ -12,7 +12,7 @@ from datetime import datetime
 from lambda_once.core.clock import SystemClock
 from lambda_once.core.lifecycle import Record
 from lambda_once.dynamodb.client import new_client
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from lambda_once.stores.rows import Item
+from lambda_once.stores.row import Item
 
 from .template import Template
 

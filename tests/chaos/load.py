@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.testing import create_table
 from tests.chaos.checks import Evidence, Result, check
 from tests.chaos.deliveries import Lane, Queue

@@ -29,7 +29,7 @@ from lambda_once.core.writes import (
     new_write_id,
 )
 from lambda_once.stores.contract import Won, Written
-from lambda_once.stores.rows import configured_names
+from lambda_once.stores.names import configured_names
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table
 from tests.kit import tables

@@ -16,7 +16,7 @@ from lambda_once.core.clock import (
     stamp,
     to_milliseconds,
 )
-from lambda_once.stores.rows import parse_stamp
+from lambda_once.stores.row import parse_stamp
 from lambda_once.testing import FakeClock
 
 times = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from lambda_once import MemoryStore
 from lambda_once.core.lifecycle import Record
 from lambda_once.stores.contract import Store
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 
 COUNT = "a count of the user's"

@@ -15,7 +15,7 @@ from aws_durable_execution_sdk_python import DurableContext
 
 from lambda_once import HOLD, STORE, Once
 from lambda_once.core.lifecycle import State, new_attempt_id
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from tests.decorators.durable_shop import HOUR
 from tests.kit import tables

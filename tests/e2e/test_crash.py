@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.stores.rows import parse_stamp
+from lambda_once.stores.row import parse_stamp
 
 from .conftest import Row, Tokens
 from .sam import Invocation, Stack

@@ -29,7 +29,7 @@ from lambda_once.sources.api_gateway import header_key
 from lambda_once.sources.envelopes import TooDeep, open_body, parse
 from lambda_once.sources.ordered import DYNAMODB_STREAM, KINESIS, MQ, kafka_source
 from lambda_once.sources.records import SNS, SQS
-from lambda_once.stores.rows import indexed, part_of, record_of
+from lambda_once.stores.row import indexed, part_of, record_of
 from lambda_once.testing import (
     activemq_event,
     dynamodb_stream_event,

@@ -24,7 +24,7 @@ from lambda_once.core.lifecycle import Resolution, new_attempt_id
 from lambda_once.core.writes import Complete, Release, Resolver, Write, new_write_id
 from lambda_once.observability.reporter import Details
 from lambda_once.stores.contract import Written
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context
 from tests.kit import tables

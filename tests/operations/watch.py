@@ -16,7 +16,7 @@ from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.contract import Won, Written
-from lambda_once.stores.rows import configured_names
+from lambda_once.stores.names import configured_names
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock
 

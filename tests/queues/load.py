@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.testing import create_table
 from tests.chaos.fleet import LATE_KILL, Interrupted, Worker
 from tests.chaos.journal import entries

@@ -12,7 +12,7 @@ from lambda_once import InProgress, KeyReused, OnceError, ResultUnavailable
 from lambda_once.core.clock import Deadline
 from lambda_once.errors import StoredError
 from lambda_once.operations.resolution import Resolve, resolution
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, sqs_event
 from tests.kit.strict.engine import StrictEngine

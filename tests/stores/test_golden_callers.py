@@ -15,7 +15,7 @@ import pytest
 from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import part_of, record_of
+from lambda_once.stores.row import part_of, record_of
 from tests.stores.test_golden_rows import ATTEMPT, FILE, START, _attributes
 
 NEWER = FILE.with_name("rows-with-write-and-caller.json")

@@ -17,7 +17,7 @@ import pytest
 
 from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record, Request, Resolution, State, decide
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, unpack, unpack_chunks
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 from lambda_once.testing.store_suite.world import World
 from tests.stores.world import DynamoDBRows, Item
 

@@ -17,7 +17,7 @@ from lambda_once.core.lifecycle import Failure, Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Seal, Sealed, Unavailable, unpack, unpack_chunks
 from lambda_once.operations.resolution import is_forgotten
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import part_of, record_of
+from lambda_once.stores.row import part_of, record_of
 from tests.stores.test_golden_rows import FILE, START, _attributes
 
 ROWS: dict[str, dict[str, Any]] = _attributes(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_once.errors import Misconfigured
-from lambda_once.stores.rows import indexed, part_of, record_of
+from lambda_once.stores.row import indexed, part_of, record_of
 
 AT = {"S": "2026-11-20T10:12:00.000Z"}
 ROW: dict[str, Any] = {

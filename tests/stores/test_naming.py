@@ -13,9 +13,8 @@ from lambda_once import Misconfigured, Once
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import TRIES
-from lambda_once.stores import requests
 from lambda_once.stores.contract import Unanswered, Won, Written
-from lambda_once.stores.naming import OF_A_ROW, NamedTransport, TableNames, named, renamed
+from lambda_once.stores.naming import NamedTransport, TableNames, named, renamed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import LEASE, PAID, World
@@ -24,7 +23,6 @@ from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire, altered, refused, request_lost
 from tests.stores.conftest import NAMED, NAMES
 from tests.stores.line import BATCH, PARTS, READ, SINGLE
-from tests.stores.test_attributes import ALWAYS
 from tests.stores.world import NamedRows
 
 ROW_READ = "GetItem"
@@ -226,11 +224,6 @@ def test_names_that_no_table_of_tokens_has(
     with pytest.raises(Misconfigured, match=words) as raised:
         once.run("5", work, 5)
     assert f"LAMBDA_ONCE_{name}" in str(raised.value)
-
-
-def test_no_attribute_of_a_row_can_be_a_key() -> None:
-    """The list of the refused names has all of them."""
-    assert {*requests.OUTCOME, *requests.OPTIONAL, *ALWAYS, "status", "data"} - {"lockToken"} <= OF_A_ROW
 
 
 # ------------------------------------------------------------------ what DynamoDB leaves undone

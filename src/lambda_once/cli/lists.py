@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from lambda_once.stores.rows import Entry
+    from lambda_once.stores.row import Entry
 
 ROWS_OF_A_TABLE: Final = 100
 """Default limit of a table; JSON has all."""

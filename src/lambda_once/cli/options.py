@@ -18,7 +18,7 @@ from lambda_once.operations.resolution import LONGEST_NAME, LONGEST_REASON, WATC
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Filter
-from lambda_once.stores.rows import MOST_SHARDS
+from lambda_once.stores.names import MOST_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

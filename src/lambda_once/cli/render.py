@@ -14,7 +14,7 @@ from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
 from lambda_once.operations.times import duration_text, time_text
 from lambda_once.operations.tokens import Status, TokenName, parts_of, token_status
-from lambda_once.stores.rows import Entry, parse_stamp
+from lambda_once.stores.row import Entry, parse_stamp, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,16 +138,11 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     }
     if not entry.is_whole:
         return row
-    done, error = record.actual_completion, record.error
+    error = record.error
     return row | {
-        "actualCompletion": None if done is None else stamp(done),
+        **shown(record),
         "error": None if error is None else {"kind": error.kind, "message": error.message},
         "resolution": None if record.resolution is None else _resolution(record.resolution, record),
-        "fence": record.fence,
-        "delivery": record.delivery,
-        "fingerprint": record.fingerprint,
-        "trace": record.trace,
-        "ttl": record.ttl,
         "result": _result(record, parts_present),
     }
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Self, assert_never
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
 from lambda_once.core.lifecycle import Failure, Record, Resolution, State, new_attempt_id
@@ -67,6 +68,11 @@ class Acquire(NamedTuple):
     def first_fence(self) -> int:
         """The fence where there was no row: by the clock, so that it grows across deletion and expiry."""
         return epoch_milliseconds(self.now) + 1
+
+
+BROUGHT: Final = tuple(name for name in Acquire._fields if name in Record._fields and name != "generation")
+"""The fields of a row that its acquisition brings, as they are; a generation is kept where there is one."""
+_brought = attrgetter(*BROUGHT)
 
 
 class Holder(NamedTuple):
@@ -212,22 +218,15 @@ def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
 
 def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
     """Return the row that *acquisition* makes of *record*."""
+    brought = dict(zip(BROUGHT, _brought(acquisition), strict=True))
     return Record(
-        token=acquisition.token,
         state=State.IN_PROGRESS,
-        attempt_id=acquisition.attempt_id,
         fence=acquisition.first_fence if record is None else record.fence + 1,
-        locked_by=acquisition.locked_by,
         created=acquisition.now,
         expected_completion=acquisition.lease,
-        delivery=acquisition.delivery,
-        fingerprint=acquisition.fingerprint,
-        ttl=acquisition.ttl,
         resolution=None if record is None else record.resolution,
-        fields=acquisition.fields,
-        caller=acquisition.caller,
-        trace=acquisition.trace,
         generation=(None if record is None else record.generation) or acquisition.generation,
+        **brought,
     )
 
 

@@ -239,7 +239,7 @@ class Runtime:
 
     def _new_store(self) -> DynamoDBStore:
         try:
-            from lambda_once.stores.rows import configured_names, configured_shards
+            from lambda_once.stores.names import configured_names, configured_shards
             from lambda_once.stores.store import DynamoDBStore
         except ModuleNotFoundError as error:
             raise Misconfigured(

@@ -11,7 +11,7 @@ from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Status, token_status
-from lambda_once.stores.rows import Entry, Item, record_of
+from lambda_once.stores.row import Entry, Item, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

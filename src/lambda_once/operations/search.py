@@ -16,7 +16,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import unfinished
 from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import Item, record_of
+from lambda_once.stores.row import ROW, Item, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,11 +35,9 @@ MOST_SIMILAR = 5
 MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
-_SHOWN = (
-    "lockToken, attempt, fence, lockedBy, created, expectedCompletion, actualCompletion, delivery, "
-    "fingerprint, trace, resolution, #status, #ttl, #error"
-)
-_NAMES = {"#status": "status", "#ttl": "ttl", "#error": "error"}
+_READ = (*(each.name for each in ROW if each.shown), "status", "error", "resolution")
+_SHOWN = ", ".join(("lockToken", *(f"#{name}" for name in _READ)))
+_NAMES = {f"#{name}": name for name in _READ}
 
 
 # -- one token, and its result

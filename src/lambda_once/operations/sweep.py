@@ -16,7 +16,7 @@ from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.table import SWEEP_ROW, Cursor, TokenTable
 
 if TYPE_CHECKING:
-    from lambda_once.stores.rows import Item
+    from lambda_once.stores.row import Item
 
 PAGES = 50
 """Scan pages of one run: about 10 MB, 1,280 read units; every five minutes that is 7 million rows a day."""

@@ -14,8 +14,9 @@ from lambda_once.dynamodb.retry import PATIENCE, Unprocessed, batch_write
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.stores.index import StatusIndex
+from lambda_once.stores.names import configured_names, configured_shards
 from lambda_once.stores.requests import part_keys
-from lambda_once.stores.rows import Item, configured_names, configured_shards
+from lambda_once.stores.row import Item
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.stores.transport import TokenTransport, unavailable
 

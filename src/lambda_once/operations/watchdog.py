@@ -30,7 +30,7 @@ from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Status, parts_of
 from lambda_once.operations.watchdog_actions import Action, Actions, ProbeFailed
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
-from lambda_once.stores.rows import Entry, record_of
+from lambda_once.stores.row import Entry, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

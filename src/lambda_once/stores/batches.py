@@ -26,7 +26,7 @@ from lambda_once.stores.contract import (
     WriteAnswer,
     Written,
 )
-from lambda_once.stores.rows import record_of
+from lambda_once.stores.row import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

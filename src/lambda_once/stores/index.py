@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
-from lambda_once.stores.rows import MOST_SHARDS, Entry, Item, indexed
+from lambda_once.stores.names import MOST_SHARDS
+from lambda_once.stores.row import Entry, Item, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.errors import Misconfigured
+from lambda_once.stores.row import NAMES
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
@@ -26,24 +27,6 @@ SORT_VALUE = "lambda-once"
 """The sort key of every row, where the table has a sort key."""
 LONG = "#" * 1_100
 """As a partition key it is legal (2,048 bytes), as a sort key it is not (1,024): developer guide, quotas."""
-OF_A_ROW = frozenset(
-    {
-        *(
-            "actualCompletion",
-            "attempt",
-            "before",
-            "caller",
-            "created",
-            "data",
-            "delivery",
-            "error",
-            "expectedCompletion",
-        ),
-        *("fence", "fields", "fingerprint", "lockedBy", "parts", "place", "resolution", "result"),
-        *("resultUnavailable", "status", "trace", "ttl", "write"),
-    }
-)
-"""The other attributes of a row: no key may have their names."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 _EXPRESSIONS = (
     *("ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression"),
@@ -71,7 +54,7 @@ class TableNames:
                     "partition key is the token: a constant one is one partition, which takes 500 executions "
                     f"a second. The sort key is always {SORT_VALUE!r}"
                 )
-            if variable != "INDEX" and name in OF_A_ROW:
+            if variable != "INDEX" and name in NAMES:
                 raise Misconfigured(
                     f"LAMBDA_ONCE_{variable} is {name!r}, an attribute that every row has with another "
                     "content: use a table with another key"

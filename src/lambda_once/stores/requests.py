@@ -9,11 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
-from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
-from lambda_once.core.results import INLINE_LIMIT, Chunks, Inline, Unavailable
+from lambda_once.core.lifecycle import Failure, Record, State
+from lambda_once.core.results import INLINE_LIMIT, Inline
 from lambda_once.core.writes import (
     Acquire,
     AsSeen,
@@ -31,7 +30,16 @@ from lambda_once.core.writes import (
 )
 from lambda_once.stores.contract import Won
 from lambda_once.stores.proof import GRANT
-from lambda_once.stores.rows import Item
+from lambda_once.stores.row import (
+    OPTIONAL,
+    OUTCOME,
+    Item,
+    acquired_attributes,
+    error_map,
+    resolution_map,
+    result_attribute,
+    status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +107,6 @@ LONGER = " AND expectedCompletion < :new"
 
 NONE = "none"
 """The attribute ``before`` of a token that had no status: absent, released or finished."""
-OUTCOME = ("actualCompletion", "result", "error", "parts", "resultUnavailable", "write")
-OPTIONAL = ("fingerprint", "fields", "delivery", "ttl", "caller", "trace")
 
 
 def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
@@ -128,28 +134,6 @@ def won(granted: Item) -> Won:
     took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
     generation = granted["generation"]["S"] if "generation" in granted else None
     return Won(int(granted["fence"]["N"]), took_over, generation=generation)
-
-
-def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
-    """Return the attributes that an acquisition sets, without the key and the fence."""
-    attributes: Item = {
-        "lockedBy": {"S": acquisition.locked_by},
-        "attempt": {"S": acquisition.attempt_id},
-        "created": {"S": stamp(acquisition.now)},
-        "expectedCompletion": {"S": stamp(acquisition.lease)},
-        "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
-    }
-    if acquisition.fingerprint is not None:
-        attributes["fingerprint"] = {"S": acquisition.fingerprint}
-    if acquisition.fields is not None:
-        attributes["fields"] = {"B": acquisition.fields}
-    for name in ("delivery", "caller", "trace"):
-        text = getattr(acquisition, name)
-        if text is not None:
-            attributes[name] = {"S": text}
-    if acquisition.ttl is not None:
-        attributes["ttl"] = {"N": str(acquisition.ttl)}
-    return attributes
 
 
 def _claim(acquisition: Acquire) -> tuple[str, Item]:
@@ -257,23 +241,6 @@ def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
             return {"expectedCompletion": {"S": stamp(lease)}}, []
         case Pin() | Keep():
             return {}, []
-        case _ as unreachable:
-            assert_never(unreachable)
-
-
-def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
-    """Return the attribute that a completed row has for its result; none for None."""
-    match result:
-        case None:
-            return {}
-        case Inline(str() as data):
-            return {"result": {"S": data}}
-        case Inline(data):
-            return {"result": {"B": data}}
-        case Chunks(parts):
-            return {"parts": {"N": str(len(parts))}}
-        case Unavailable():
-            return {"resultUnavailable": {"S": result.value}}
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -418,35 +385,3 @@ def _expression(
     told = f"{condition} {extra}"
     named = {*sets, *removed} | {name for name in ("before", "status", "ttl") if f"#{name}" in told}
     return expression, tuple((f"#{name}", name) for name in sorted(named))
-
-
-# ------------------------------------------------------------------ single attributes
-
-
-def status(state: State, token: str, shards: int) -> str:
-    """
-    Return the ``status`` of a row in progress or held.
-
-    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
-    """
-    if shards == 1:
-        return state.value
-    return f"{state.value}_{crc32(token.encode()) % shards}"
-
-
-def error_map(error: Failure) -> dict[str, Item]:
-    sealed = {} if error.sealed is None else {"sealed": {"B": error.sealed}}
-    return {"M": {"kind": {"S": error.kind}, "message": {"S": error.message}, **sealed}}
-
-
-def resolution_map(note: Resolution) -> dict[str, Item]:
-    return {
-        "M": {
-            "kind": {"S": note.kind.value},
-            "by": {"S": note.by},
-            "because": {"S": note.because},
-            "at": {"S": stamp(note.at)},
-            "attempt": {"S": note.attempt_id},
-            "times": {"N": str(note.times)},
-        }
-    }

@@ -33,7 +33,8 @@ from lambda_once.stores.contract import (
     WriteAnswer,
     Written,
 )
-from lambda_once.stores.rows import part_of, record_of, sound_shards
+from lambda_once.stores.names import sound_shards
+from lambda_once.stores.row import part_of, record_of
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:

@@ -210,7 +210,7 @@ def _scanned(store: Any) -> list[Record]:
     from functools import partial
 
     from lambda_once.dynamodb.retry import pages
-    from lambda_once.stores.rows import record_of
+    from lambda_once.stores.row import record_of
 
     send = partial(store.transport.call, deadline=_deadline())
     scanned = pages(send, "scan", {"TableName": store.table, "ConsistentRead": True})

@@ -72,8 +72,8 @@ def create_table(client: Any, name: str = "tokens", names: TableNames | None = N
 
     *names* are those of its key and index; None: those that the environment sets, else the defaults.
     """
+    from lambda_once.stores.names import configured_names
     from lambda_once.stores.naming import TableNames
-    from lambda_once.stores.rows import configured_names
 
     names = names or configured_names() or TableNames()
     keys = [name for name in (names.key, names.sort) if name is not None]
