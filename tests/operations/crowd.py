@@ -16,7 +16,8 @@ import pytest
 
 from lambda_once.core.clock import epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, State
-from lambda_once.stores.row import Item, error_map, status
+from lambda_once.stores.requests import status
+from lambda_once.stores.row import Item, error_map
 from lambda_once.testing.clock import START
 from tests.kit import tables
 

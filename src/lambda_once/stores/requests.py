@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
+from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
 from lambda_once.core.lifecycle import Failure, Record, State
@@ -31,14 +32,13 @@ from lambda_once.core.writes import (
 from lambda_once.stores.contract import Won
 from lambda_once.stores.proof import GRANT
 from lambda_once.stores.row import (
+    GIVEN,
     OPTIONAL,
     OUTCOME,
     Item,
-    acquired_attributes,
     error_map,
     resolution_map,
     result_attribute,
-    status,
 )
 
 if TYPE_CHECKING:
@@ -134,6 +134,31 @@ def won(granted: Item) -> Won:
     took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
     generation = granted["generation"]["S"] if "generation" in granted else None
     return Won(int(granted["fence"]["N"]), took_over, generation=generation)
+
+
+def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
+    """Return the attributes that an acquisition sets, without the key, the fence and the generation."""
+    attributes: Item = {
+        "created": {"S": stamp(acquisition.now)},
+        "expectedCompletion": {"S": stamp(acquisition.lease)},
+        "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
+    }
+    for name, field, letter, write in GIVEN:
+        value = getattr(acquisition, field)
+        if value is not None:
+            attributes[name] = {letter: value if write is None else write(value)}
+    return attributes
+
+
+def status(state: State, token: str, shards: int) -> str:
+    """
+    Return the ``status`` of a row in progress or held.
+
+    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
+    """
+    if shards == 1:
+        return state.value
+    return f"{state.value}_{crc32(token.encode()) % shards}"
 
 
 def _claim(acquisition: Acquire) -> tuple[str, Item]:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar, assert_never
-from zlib import crc32
 
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Decider, Failure, Record, Resolution, State
 from lambda_once.core.results import PARTS_LIMIT, Chunks, Inline, Parts, Stored, Unavailable
-from lambda_once.core.writes import BROUGHT, Acquire
+from lambda_once.core.writes import BROUGHT
 from lambda_once.errors import Misconfigured
 
 Item = dict[str, dict[str, Any]]
@@ -167,7 +166,8 @@ NAMES: Final = frozenset(
     {*(each.name for each in ROW), *OUTCOME, "status", "before", "resolution", "data", "place"}
 )
 """All attributes of a row, a part and a cursor, but the key: no key may have their names."""
-_BROUGHT: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
+GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
+"""Name, field, letter and how it is written, of what an acquisition brings."""
 _REQUIRED: Final = tuple((each.name, each.field, each.type.read) for each in ROW if each.when is When.ALWAYS)
 _OTHERS: Final = tuple(
     (each.name, each.field, each.type.read) for each in ROW if each.when is not When.ALWAYS
@@ -175,31 +175,6 @@ _OTHERS: Final = tuple(
 
 
 # ---------------------------------------------------------------- writing
-
-
-def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
-    """Return the attributes that an acquisition sets, without the key, the fence and the generation."""
-    attributes: Item = {
-        "created": {"S": stamp(acquisition.now)},
-        "expectedCompletion": {"S": stamp(acquisition.lease)},
-        "status": {"S": status(State.IN_PROGRESS, acquisition.token, shards)},
-    }
-    for name, field, letter, write in _BROUGHT:
-        value = getattr(acquisition, field)
-        if value is not None:
-            attributes[name] = {letter: value if write is None else write(value)}
-    return attributes
-
-
-def status(state: State, token: str, shards: int) -> str:
-    """
-    Return the ``status`` of a row in progress or held.
-
-    Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
-    """
-    if shards == 1:
-        return state.value
-    return f"{state.value}_{crc32(token.encode()) % shards}"
 
 
 def result_attribute(result: Inline | Chunks | Unavailable | None) -> Item:
