@@ -1,14 +1,9 @@
-"""
-Rows with `write` and `caller`, by the version that introduced these: read as what they were, for ever.
-
-``tests/golden/rows-with-write-and-caller.json`` is never written again, as the file beside it is not.
-"""
+"""Rows with a caller, of ``tests/golden/rows.json``."""
 
 from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -16,11 +11,7 @@ from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Req
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
-from tests.stores.test_golden_rows import ATTEMPT, FILE, START, _attributes
-
-NEWER = FILE.with_name("rows-with-write-and-caller.json")
-ROWS: dict[str, dict[str, Any]] = _attributes(json.loads(NEWER.read_text(encoding="utf-8")))
-RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
+from tests.stores.test_golden_rows import ALL, ATTEMPT, START
 
 WRITE = "00112233445566778899aabbccddeeff"
 RESOLVED = "ffeeddccbbaa99887766554433221100"
@@ -37,6 +28,8 @@ STATES = {
     "released of a caller": (State.RELEASED, WRITE),
     "resolved of a caller": (State.COMPLETE, RESOLVED),
 }
+ROWS = {name: ALL[name] for name in STATES}
+RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
 
 
 def _decided(record: Record, presented: Presented) -> Decision:

@@ -1,14 +1,10 @@
-"""
-Rows with a trace, sealed results and errors, and a forgotten result, by the version that introduced these.
-
-``tests/golden/rows-with-trace-and-seals.json`` is never written again, as the files beside it are not.
-"""
+"""Rows with a trace, sealed results and errors, and a forgotten result, of ``tests/golden/rows.json``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +14,8 @@ from lambda_once.core.results import Inline, Parts, Seal, Sealed, Unavailable, u
 from lambda_once.operations.resolution import is_forgotten
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
-from tests.stores.test_golden_rows import FILE, START, _attributes
+from tests.stores.test_golden_rows import ALL, START
 
-ROWS: dict[str, dict[str, Any]] = _attributes(
-    json.loads(FILE.with_name("rows-with-trace-and-seals.json").read_text(encoding="utf-8"))
-)
-RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
 STATES = {
     "in progress with a trace": State.IN_PROGRESS,
     "complete with a sealed result": State.COMPLETE,
@@ -33,6 +25,8 @@ STATES = {
     "released with a sealed error": State.RELEASED,
     "forgotten": State.COMPLETE,
 }
+ROWS = {name: ALL[name] for name in STATES}
+RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 RESULT = {"name": "Ann", "score": 700}
 LONG = [str(n * n * 2_654_435_761 % 2**32) for n in range(900)]
@@ -108,7 +102,7 @@ def test_a_forgotten_result_is_known_as_one() -> None:
     assert is_forgotten(record)
 
 
-# -- all files together
+# -- all rows together
 
 
 class Asked(dict[str, Any]):
@@ -134,26 +128,21 @@ def _present(item: dict[str, Any], above: str = "") -> set[str]:
     return {f"{above}{name}" for name in item}.union(*within)
 
 
-def _without_a_row(files: list[Path]) -> set[str]:
-    """Return the attributes that a reader asks for, and that no row of *files* has."""
+def _without_a_row(rows: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the attributes that a reader asks for, and that none of *rows* has."""
     asked: set[str] = set()
     present: set[str] = set()
-    for file in files:
-        for golden in _attributes(json.loads(file.read_text(encoding="utf-8"))).values():
-            record_of(Asked(golden["row"], asked))
-            present |= _present(golden["row"])
+    for golden in rows:
+        record_of(Asked(golden["row"], asked))
+        present |= _present(golden["row"])
     return asked - present
-
-
-FILES = sorted(FILE.parent.glob("rows-*.json"))
 
 
 def test_every_attribute_is_in_a_golden_row() -> None:
     """Whoever adds one adds a row that has it, which every later version must read."""
-    assert not _without_a_row(FILES)
+    assert not _without_a_row(ALL.values())
 
 
 def test_an_attribute_without_a_row_is_named() -> None:
-    """The newest file is left out: the check names what only it has."""
-    older = [file for file in FILES if "seals" not in file.name]
-    assert _without_a_row(older) == {"trace", "error.sealed", "generation"}
+    """The rows of this module are left out: the check names what only they have."""
+    assert _without_a_row(ALL[name] for name in ALL.keys() - STATES) == {"trace", "error.sealed"}

@@ -172,7 +172,7 @@ class Record(NamedTuple):
     fields: bytes | None = None
     """Checksums of the payload's fields (`core.fields`), for messages only."""
     write_id: str | None = None
-    """The id of the write that ended it; None in progress, and in older rows."""
+    """The id of the write that ended it; None in progress."""
     caller: str | None = None
     """The mark of the credential (`Presented.mark`); None: there was none, or none counts."""
     trace: str | None = None

@@ -327,15 +327,13 @@ def _update_set(table: str, sets: tuple[str, ...], removed: tuple[str, ...]) -> 
 # ------------------------------------------------------------------ parts of large results
 
 
-def part_key(token: str, attempt: str, write: str | None, number_of_part: int) -> str:
+def part_key(token: str, attempt_id: str, write_id: str | None, number_of_part: int) -> str:
     """
     Return the key of a part row, by attempt and write.
 
     So no late attempt can touch its successor's parts, and no completion those of another one of its attempt.
-    Older rows have no *write*, nor have their parts.
     """
-    owner = attempt if write is None else f"{attempt}#{write}"
-    return f"{token}#{owner}#{number_of_part}"
+    return f"{token}#{attempt_id}#{write_id}#{number_of_part}"
 
 
 def part_items(write: Write, parts: Sequence[bytes]) -> list[Item]:
