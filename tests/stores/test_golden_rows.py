@@ -185,13 +185,6 @@ def _put(world: World, name: str) -> Item:
     return row
 
 
-def test_every_row_of_the_file_is_known() -> None:
-    """The rows with a caller, and those with a trace or a seal, have modules of their own."""
-    from tests.stores import test_golden_callers, test_golden_seals
-
-    assert set(ALL) == BY_NAME.keys() | test_golden_callers.STATES.keys() | test_golden_seals.STATES.keys()
-
-
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_reads_as_what_it_was(name: str) -> None:
     """Attribute by attribute."""

@@ -14,7 +14,8 @@ from lambda_once.core.results import Inline, Parts, Seal, Sealed, Unavailable, u
 from lambda_once.operations.resolution import is_forgotten
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
-from tests.stores.test_golden_rows import ALL, START
+from tests.stores import test_golden_callers
+from tests.stores.test_golden_rows import ALL, BY_NAME, START
 
 STATES = {
     "in progress with a trace": State.IN_PROGRESS,
@@ -136,6 +137,11 @@ def _without_a_row(rows: Iterable[dict[str, Any]]) -> set[str]:
         record_of(Asked(golden["row"], asked))
         present |= _present(golden["row"])
     return asked - present
+
+
+def test_every_row_of_the_file_is_known() -> None:
+    """A row that no module expects anything of is no test."""
+    assert set(ALL) == BY_NAME.keys() | test_golden_callers.STATES.keys() | STATES.keys()
 
 
 def test_every_attribute_is_in_a_golden_row() -> None:
