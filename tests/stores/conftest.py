@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.naming import TableNames
+from lambda_once.stores.names import TableNames
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import World

@@ -14,7 +14,8 @@ from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Complete
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.contract import Unanswered, Won, Written
-from lambda_once.stores.naming import NamedTransport, TableNames, named, renamed
+from lambda_once.stores.names import TableNames
+from lambda_once.stores.naming import NamedTransport, named, renamed
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
 from lambda_once.testing.store_suite.world import LEASE, PAID, World
@@ -297,18 +298,18 @@ def test_a_row_of_another_program_is_left_out() -> None:
 
 
 def test_an_expression_names_the_key_by_a_placeholder() -> None:
-    """A key may have any name, reserved words included."""
+    """A key may have any name, reserved words included; a projection has the sort key, too."""
     request = named(
         {
-            "ConditionExpression": "attribute_not_exists(lockToken) AND #lockTokens = :lockToken",
-            "ProjectionExpression": "lockToken, #ttl",
-            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ConditionExpression": "attribute_not_exists(#lockToken)",
+            "ProjectionExpression": "#lockToken, #ttl",
+            "ExpressionAttributeNames": {"#ttl": "ttl", "#lockToken": "lockToken"},
         },
         "tokens",
         NAMES,
     )
     assert request == {
-        "ConditionExpression": "attribute_not_exists(#lockToken) AND #lockTokens = :lockToken",
+        "ConditionExpression": "attribute_not_exists(#lockToken)",
         "ProjectionExpression": "#lockToken, #ttl, #sortKey",
         "ExpressionAttributeNames": {"#ttl": "ttl", "#lockToken": "pk", "#sortKey": "sk"},
     }

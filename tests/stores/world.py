@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lambda_once.stores.memory import MemoryStore
-from lambda_once.stores.naming import TableNames, own_key
+from lambda_once.stores.names import TableNames
+from lambda_once.stores.naming import own_key
 
 Item = dict[str, dict[str, Any]]
 

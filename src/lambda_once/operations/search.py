@@ -35,8 +35,8 @@ MOST_SIMILAR = 5
 MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
-_READ = (*(each.name for each in ROW if each.shown), "status", "error", "resolution")
-_SHOWN = ", ".join(("lockToken", *(f"#{name}" for name in _READ)))
+_READ = (*(each.name for each in ROW if each.shown), "lockToken", "status", "error", "resolution")
+_SHOWN = ", ".join((*(f"#{name}" for name in _READ),))
 _NAMES = {f"#{name}": name for name in _READ}
 
 
@@ -258,7 +258,7 @@ def scan_request(
         return request
     values = {f":wanted{number}": {"S": each} for number, each in enumerate(pattern.encoded)}
     return request | {
-        "FilterExpression": " OR ".join(f"contains(lockToken, {name})" for name in values),
+        "FilterExpression": " OR ".join(f"contains(#lockToken, {name})" for name in values),
         "ExpressionAttributeValues": values,
     }
 

@@ -69,8 +69,8 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
         "TableName": table.name,
         "Limit": ROWS,
         "FilterExpression": OVER,
-        "ProjectionExpression": "lockToken, #ttl",
-        "ExpressionAttributeNames": _NAMES,
+        "ProjectionExpression": "#lockToken, #ttl",
+        "ExpressionAttributeNames": {**_NAMES, "#lockToken": "lockToken"},
         "ExpressionAttributeValues": {":over": {"N": str(over)}},
     }
     return request if start is None else request | {"ExclusiveStartKey": start}

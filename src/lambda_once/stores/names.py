@@ -1,14 +1,59 @@
-"""What the environment says of the token table: how many shards its index has, and names of its own."""
+"""The names in a token table, and how many shards its index has; both as the environment says."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass
 
 from lambda_once.errors import Misconfigured
+from lambda_once.stores.row import NAMES as ATTRIBUTES
 
-if TYPE_CHECKING:
-    from lambda_once.stores.naming import TableNames
+TOKEN, INDEX = "lockToken", "byStatus"
+SORT_VALUE = "lambda-once"
+"""The sort key of every row, where the table has a sort key."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """The names in one token table. The partition key is the token; the sort key, if any, is constant."""
+
+    key: str = TOKEN
+    sort: str | None = None
+    index: str = INDEX
+
+    def key_of(self, token: str) -> dict[str, dict[str, str]]:
+        """Return the key of the row of *token*."""
+        key = {self.key: {"S": token}}
+        return key if self.sort is None else {**key, self.sort: {"S": SORT_VALUE}}
+
+    def sound(self) -> TableNames:
+        """Return these. Raises `Misconfigured` for names that no token table can have."""
+        for variable, name in (("KEY", self.key), ("SORT", self.sort), ("INDEX", self.index)):
+            if name is None:
+                continue
+            if not _NAME.fullmatch(name):
+                raise Misconfigured(
+                    f"LAMBDA_ONCE_{variable} is {name!r}: give the name of an attribute or index alone. The "
+                    "partition key is the token: a constant one is one partition, which takes 500 executions "
+                    f"a second. The sort key is always {SORT_VALUE!r}"
+                )
+            if variable != "INDEX" and name in ATTRIBUTES:
+                raise Misconfigured(
+                    f"LAMBDA_ONCE_{variable} is {name!r}, an attribute that every row has with another "
+                    "content: use a table with another key"
+                )
+        if self.sort in (self.key, TOKEN):
+            raise Misconfigured(
+                f"LAMBDA_ONCE_SORT is {self.sort!r}, the name of the token: name the sort key"
+            )
+        return self
+
+
+USUAL = TableNames()
+
+# ---------------------------------------------------------------- the environment
 
 MOST_SHARDS = 100
 """A partition takes 1,000 write units a second, an execution writes the index twice: 50,000 a second."""
@@ -39,6 +84,4 @@ def configured_names() -> TableNames | None:
     names = {name: value for name, value in given.items() if value}
     if not names:
         return None
-    from lambda_once.stores.naming import TableNames  # few tables have names of their own
-
     return TableNames(**names)

@@ -8,12 +8,9 @@ the key ``lockToken``, so a user's items in a transaction stay as they are.
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lambda_once.errors import Misconfigured
-from lambda_once.stores.row import NAMES
+from lambda_once.stores.names import INDEX, SORT_VALUE, TOKEN, TableNames
 from lambda_once.stores.transport import TokenTransport
 
 if TYPE_CHECKING:
@@ -22,48 +19,8 @@ if TYPE_CHECKING:
 
     from lambda_once.core.clock import Deadline
 
-TOKEN, INDEX = "lockToken", "byStatus"
-SORT_VALUE = "lambda-once"
-"""The sort key of every row, where the table has a sort key."""
 LONG = "#" * 1_100
 """As a partition key it is legal (2,048 bytes), as a sort key it is not (1,024): developer guide, quotas."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
-_EXPRESSIONS = (
-    *("ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression"),
-    "UpdateExpression",
-)
-_MENTION = re.compile(rf"(?<![#:\w]){TOKEN}\b")
-
-
-@dataclass(frozen=True, slots=True)
-class TableNames:
-    """The names in one token table. The partition key is the token; the sort key, if any, is constant."""
-
-    key: str = TOKEN
-    sort: str | None = None
-    index: str = INDEX
-
-    def sound(self) -> TableNames:
-        """Return these. Raises `Misconfigured` for names that no token table can have."""
-        for variable, name in (("KEY", self.key), ("SORT", self.sort), ("INDEX", self.index)):
-            if name is None:
-                continue
-            if not _NAME.fullmatch(name):
-                raise Misconfigured(
-                    f"LAMBDA_ONCE_{variable} is {name!r}: give the name of an attribute or index alone. The "
-                    "partition key is the token: a constant one is one partition, which takes 500 executions "
-                    f"a second. The sort key is always {SORT_VALUE!r}"
-                )
-            if variable != "INDEX" and name in NAMES:
-                raise Misconfigured(
-                    f"LAMBDA_ONCE_{variable} is {name!r}, an attribute that every row has with another "
-                    "content: use a table with another key"
-                )
-        if self.sort in (self.key, TOKEN):
-            raise Misconfigured(
-                f"LAMBDA_ONCE_SORT is {self.sort!r}, the name of the token: name the sort key"
-            )
-        return self
 
 
 class NamedTransport(TokenTransport):
@@ -141,8 +98,6 @@ def named(arguments: Mapping[str, Any], table: str, names: TableNames) -> dict[s
             {"Update": _named_flat(item["Update"], names)} if _is_ours(item, table) else item
             for item in request["TransactItems"]
         ]
-    if "Statements" in request:
-        request["Statements"] = [_named_statement(statement, names) for statement in request["Statements"]]
     return request
 
 
@@ -159,17 +114,12 @@ def _named_flat(arguments: Mapping[str, Any], names: TableNames) -> dict[str, An
             request[field] = own_key(request[field], names)
     if request.get("IndexName") == INDEX:
         request["IndexName"] = names.index
-    placeholders = {}
-    for field in _EXPRESSIONS:
-        if field in request and _MENTION.search(request[field]):
-            request[field] = _MENTION.sub(f"#{TOKEN}", request[field])
-            placeholders[f"#{TOKEN}"] = names.key
+    given = request.get("ExpressionAttributeNames", {})
+    if f"#{TOKEN}" in given:
+        request["ExpressionAttributeNames"] = {**given, f"#{TOKEN}": names.key}
     if names.sort is not None and "ProjectionExpression" in request:
         request["ProjectionExpression"] += ", #sortKey"
-        placeholders["#sortKey"] = names.sort
-    if placeholders:
-        given = request.get("ExpressionAttributeNames", {})
-        request["ExpressionAttributeNames"] = {**given, **placeholders}
+        request["ExpressionAttributeNames"] = {**request["ExpressionAttributeNames"], "#sortKey": names.sort}
     return request
 
 
@@ -184,23 +134,6 @@ def _each_write(write: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[
     """Return a PutRequest or DeleteRequest whose item or key is renamed."""
     ((kind, request),) = write.items()
     return {kind: {field: rename(value) for field, value in request.items()}}
-
-
-def _named_statement(statement: Mapping[str, Any], names: TableNames) -> dict[str, Any]:
-    """Return an INSERT, whose first parameter is the token, or an UPDATE of ours."""
-    text, parameters = statement["Statement"], list(statement["Parameters"])
-    inserts = f"'{TOKEN}': ?"
-    if inserts in text:
-        before, after, place = inserts, f"'{names.key}': ?", 1
-        sort = f", '{names.sort}': ?"
-    else:
-        before, after = f'"{TOKEN}" = ?', f'"{names.key}" = ?'
-        place = text[: text.index(before)].count("?") + 1
-        sort = f' AND "{names.sort}" = ?'
-    if names.sort is not None:
-        after += sort
-        parameters.insert(place, {"S": SORT_VALUE})
-    return {**statement, "Statement": text.replace(before, after, 1), "Parameters": parameters}
 
 
 # ---------------------------------------------------------------- responses

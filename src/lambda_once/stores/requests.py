@@ -30,6 +30,7 @@ from lambda_once.core.writes import (
     clears,
 )
 from lambda_once.stores.contract import Won
+from lambda_once.stores.names import USUAL, TableNames
 from lambda_once.stores.proof import GRANT
 from lambda_once.stores.row import (
     GIVEN,
@@ -52,7 +53,8 @@ PART_MARGIN = 86_400
 
 # ------------------------------------------------------------------ the conditions
 
-ABSENT = "attribute_not_exists(lockToken)"
+# The key is a placeholder wherever it is named: a table may call it otherwise (`names.TableNames`).
+ABSENT = "attribute_not_exists(#lockToken)"
 
 # Another program's row is never overwritten: a row without our attributes refuses, and is reported.
 OF_THIS_PACKAGE = (
@@ -273,10 +275,10 @@ def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
 # ------------------------------------------------------------------ PartiQL
 
 
-def insert(table: str, acquisition: Acquire, shards: int) -> Arguments:
+def insert(table: str, acquisition: Acquire, shards: int, names: TableNames = USUAL) -> Arguments:
     """Acquire a token that has no row; any row refuses it (``DuplicateItem``)."""
     row = {
-        "lockToken": {"S": acquisition.token},
+        **names.key_of(acquisition.token),
         "fence": {"N": str(acquisition.first_fence)},
         "before": {"S": NONE},
         **acquired_attributes(acquisition, shards),
@@ -301,13 +303,14 @@ def can_update(write: Write) -> bool:
             return isinstance(write.by, Holder)
 
 
-def update(table: str, write: Write, shards: int) -> Arguments:
+def update(table: str, write: Write, shards: int, names: TableNames = USUAL) -> Arguments:
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
-    condition = f'WHERE "lockToken" = ? AND {OURS_IN_PARTIQL}'
-    values = ({"S": write.token}, {"S": write.attempt_id}, {"S": State.IN_PROGRESS.value})
+    key = names.key_of(write.token)
+    where = " AND ".join([*(f'"{name}" = ?' for name in key), OURS_IN_PARTIQL])
+    values = (*key.values(), {"S": write.attempt_id}, {"S": State.IN_PROGRESS.value})
     return {
-        "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} {condition}",
+        "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} WHERE {where}",
         "Parameters": [*sets.values(), *values],
     }
 
@@ -358,7 +361,7 @@ def part_keys(record: Record, count: int) -> list[Item]:
 
 
 # A part that is gone is not made again, without its data; one that lives longer already stays as it is.
-SHORTER_LIVED = "attribute_exists(lockToken) AND #ttl < :ttl"
+SHORTER_LIVED = "attribute_exists(#lockToken) AND #ttl < :ttl"
 
 
 def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
@@ -371,7 +374,7 @@ def kept_parts(table: str, write: Write, keep: Keep) -> list[Arguments]:
             "Key": {"lockToken": {"S": part_key(write.token, write.attempt_id, keep.write_id, n)}},
             "UpdateExpression": "SET #ttl = :ttl",
             "ConditionExpression": SHORTER_LIVED,
-            "ExpressionAttributeNames": {"#ttl": "ttl"},
+            "ExpressionAttributeNames": {"#lockToken": "lockToken", "#ttl": "ttl"},
             "ExpressionAttributeValues": {":ttl": ttl},
         }
         for n in range(keep.parts)
@@ -406,5 +409,7 @@ def _expression(
     if removed:
         expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
     told = f"{condition} {extra}"
-    named = {*sets, *removed} | {name for name in ("before", "status", "ttl") if f"#{name}" in told}
+    named = {*sets, *removed} | {
+        name for name in ("before", "lockToken", "status", "ttl") if f"#{name}" in told
+    }
     return expression, tuple((f"#{name}", name) for name in sorted(named))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lambda_once.core.clock import Deadline
-    from lambda_once.stores.naming import TableNames
+    from lambda_once.stores.names import TableNames
 
 PARTS_DENIED = (
     "until then large results are stored in the row up to 380 KB, and duplicates of larger ones "
@@ -267,7 +267,7 @@ def _transport(
 ) -> TokenTransport:
     if names is None:
         return TokenTransport(table, client, heard, declined)
-    from lambda_once.stores.naming import NamedTransport  # few tables have names of their own
+    from lambda_once.stores.naming import NamedTransport
 
     return NamedTransport(names.sound(), table, client, heard, declined)
 

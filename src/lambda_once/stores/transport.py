@@ -12,6 +12,7 @@ from lambda_once.dynamodb.retry import Unprocessed, batch_get
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Unanswered
+from lambda_once.stores.names import USUAL
 from lambda_once.stores.proof import is_answer
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class TokenTransport(Transport):
 
     shape = "its partition key must be lockToken (S), with no sort key"
     index = "byStatus"
+    names = USUAL
     unreadable = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
     def __init__(
@@ -73,9 +75,12 @@ class TokenTransport(Transport):
         """
         Return the rows of *keys* by their lock tokens, read consistently. Raises as `asked`.
 
-        *only* names the attributes to return, the key among them; None: all.
+        *only* is the attribute to return beside the key; None: all.
         """
-        options: dict[str, Any] = {} if only is None else {"ProjectionExpression": only}
+        options: dict[str, Any] = {}
+        if only is not None:
+            names = {f"#{only}": only}
+            options = {"ProjectionExpression": f"#{only}", "ExpressionAttributeNames": names}
         ask = partial(self.asked, deadline=deadline, token=token)
         try:
             rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **options)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lambda_once._once import Once
     from lambda_once.core.clock import Clock
     from lambda_once.stores.contract import Store
-    from lambda_once.stores.naming import TableNames
+    from lambda_once.stores.names import TableNames
 
     S = TypeVar("S", bound=Store)
 
@@ -72,8 +72,7 @@ def create_table(client: Any, name: str = "tokens", names: TableNames | None = N
 
     *names* are those of its key and index; None: those that the environment sets, else the defaults.
     """
-    from lambda_once.stores.names import configured_names
-    from lambda_once.stores.naming import TableNames
+    from lambda_once.stores.names import TableNames, configured_names
 
     names = names or configured_names() or TableNames()
     keys = [name for name in (names.key, names.sort) if name is not None]
