@@ -159,7 +159,7 @@ def test_the_request_asks_for_the_encoded_text_and_the_digests() -> None:
     """Nothing but what is shown is projected; without regard to case nothing is filtered."""
     what = search.containing("a/b")
     request = search.scan_request("tokens", what, 2, 8, None)
-    assert request["FilterExpression"] == "contains(lockToken, :wanted0) OR contains(lockToken, :wanted1)"
+    assert request["FilterExpression"] == "contains(#lockToken, :wanted0) OR contains(#lockToken, :wanted1)"
     assert request["ExpressionAttributeValues"][":wanted0"] == {"S": "a%2Fb"}
     assert (request["Segment"], request["TotalSegments"]) == (2, 8)
     assert "result" not in request["ProjectionExpression"]
