@@ -55,7 +55,7 @@ class Shop:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        rig.stand_on(MortalStore)
+        rig.use_store(MortalStore)
         self.suspends = True
         """Whether it waits for an approval; an event may say otherwise."""
         self.options: dict[str, Any] = {}

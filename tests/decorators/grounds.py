@@ -1,4 +1,4 @@
-"""What a rig stands on: a store, its rows laid open, and a count in a table of the user's."""
+"""The store of a rig, its rows laid open, and a count in a table of the user's."""
 
 from __future__ import annotations
 

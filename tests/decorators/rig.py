@@ -36,7 +36,7 @@ on_every_store = pytest.mark.parametrize(
 
 
 def elsewhere(function: Callable[..., T], *args: Any) -> T:
-    """Call *function* as another environment does: it is nobody's inner work."""
+    """Call *function* as another environment does: not inside of any other work."""
     return Context().run(function, *args)
 
 
@@ -46,21 +46,21 @@ class Rig:
 
     ground: Ground = field(default_factory=Memory)
     clock: FakeClock = field(default_factory=FakeClock)
-    told: list[Details] = field(default_factory=list)
+    reported: list[Details] = field(default_factory=list)
     store: FrailStore = field(init=False)
     once: Once = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stand_on(FrailStore)
+        self.use_store(FrailStore)
 
-    def stand_on(self, kind: Callable[[Store], FrailStore]) -> None:
+    def use_store(self, kind: Callable[[Store], FrailStore]) -> None:
         """Let the store fail as *kind* does, from now on."""
         self.store = kind(self.ground.store)
         self.once = self.new()
 
     def new(self, **options: Any) -> Once:
         """Another `Once` on the same store and clock, with policies of its own."""
-        once = Once(store=self.store, service="shop", hooks=[self.told.append], **options)
+        once = Once(store=self.store, service="shop", hooks=[self.reported.append], **options)
         once._runtime.clock = self.clock
         return once
 
@@ -86,9 +86,9 @@ class Rig:
         """The state of each row, in the order of `rows`."""
         return [row.state for row in self.rows()]
 
-    def happenings(self) -> list[str]:
-        """What was told to the hooks."""
-        return [details.event.value for details in self.told]
+    def events(self) -> list[str]:
+        """The events that were reported to the hooks."""
+        return [details.event.value for details in self.reported]
 
     @contextmanager
     def crash(self) -> Iterator[None]:

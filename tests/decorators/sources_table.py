@@ -48,7 +48,7 @@ class Row(NamedTuple):
     in_order: bool = False
     """Whether nothing behind a failure is started."""
     piped_id: str | None = None
-    """The field by which EventBridge Pipes is told which record failed."""
+    """The field that names a failed record to EventBridge Pipes."""
     model: type[BaseModel] = Order
 
     def records(self, event: Event) -> list[Event]:

@@ -32,7 +32,7 @@ def status(response: Json) -> int:
     "event", [EVENT, http(headers={KEY.lower(): "k"}), alb(multi=True, idempotency_key="k")]
 )
 def test_two_at_once_are_a_conflict(rig: Rig, event: Json) -> None:
-    """While the first request is at work the second gets 409 and when to ask again."""
+    """While the first request is in progress the second gets 409 and when to ask again."""
     answers: list[Json] = []
 
     @rig.once.api_gateway
@@ -48,7 +48,7 @@ def test_two_at_once_are_a_conflict(rig: Rig, event: Json) -> None:
 
 
 def test_another_body_under_one_key_is_422(rig: Rig) -> None:
-    """A key that stands for another payload is refused, and nothing runs."""
+    """A key that was used for another payload is refused, and nothing runs."""
     shop = Shop(rig)
     shop.ask(EVENT)
     assert status(shop.ask(rest('{"orderId": 6}', headers={KEY: ["k"]}))) == 422
@@ -193,6 +193,6 @@ def test_an_unserialisable_response_is_not_made_again(rig: Rig) -> None:
 
 @in_memory
 def test_problem_is_worded_by_the_user(rig: Rig) -> None:
-    """problem= may replace what the client is told."""
+    """problem= may replace what the client gets."""
     shop = Shop(rig, without_key="reject", problem=lambda problem: replace(problem, detail="Send a key."))
     assert json.loads(shop.ask(rest())["body"])["detail"] == "Send a key."

@@ -322,7 +322,7 @@ def test_an_overtaken_attempt_returns_its_successors_outcome(rig: Rig) -> None:
 
     assert work(5, "first") == "second"
     assert work(5, "third") == "second"
-    assert "once.fenced" in rig.happenings()
+    assert "once.fenced" in rig.events()
 
 
 @on_every_store

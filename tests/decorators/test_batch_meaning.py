@@ -35,7 +35,7 @@ def test_a_crashed_batch_is_taken_over_whole(counted: Counted) -> None:
     after = counted.rig.rows()
     assert {row.state for row in after} == {State.COMPLETE}
     assert all(new.fence > old.fence for new, old in zip(after, before, strict=True))
-    assert counted.rig.happenings().count("once.taken_over") == 10
+    assert counted.rig.events().count("once.taken_over") == 10
 
 
 def test_folded_twins_are_one_statement(counted: Counted) -> None:
@@ -126,7 +126,7 @@ def test_system_exit_in_the_middle(counted: Counted) -> None:
 
 
 def _fenced(counted: Counted, *, finishes: bool) -> Any:
-    """Record a oversleeps; a second delivery takes its token over and is done, or is still at work."""
+    """Record a oversleeps; a second delivery takes its token over and is done, or is still in progress."""
     second = records("a")
     inner: list[Any] = []
 
@@ -147,11 +147,11 @@ def _fenced(counted: Counted, *, finishes: bool) -> Any:
 def test_a_fenced_completion_gets_its_successors_outcome(counted: Counted) -> None:
     """The successor is done: the record succeeds, and so do the others."""
     assert _fenced(counted, finishes=True) == ALL_WELL
-    assert "once.fenced" in counted.rig.happenings()
+    assert "once.fenced" in counted.rig.events()
     assert counted.rig.states() == [State.COMPLETE] * 3
 
 
-def test_a_fenced_completion_goes_back_while_its_successor_is_at_work(counted: Counted) -> None:
+def test_a_fenced_completion_goes_back_while_its_successor_is_in_progress(counted: Counted) -> None:
     """It alone: a later delivery gets the successor's outcome."""
     assert _fenced(counted, finishes=False) == failed("a")
     assert counted.rig.states() == [State.IN_PROGRESS, State.COMPLETE, State.COMPLETE]

@@ -31,7 +31,7 @@ class Slow(FrailStore):
         self.on_its_way = threading.Event()
         self.awaited = threading.Event()
         self.second = threading.Event()
-        """Set once the second record is at work."""
+        """Set once the second record is in progress."""
         self.order: list[str] = []
         self.retries_to_the_end = False
         self.tried = False
@@ -40,7 +40,7 @@ class Slow(FrailStore):
         if self.retries_to_the_end:
             return self._in_vain(writes)
         self.on_its_way.set()
-        assert self.awaited.wait(PATIENCE), "nobody came"
+        assert self.awaited.wait(PATIENCE), "no other attempt came"
         answers = super().write(writes, deadline)
         self.order.append("written")
         return answers
@@ -48,10 +48,10 @@ class Slow(FrailStore):
     def _in_vain(self, writes: Sequence[Write]) -> list[WriteAnswer]:
         if not isinstance(writes[0].change, Complete):
             return [Unanswered("ConnectTimeoutError") for _ in writes]
-        assert self.second.wait(PATIENCE), "nobody came"
+        assert self.second.wait(PATIENCE), "no other attempt came"
         if self.tried:
             self.on_its_way.set()
-            assert self.awaited.wait(PATIENCE), "nobody came"
+            assert self.awaited.wait(PATIENCE), "no other attempt came"
         self.tried = True
         return [Unanswered("ConnectTimeoutError") for _ in writes]
 
@@ -59,7 +59,7 @@ class Slow(FrailStore):
 @pytest.fixture
 def slow(rig: Rig) -> Slow:
     """The rig's store is slow from now on."""
-    rig.stand_on(Slow)
+    rig.use_store(Slow)
     assert isinstance(rig.store, Slow)
     return rig.store
 
@@ -124,13 +124,13 @@ def test_no_record_starts_while_a_completion_is_tried_again(
         if slow.order == ["a", "b"]:
             rig.clock.advance(1)
 
-    # The third record asks, and time passes while it waits; the table answers when nobody waits any more.
+    # The third record asks, and time passes while it waits; the table answers after the wait has ended.
     _when(monkeypatch, "_may_start", asked)
     _when(monkeypatch, "close", slow.awaited.set)
     handler = _handler(rig, slow, is_async=is_async)
     assert handler(records("a", "b", "c", "d"), rig.context(seconds=20)) == failed("c", "d")
     assert slow.order == ["a", "b"]
-    assert rig.happenings().count("once.completion_failed") == 2
+    assert rig.events().count("once.completion_failed") == 2
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])

@@ -43,7 +43,7 @@ def test_ten_duplicates_cost_two_calls(counted: Counted, received: int) -> None:
     counted.calls()
     assert handler(records(*TEN, received=received), counted.rig.context("request-2")) == ALL_WELL
     assert sorted(counted.calls()) == [BATCH, READ]
-    assert counted.rig.happenings().count("once.replayed") == 10
+    assert counted.rig.events().count("once.replayed") == 10
 
 
 def test_half_new_half_duplicate_cost_three(counted: Counted) -> None:
@@ -108,15 +108,15 @@ def test_one_redelivery_among_new_records_costs_no_read(counted: Counted) -> Non
 
 def test_async_records_cost_the_same(counted: Counted) -> None:
     """They run at once within their bounds, and end in one write."""
-    at_work: set[str] = set()
+    in_progress: set[str] = set()
     most: list[int] = []
 
     @counted.rig.once.sqs(concurrency=3)
     async def handler(record: SQSRecord) -> None:
-        at_work.add(record.body)
+        in_progress.add(record.body)
         await asyncio.to_thread(int)
-        most.append(len(at_work))
-        at_work.remove(record.body)
+        most.append(len(in_progress))
+        in_progress.remove(record.body)
 
     assert handler(records(*TEN), counted.rig.context()) == ALL_WELL
     assert counted.calls() == [BATCH, BATCH]
@@ -184,7 +184,7 @@ def test_lost_answers_run_nothing_twice_and_lose_nothing(counted: Counted) -> No
     assert counted.calls() == [BATCH, BATCH, READ] * 2
     assert seen == TEN
     assert counted.rig.states() == [State.COMPLETE] * 10
-    assert "once.fenced" not in counted.rig.happenings()
+    assert "once.fenced" not in counted.rig.events()
 
 
 def test_one_throttled_completion_is_written_by_itself(counted: Counted) -> None:
@@ -229,5 +229,5 @@ def test_without_the_permission_it_is_told_once(counted: Counted, caplog: pytest
     assert handler(records("x", "y"), counted.rig.context("request-2")) == ALL_WELL
     assert counted.calls() == [BATCH, *[SINGLE] * 24]
     assert seen == [*TEN, "x", "y"]
-    (told,) = [line for line in caplog.records if line.message == "once.batch_denied"]
-    assert told.levelno == logging.WARNING
+    (denied,) = [line for line in caplog.records if line.message == "once.batch_denied"]
+    assert denied.levelno == logging.WARNING

@@ -63,7 +63,7 @@ def test_what_was_completed_stays(rig: Rig) -> None:
 
 
 def test_a_replayed_block_cannot_complete(rig: Rig) -> None:
-    """Who forgets to look at .replayed is told."""
+    """A block that does not check `.replayed` first is refused."""
     with rig.once.begin("k"):
         pass
     with pytest.raises(Misconfigured, match=r"\.replayed"), rig.once.begin("k") as attempt:

@@ -1,4 +1,4 @@
-"""A stored response goes to the caller that it was made for, and to nobody else."""
+"""A stored response goes to the caller that it was made for, and to no other."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_forged_token_unlocks_nothing(rig: Rig) -> None:
     assert len(till.ran) == 2
 
 
-def test_a_refreshed_token_is_told_so(rig: Rig) -> None:
+def test_a_refreshed_token_is_refused(rig: Rig) -> None:
     """It is not verified, so it is neither replayed nor run: what was done is not done twice."""
     till = Till(rig)
     till.ask(keyed(f"Bearer {jwt(ALICE | {'exp': 1})}"))
@@ -182,7 +182,7 @@ def test_in_progress_held_and_lapsed_tokens_are_their_callers_too(rig: Rig) -> N
     assert problem(till.ask(keyed("Bearer bob"))) == (422, OTHER)
     assert till.ask(keyed("Bearer alice"))["statusCode"] == 201
     assert till.ran == ["Bearer alice", "Bearer alice"]
-    assert "once.taken_over" in rig.happenings()
+    assert "once.taken_over" in rig.events()
     assert problem(till.ask(keyed("Bearer bob"))) == (422, OTHER)
 
 
@@ -195,7 +195,7 @@ def test_what_was_released_is_anybodys(rig: Rig) -> None:
 
 
 def test_a_row_without_a_caller_is_not_compared(rig: Rig) -> None:
-    """A request that was answered without a credential stands for all; so does a row of an older version."""
+    """A request that was answered without a credential is for all."""
     Till(rig, caller=False, name="till").ask(keyed("Bearer alice"))
     assert rig.row().caller is None
     assert is_replay(Till(rig, name="till").ask(keyed("Bearer bob")))
@@ -267,7 +267,7 @@ def test_caller_replaces_the_reading(rig: Rig, caller: Any) -> None:
 
 @in_memory
 def test_scope_never_replaces_the_caller(rig: Rig) -> None:
-    """A tenant's users are still told apart."""
+    """A tenant's users are still separated."""
     till = Till(rig, scope='headers."x-tenant"')
     till.ask(sent("Bearer alice", x_tenant="acme"))
     till.ask(sent("Bearer bob", x_tenant="acme"))
@@ -304,7 +304,7 @@ def test_two_credentials_are_a_bad_request(rig: Rig) -> None:
 # ------------------------------------------------------------------ where nothing proves the caller
 
 
-def told(authorizer: Any = None, **headers: str) -> Json:
+def authorized(authorizer: Any = None, **headers: str) -> Json:
     """A request that a Lambda authorizer has let pass by a header of its own."""
     return http(headers={KEY: "1", **headers}, authorizer={"lambda": authorizer})
 
@@ -318,8 +318,8 @@ UNPROVEN: list[tuple[str, Json, Json, str]] = [
     ),
     (
         "HTTP API",
-        told({"tenant": "s3cret", "userId": "s3cret"}),
-        told({"tenant": "s3cret", "userId": "other"}),
+        authorized({"tenant": "s3cret", "userId": "s3cret"}),
+        authorized({"tenant": "s3cret", "userId": "other"}),
         'its context has tenant, userId. .*caller="requestContext.authorizer.lambda.userId"',
     ),
     (
@@ -340,14 +340,14 @@ def test_a_first_request_runs_and_a_duplicate_is_refused(
 ) -> None:
     """Closed on replays, never on first requests; the log line has what to copy, and no value."""
     till = Till(rig, cache=10)
-    assert till.ask(first)["statusCode"] == 401  # released: the handler saw nobody
+    assert till.ask(first)["statusCode"] == 401  # released: the handler saw no caller
     assert till.ran == ["None"]
     till = Till(rig, name="open", store_status=(401,))
     assert "who are you?" in till.ask(first)["body"]
     for event in (first, again):
         assert problem(till.ask(event)) == (422, OTHER)
     assert till.ran == ["None"]
-    lines = [details for details in rig.told if details.event.value == "once.refused"]
+    lines = [details for details in rig.reported if details.event.value == "once.refused"]
     assert len(lines) == 2
     for details in lines:
         assert details.error == "OtherCaller"
@@ -386,7 +386,7 @@ def test_a_retry_after_a_crash_runs(rig: Rig, first: Json, again: Json, advice: 
 @unproven
 @in_memory
 def test_whoever_adds_a_credential_is_another_caller(rig: Rig, first: Json, again: Json, advice: str) -> None:
-    """Nobody gets the response by sending more than its own caller did."""
+    """No one gets the response by sending more than its own caller did."""
     del advice
     till = Till(rig, store_status=(401,))
     till.ask(first)
@@ -414,7 +414,7 @@ def test_caller_says_that_a_principal_is_a_person(rig: Rig, caller: str, first: 
     refused = Till(rig)
     refused.ask(by(first))
     assert problem(refused.ask(by(again))) == (422, OTHER)
-    reason = rig.told[-1].reason
+    reason = rig.reported[-1].reason
     assert 'pass caller="requestContext.authorizer.principalId"' in str(reason)
     till = Till(rig, caller=caller, name="declared")
     till.ask(by(first))
@@ -482,13 +482,13 @@ def test_fields_are_named_where_callers_are_separated(
     answer = ask(sent_with("4711"))
     assert problem(answer) == (422, "urn:lambda-once:key-reused")
     assert ("pin" in answer["body"]) is named
-    assert rig.told[-1].differing == "pin"  # for the operator
+    assert rig.reported[-1].differing == "pin"  # for the operator
 
 
 @in_memory
 @pytest.mark.parametrize("victim", [{}, {"cookies": ["session=a"]}])
 def test_a_credential_beside_shows_no_fields_of_a_row_without_one(rig: Rig, victim: Json) -> None:
-    """It was not compared with anything, so it separates its sender from nobody."""
+    """It was not compared with anything, so it separates its sender from no other."""
     first, second = (
         {**http(json.dumps({"pin": pin}), headers=headers), **victim}
         for pin, headers in (("1234", {KEY: "1"}), ("4711", {KEY: "1", "authorization": "Bearer made-up"}))
@@ -565,7 +565,7 @@ def test_unscoped_is_said_once_an_environment(
 
 @in_memory
 def test_caller_false_is_deliberate(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody is warned of what was asked for."""
+    """There is no warning of what was asked for."""
     till = Till(rig, caller=False)
     till.ask(keyed("Bearer a"))
     assert is_replay(till.ask(keyed("Bearer b")))
@@ -601,8 +601,8 @@ def test_credentials_are_in_no_log_problem_or_row(
     assert any("other-credentials" in text for text in errors)
     out = capsys.readouterr()
     tokens = [repr(row) for row in rig.rows()]
-    told = [str(details) for details in rig.told]
-    heard = "\n".join([*errors, *told, caplog.text, out.out, out.err, *(row.token for row in rig.rows())])
+    reported = [str(details) for details in rig.reported]
+    heard = "\n".join([*errors, *reported, caplog.text, out.out, out.err, *(row.token for row in rig.rows())])
     encoded = [basic(secret, secret) for secret in secrets] + [jwt({"sub": secret}) for secret in secrets]
     for secret in (*secrets, *encoded):
         assert secret not in heard
@@ -670,7 +670,7 @@ def test_vpc_lattice_is_answered_once(rig: Rig, event: Json, other: Json) -> Non
 @pytest.mark.parametrize("options", [{}, {"key": "type"}], ids=["no key", "a key"])
 @pytest.mark.parametrize("face", ["event", "api_gateway"])
 def test_authorizers_are_refused(rig: Rig, event: Json, options: Any, face: str) -> None:
-    """A replayed verdict would let callers pass: no key helps, and nothing runs."""
+    """A replayed answer would let callers pass: no key helps, and nothing runs."""
     ran: list[object] = []
 
     def authorize(_event: Json) -> Json:

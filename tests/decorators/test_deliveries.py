@@ -129,7 +129,7 @@ def test_a_pipe_of_a_stream_loses_nothing(found: Failures) -> None:
 
 @pytest.mark.parametrize("size", [3, 60])
 def test_twin_that_names_the_first_failure_alone(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a mapping: what stood behind it is lost."""
+    """As for a mapping: what was behind it is lost."""
     found: Failures = [(0, int(n == 1), False) for n in range(size)]
     assert _through_a_pipe(found)
     monkeypatch.setattr(streams, "pipe_response", lambda remaining: pipe_response(remaining[:1]))

@@ -87,7 +87,7 @@ def test_the_function_gets_the_model(rig: Rig, row: Row) -> None:
     (model,) = seen
     assert isinstance(model, row.model)
     assert "orderId=5" in repr(model)
-    (logged,) = [details for details in rig.told if details.event is Event.BAD_RECORD]
+    (logged,) = [details for details in rig.reported if details.event is Event.BAD_RECORD]
     assert "orderId (int_parsing)" in str(logged.reason)
     assert "secret" not in str(logged.reason)
 
@@ -106,7 +106,7 @@ def test_a_bad_record_fails_alone(rig: Rig, row: Row, is_object: bool) -> None:
     _refused(getattr(rig.once, row.decorator)(collecting(seen)), rig, event)
     ends = row.in_order and (is_object or row.decorator != "sqs")  # what is no object has no group
     assert len(seen) == (1 if ends else 2)
-    (logged,) = [details for details in rig.told if details.event is Event.BAD_RECORD]
+    (logged,) = [details for details in rig.reported if details.event is Event.BAD_RECORD]
     assert "not processed. Fix the producer" in str(logged.reason)
     assert "secret" not in str(logged.reason)
 

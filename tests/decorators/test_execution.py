@@ -159,7 +159,7 @@ def test_a_lapsed_execution_gets_the_outcome_of_its_successor(shop: Shop) -> Non
     assert shop.of.run("second", ORDER | {"suspends": False}).value == {"charged": 2}
     shop.of.resume(callback)
     assert shop.of.outcome(first).value == {"charged": 2}
-    assert "once.fenced" in shop.rig.happenings()
+    assert "once.fenced" in shop.rig.events()
 
 
 def test_a_lapsed_execution_whose_successor_is_in_progress(shop: Shop) -> None:

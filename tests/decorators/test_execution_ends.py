@@ -61,7 +61,7 @@ def in_a_step(context: DurableContext, *_: Any) -> Any:
     ],
 )
 def test_a_failure_goes_by_its_policy(shop: Shop, policy: Any, state: State, second: str) -> None:
-    """The next execution runs, gets the error, or is told that the token is held."""
+    """The next execution runs, gets the error, or `Held`."""
     shop.end = declined
     shop.suspends, shop.options = False, {"on_error": policy}
     first = shop.of.run("first", ORDER)

@@ -1,4 +1,4 @@
-"""What a protected handler tells of an event: the token that it would take, and why."""
+"""What `explain` shows of an event: the token that it would take, and why."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ class Cart:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_function_is_explained_by_its_arguments(rig: Rig, is_async: bool) -> None:
-    """JSON stands for a dataclass; the token is the one that the call takes."""
+    """A dataclass is given as JSON; the token is the one that the call takes."""
 
     def plain(cart: Cart, note: str = "") -> None: ...
 

@@ -167,9 +167,9 @@ def test_a_batch_tells_the_log(rig: Rig) -> None:
     event = batch(sqs_record(FIRST, id_="a"), sqs_record(amended, id_="b"), sqs_record(amended, id_="c"))
     failed = charge(event, rig.context())["batchItemFailures"]
     assert [each["itemIdentifier"] for each in failed] == ["b", "c"]
-    (told,) = [details for details in rig.told if details.event.value == "once.key_reused"]
-    assert told.differing == "amount"
-    assert told.fields()["differing"] == "amount"
+    (details,) = [details for details in rig.reported if details.event.value == "once.key_reused"]
+    assert details.differing == "amount"
+    assert details.fields()["differing"] == "amount"
 
 
 @in_memory

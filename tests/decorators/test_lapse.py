@@ -39,7 +39,7 @@ def test_taken_over_by_default(rig: Rig) -> None:
     crashed = Crashed(rig)
     assert crashed.work(5) == "run 2"
     assert rig.row().fence > crashed.row.fence
-    assert "once.taken_over" in rig.happenings()
+    assert "once.taken_over" in rig.events()
 
 
 def test_not_before_the_lease_is_over(rig: Rig) -> None:
@@ -56,7 +56,7 @@ def test_not_before_the_lease_is_over(rig: Rig) -> None:
 )
 @on_every_store
 def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> None:
-    """A lapsed token waits for a person, has no ttl, and stays as it is."""
+    """A lapsed token is held for manual review, has no ttl, and stays as it is."""
     crashed = Crashed(rig, **options)
     with pytest.raises(Held, match="manual review"):
         crashed.work(5)
@@ -76,7 +76,7 @@ def test_a_callable_policy_may_be_taken_over_explicitly(rig: Rig) -> None:
 
 @in_memory
 def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
-    """What a person was to look at would run again unseen."""
+    """Work that needs manual review would run again."""
     with pytest.raises(Misconfigured, match="take_over"):
         rig.once.function(on_error=HOLD, on_lapse="take_over")
     with pytest.raises(Misconfigured, match="take_over"):
@@ -85,7 +85,7 @@ def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
 
 @on_every_store
 def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
-    """Done(result) completes the token, and everybody gets that result; nothing runs."""
+    """Done(result) completes the token, and every caller gets that result; nothing runs."""
     crashed = Crashed(rig, on_lapse=lambda *_: Done("from the books"))
     assert [crashed.work(5), crashed.work(5)] == ["from the books"] * 2
     assert crashed.runs == [5]
@@ -113,12 +113,12 @@ def test_a_probe_that_cannot_tell(rig: Rig, probe: Callable[..., object]) -> Non
         crashed.work(5)
     assert crashed.runs == [5]
     assert rig.row() == crashed.row
-    failed = [told.event.level for told in rig.told if told.error == "ConnectionError"]
+    failed = [told.event.level for told in rig.reported if told.error == "ConnectionError"]
     assert failed == ([logging.ERROR] if probe is raising else [])
 
 
 def test_a_probe_sees_the_lapsed_attempt_and_the_arguments(rig: Rig) -> None:
-    """It is told whose work lapsed, and of what, however the arguments were passed."""
+    """It gets the lapsed attempt and the arguments, however the arguments were passed."""
     seen: list[Any] = []
 
     def probe(lapsed: Lapsed, order: int) -> object:
@@ -155,15 +155,15 @@ def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:
 
 
 def test_a_probe_is_not_asked_about_the_living(rig: Rig) -> None:
-    """While the lease lasts nobody asks."""
+    """It is not asked while the lease lasts."""
     crashed = Crashed(rig, wait=900, on_lapse=raising)
     with pytest.raises(InProgress):
         crashed.work(5)
-    assert "once.probe_failed" not in rig.happenings()
+    assert "once.probe_failed" not in rig.events()
 
 
-def test_of_two_askers_one_runs(rig: Rig) -> None:
-    """Two that were both told NOT_DONE about one attempt: the second finds the first at work."""
+def test_concurrent_probes_run_once(rig: Rig) -> None:
+    """Two callers get NOT_DONE about one attempt: the second finds the first in progress."""
     inner: list[Any] = []
 
     def probe(*_: object) -> object:
@@ -199,7 +199,7 @@ def test_an_async_probe_is_awaited(rig: Rig) -> None:
 
 
 def test_a_changed_policy_takes_the_ttl_off(rig: Rig) -> None:
-    """A row from before the deploy that brought hold must not expire while a person looks."""
+    """A row from before the deploy that brought hold must not expire during manual review."""
 
     def work(order: int) -> None:
         assert order == 5

@@ -143,7 +143,7 @@ def test_a_name_that_needs_quotes(key: str, correction: str) -> None:
 
 
 def test_a_route_is_no_handler() -> None:
-    """A route function under a decorator of events is told of `once.route`."""
+    """A route function under a decorator of events is refused, and the message names `once.route`."""
     post: Any = lambda: None  # noqa: E731  (without a parameter)
 
     def put(order_id: str) -> None: ...
@@ -162,7 +162,7 @@ def test_an_argument_without_canonical_form(rig: Rig) -> None:
 
 
 def test_a_result_that_is_not_json(rig: Rig) -> None:
-    """The first caller gets it; a duplicate is told where the reason is, and of both options."""
+    """The first caller gets it; a duplicate's error names the log line and both options."""
 
     @rig.once.event(key="id")
     def handler(event: Any) -> Any:
@@ -594,7 +594,7 @@ def test_begin_without_with(name: str) -> None:
 
 
 def test_begin_has_no_other_attribute() -> None:
-    """What nobody has is an AttributeError, as everywhere."""
+    """A missing attribute is an AttributeError, as everywhere."""
     assert not hasattr(once.begin("k"), "tokn")
 
 

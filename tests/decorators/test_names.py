@@ -364,7 +364,7 @@ ship = make(object())
         exec(compile(cell, f"<cell {number}>", "exec"), vars(notebook))
         vars(notebook)["result"] = vars(notebook).get("result")
     assert vars(notebook)["result"] == [5, 5, 5]
-    assert Event.SHARED_NAME not in rig.happenings()
+    assert Event.SHARED_NAME not in rig.events()
 
 
 def test_a_function_that_a_test_patched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -487,7 +487,7 @@ def test_every_decorator_refuses_one(rig: Rig, decorator: str) -> None:
 
 
 class Settings:
-    """What a factory may capture: two of them are told apart by nobody."""
+    """What a factory may capture: two of them cannot be told apart."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -503,7 +503,7 @@ def test_objects_may_be_captured(rig: Rig, captured: object) -> None:
     """A client, a settings object, a list that a test collects in: what they say of the work is unknown."""
     assert in_cell(rig.once, captured, key="order") is not None
     assert in_default(rig.once, captured) is not None
-    assert Event.SHARED_NAME not in rig.happenings()
+    assert Event.SHARED_NAME not in rig.events()
 
 
 def test_what_is_no_factory(rig: Rig) -> None:

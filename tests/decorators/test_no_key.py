@@ -32,8 +32,8 @@ def _logged(rig: Rig) -> None:
     rig.once = rig.new(logger=logging.getLogger("tests of no key"))
 
 
-def _told(rig: Rig, name: str) -> list[Details]:
-    return [details for details in rig.told if details.event.value == name]
+def _reported(rig: Rig, name: str) -> list[Details]:
+    return [details for details in rig.reported if details.event.value == name]
 
 
 def _lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -69,8 +69,8 @@ def test_a_mistake_in_a_callable_is_not_the_clients(
         shop.ask(REST)
     cause = raised.value.__cause__
     assert cause is not None
-    (told,) = _told(rig, "once.misconfigured")
-    assert (told.error, told.reason) == (type(cause).__name__, str(raised.value))
+    (details,) = _reported(rig, "once.misconfigured")
+    assert (details.error, details.reason) == (type(cause).__name__, str(raised.value))
     assert _lines(caplog) == [("once.misconfigured", "ERROR")]
     assert _counts(capsys.readouterr().out) == {"misconfigured": 1}
     assert (shop.runs, rig.rows()) == (0, [])
@@ -87,8 +87,8 @@ def test_a_mistake_fails_its_record_alone(rig: Rig) -> None:
     event = batch(sqs_record({"id": 1}, id_="a"), sqs_record({}, id_="b"), sqs_record({"id": 2}, id_="c"))
     assert work(event, rig.context()) == {"batchItemFailures": [{"itemIdentifier": "b"}]}
     assert worked == ["a", "c"]
-    (told,) = _told(rig, "once.misconfigured")
-    assert told.error == "KeyError"
+    (details,) = _reported(rig, "once.misconfigured")
+    assert details.error == "KeyError"
 
 
 def test_a_whole_batch_of_mistakes_raises(rig: Rig) -> None:
@@ -110,7 +110,7 @@ def test_a_function_says_it_too(rig: Rig) -> None:
 
     with pytest.raises(Misconfigured, match="AttributeError"):
         work(5)
-    assert [told.error for told in _told(rig, "once.misconfigured")] == ["AttributeError"]
+    assert [details.error for details in _reported(rig, "once.misconfigured")] == ["AttributeError"]
 
 
 def test_what_an_expression_does_not_find_is_the_clients(
@@ -119,10 +119,10 @@ def test_what_an_expression_does_not_find_is_the_clients(
     """An expression that selects nothing is 400, logged at WARNING with the fields, and counted."""
     shop = Shop(rig, key="ordr")
     assert shop.ask(rest('{"order": "secret"}'))["statusCode"] == 400
-    (told,) = _told(rig, "once.key_missing")
-    assert told.reason is not None
-    assert "its fields: order" in told.reason
-    assert "secret" not in told.reason
+    (details,) = _reported(rig, "once.key_missing")
+    assert details.reason is not None
+    assert "its fields: order" in details.reason
+    assert "secret" not in details.reason
     assert _lines(caplog) == [("once.key_missing", "WARNING")]
     assert _counts(capsys.readouterr().out) == {"keyMissing": 1}
     assert shop.runs == 0
@@ -133,7 +133,7 @@ def test_a_header_that_is_missing_or_malformed_is_counted(rig: Rig, event: dict[
     """A request without the header that is asked for, or with a malformed one, is reported as well."""
     shop = Shop(rig, without_key="reject")
     assert shop.ask(event)["statusCode"] == 400
-    assert len(_told(rig, "once.key_missing")) == 1
+    assert len(_reported(rig, "once.key_missing")) == 1
 
 
 def test_missing_keys_do_not_flood_the_log(
@@ -145,7 +145,7 @@ def test_missing_keys_do_not_flood_the_log(
         shop.ask(REST)
     assert _lines(caplog) == [("once.key_missing", "WARNING")] * 4  # of 1, 2, 4, 8
     assert _counts(capsys.readouterr().out) == {"keyMissing": 9}
-    assert len(_told(rig, "once.key_missing")) == 9
+    assert len(_reported(rig, "once.key_missing")) == 9
 
 
 def test_nulls_are_not_a_key(rig: Rig) -> None:
@@ -194,7 +194,7 @@ def test_a_function_may_be_asked_to_run_all_the_same(rig: Rig, monkeypatch: pyte
     monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "1")
     shop = Shop(rig, key=lambda _event: 1 // 0)
     assert shop.ask(REST)["statusCode"] == 201
-    assert _told(rig, "once.misconfigured") == []
+    assert _reported(rig, "once.misconfigured") == []
 
 
 def test_a_callable_may_refuse_a_payload(rig: Rig) -> None:

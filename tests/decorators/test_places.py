@@ -52,11 +52,11 @@ def test_two_blocks_of_one_helper(rig: Rig) -> None:
     for request in ("request-1", "request-2"):
         assert failures(handler(batch(sqs_record("o-1")), rig.context(request))) == 1
     assert done == ["charge"]
-    errors = [each.reason for each in rig.told if each.event == "once.misconfigured"]
+    errors = [each.reason for each in rig.reported if each.event == "once.misconfigured"]
     assert len(errors) == 2
     for words in ("two_blocks/o-1", "test_places.py:", "give each a name"):
         assert words in str(errors[0])
-    assert rig.happenings().count("once.replayed") == 1  # the first block's, at the redelivery
+    assert rig.events().count("once.replayed") == 1  # the first block's, at the redelivery
 
 
 @in_memory

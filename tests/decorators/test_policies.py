@@ -78,7 +78,7 @@ def test_an_exception_by_policy(rig: Rig, on_error: OnError, error: Exception, s
     ("on_error", "duplicate"), [(STORE, StoredError), (HOLD, Held), ({Refused: STORE}, StoredError)]
 )
 def test_what_a_duplicate_of_a_failure_gets(rig: Rig, on_error: Any, duplicate: type[Exception]) -> None:
-    """A stored failure is given to duplicates by its name; a held one tells them that a person must look."""
+    """A stored failure is given to duplicates by its name; a held one needs manual review."""
     work = failing(rig, Refused("final"), on_error=on_error)
     with pytest.raises(Refused):
         work(5)
@@ -121,7 +121,7 @@ def test_a_policy_that_breaks_holds(rig: Rig, answer: Any) -> None:
     with pytest.raises(Refused):
         failing(rig, Refused(), on_error=on_error)(5)
     assert rig.row().state is State.HELD
-    assert "once.policy_failed" in rig.happenings()
+    assert "once.policy_failed" in rig.events()
 
 
 def test_a_decorators_mapping_replaces_that_of_once(rig: Rig) -> None:
@@ -175,7 +175,7 @@ def test_an_acquisition_without_an_answer_is_released(rig: Rig) -> None:
             self.out = False
             return answers
 
-    rig.stand_on(Deaf)
+    rig.use_store(Deaf)
     with pytest.raises(StoreUnavailable):
         failing(rig, AssertionError())(5)
     assert rig.row().state is State.RELEASED
@@ -271,7 +271,7 @@ def test_a_cached_outcome_expires(rig: Rig) -> None:
 
 
 def test_a_cached_outcome_of_a_clock_that_was_set_back_has_no_age(rig: Rig) -> None:
-    """The table is asked: nobody can tell how long ago the outcome was read."""
+    """The table is asked: the age of the outcome is unknown."""
 
     @rig.once.function(cache=2)
     def work(order: int) -> int:
@@ -297,7 +297,7 @@ def test_a_cancelled_acquisition_is_given_back(rig: Rig) -> None:
                 return super().acquire(acquisitions, deadline)
 
         loop = asyncio.get_running_loop()
-        rig.stand_on(Slow)
+        rig.use_store(Slow)
 
         @rig.once.function
         async def work(order: int) -> None:
@@ -325,7 +325,7 @@ def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
                 return super().acquire(acquisitions, deadline)
 
         loop = asyncio.get_running_loop()
-        rig.stand_on(Out)
+        rig.use_store(Out)
         rig.store.out = True
 
         @rig.once.function
@@ -340,8 +340,8 @@ def test_a_cancelled_refusal_is_a_cancellation(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("on_lapse", "state"), [("take_over", State.RELEASED), ("hold", State.HELD)])
-def test_cancelled_work_is_settled(rig: Rig, on_lapse: Any, state: State) -> None:
-    """A cancellation during the work settles its token before it goes on."""
+def test_cancelled_work_is_finished(rig: Rig, on_lapse: Any, state: State) -> None:
+    """A cancellation during the work finishes its token before it is raised."""
 
     @rig.once.function(on_lapse=on_lapse)
     async def work(order: int) -> None:

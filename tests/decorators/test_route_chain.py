@@ -362,7 +362,7 @@ def test_a_route_within_a_route(rig: Rig, is_async: bool) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_function_that_is_still_at_work(rig: Rig, fails: bool) -> None:
+def test_a_function_that_is_still_in_progress(rig: Rig, fails: bool) -> None:
     """A middleware that gives up waiting for it in a thread: nobody else may do its work."""
     started, go = threading.Event(), threading.Event()
     threads = []
@@ -424,7 +424,7 @@ def test_a_coroutine_function_under_resolve(rig: Rig) -> None:
         with pytest.raises(Misconfigured, match=r"pay is a coroutine function.*resolve_async"):
             app.resolve(HTTP, rig.context())
     assert rig.rows() == []
-    assert rig.happenings() == ["once.misconfigured"] * 2
+    assert rig.events() == ["once.misconfigured"] * 2
 
 
 def test_a_function_that_returns_an_awaitable_under_resolve(rig: Rig) -> None:

@@ -260,7 +260,7 @@ def test_a_result_that_cannot_be_sealed_is_not_stored(rig: Rig, seal: Any, why: 
     assert charge.call("5") == {"name": NAME}
     assert rig.row().stored is Unavailable.UNAVAILABLE
     assert NAME.encode() not in stored(rig)
-    (reported,) = [each for each in rig.told if each.event == "once.result_unavailable"]
+    (reported,) = [each for each in rig.reported if each.event == "once.result_unavailable"]
     assert why in str(reported.reason)
     with pytest.raises(ResultUnavailable):
         charge.call("5")

@@ -48,7 +48,7 @@ def test_a_failure_raises_and_releases(rig: Rig) -> None:
 
 
 def test_another_request_in_progress_raises(rig: Rig) -> None:
-    """A duplicate of another request is not acknowledged while the first is at work."""
+    """A duplicate of another request is not acknowledged while the first is in progress."""
     refused: list[InProgress] = []
 
     @rig.once.sns
@@ -76,4 +76,4 @@ def test_lambdas_own_retry_waits_for_the_lease(rig: Rig) -> None:
     handler(sns_event("x"), rig.context(seconds=60))
     assert seen[0] == 0
     assert 11 < seen[1] < 13
-    assert "once.taken_over" in rig.happenings()
+    assert "once.taken_over" in rig.events()

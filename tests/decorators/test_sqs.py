@@ -97,11 +97,11 @@ def test_one_key_with_two_payloads_in_a_batch_is_no_twin(rig: Rig) -> None:
     )
     assert handler(event, rig.context()) == failed("b")
     assert seen == ["new"]
-    assert "once.key_reused" in rig.happenings()
+    assert "once.key_reused" in rig.events()
 
 
 def test_in_progress_goes_back_and_does_not_raise(rig: Rig) -> None:
-    """A record that another attempt is at work on is returned, even where it is the whole batch."""
+    """A record that another attempt is processing is returned, even where it is the whole batch."""
     answers: list[Any] = []
     event = batch(sqs_record("x", id_="a"))
 
@@ -257,9 +257,9 @@ def test_equal_content_in_two_deliveries_is_logged(rig: Rig) -> None:
 
     handler(batch(sqs_record("x", id_="a")), rig.context())
     handler(batch(sqs_record("x", id_="a")), rig.context("request-2"))
-    assert "once.same_content" not in rig.happenings()
+    assert "once.same_content" not in rig.events()
     handler(batch(sqs_record("x", id_="b")), rig.context("request-3"))
-    (logged,) = [details for details in rig.told if details.event == "once.same_content"]
+    (logged,) = [details for details in rig.reported if details.event == "once.same_content"]
     assert (logged.delivery, logged.other_delivery) == ("b", "a")
 
 

@@ -38,17 +38,17 @@ def test_the_handler_is_plain_and_the_records_run_at_once(rig: Rig) -> None:
 
 
 def test_concurrency_is_bounded(rig: Rig) -> None:
-    """No more than concurrency= records are at work at one moment."""
-    at_work: set[str] = set()
+    """No more than concurrency= records are in progress at one moment."""
+    in_progress: set[str] = set()
     most: list[int] = []
 
     @rig.once.sqs(concurrency=2)
     async def handler(record: SQSRecord) -> None:
-        at_work.add(record.body)
+        in_progress.add(record.body)
         for _ in range(5):
             await asyncio.to_thread(int)
-        most.append(len(at_work))
-        at_work.remove(record.body)
+        most.append(len(in_progress))
+        in_progress.remove(record.body)
 
     assert handler(records(*"abcdef"), rig.context()) == ALL_WELL
     assert max(most) == 2

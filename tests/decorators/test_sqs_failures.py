@@ -43,7 +43,7 @@ def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
     event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
     assert handler(event, rig.context()) == failed("bad")
     assert seen == ["a", "c"]
-    (logged,) = [details for details in rig.told if details.event == "once.bad_record"]
+    (logged,) = [details for details in rig.reported if details.event == "once.bad_record"]
     assert logged.delivery == "bad"
     assert logged.reason
 
@@ -125,7 +125,7 @@ def test_an_unserialisable_result_is_success(rig: Rig) -> None:
     assert handler(event, rig.context()) == ALL_WELL
     assert handler(event, rig.context("request-2")) == ALL_WELL
     assert seen == ["x"]
-    assert "once.result_unavailable" in rig.happenings()
+    assert "once.result_unavailable" in rig.events()
 
 
 def test_a_model_sees_through_envelopes(rig: Rig) -> None:

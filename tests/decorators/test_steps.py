@@ -127,7 +127,7 @@ def test_killed_within_a_step_its_lease_ends_with_the_handlers(rig: Rig) -> None
     assert rig.states() == [State.COMPLETE] * 3
 
 
-def test_a_step_that_is_still_at_work_releases_its_handler(rig: Rig) -> None:
+def test_a_step_that_is_still_in_progress_releases_its_handler(rig: Rig) -> None:
     """Its lease is longer than the handler's: the new attempt gets InProgress, and the next one goes on."""
     shop = Shop()
     handler = checkout(rig.once, shop, rig.new(lease=timedelta(minutes=5)))

@@ -164,7 +164,7 @@ def test_a_bad_record_stops_its_order(rig: Rig) -> None:
     with pytest.raises(KeyMissing, match=f"Record {number(event, 1)} has data that is not base64"):
         handler(event, rig.context())
     assert seen == ["a"]
-    (logged,) = [details for details in rig.told if details.event is Event.BAD_RECORD]
+    (logged,) = [details for details in rig.reported if details.event is Event.BAD_RECORD]
     assert logged.delivery == number(event, 1)
 
 
@@ -340,7 +340,7 @@ class SlowToRelease(FrailStore):
 @in_memory
 def test_what_is_released_for_a_wait_is_acquired_again(rig: Rig) -> None:
     """Another key, about to begin, does not find its own acquisition, whose release is on its way."""
-    rig.stand_on(SlowToRelease)
+    rig.use_store(SlowToRelease)
     event = kinesis_event(*"abc", partition_keys=["1", "2", "3"])
     first = {"Records": event["Records"][:1]}
 
@@ -408,7 +408,7 @@ def test_a_record_may_be_given_up(rig: Rig, is_async: bool) -> None:
     ((record, error),) = parked
     assert record.kinesis.sequence_number == number(event, 1)
     assert "is not base64" in str(error)
-    (logged,) = [details for details in rig.told if details.event is Event.GIVEN_UP]
+    (logged,) = [details for details in rig.reported if details.event is Event.GIVEN_UP]
     assert (logged.delivery, logged.error) == (number(event, 1), "BadRecord")
 
 
@@ -465,7 +465,7 @@ def test_a_record_that_cannot_be_parked_fails(rig: Rig) -> None:
     with pytest.raises(ConnectionError):
         handler(event, rig.context())
     assert seen == []
-    assert [details.error for details in rig.told if details.event is Event.RAISED] == ["ConnectionError"]
+    assert [details.error for details in rig.reported if details.event is Event.RAISED] == ["ConnectionError"]
 
 
 @in_memory

@@ -28,7 +28,7 @@ SECONDS = 30
 
 @dataclass
 class Gate:
-    """Where a transaction stands on its way."""
+    """How far a transaction is."""
 
     sent: threading.Event = field(default_factory=threading.Event)
     may_land: threading.Event = field(default_factory=threading.Event)
@@ -57,7 +57,7 @@ class GatedStore(FrailStore):
 
 
 def _gated(rig: Rig) -> Gate:
-    rig.stand_on(GatedStore)
+    rig.use_store(GatedStore)
     assert isinstance(rig.store, GatedStore)
     rig.store.gate = Gate()
     return rig.store.gate
@@ -108,7 +108,7 @@ def test_a_return_waits_for_a_transaction_that_is_being_sent(
         assert [work(5), work(5)] == ["transacted", "transacted"]
         assert begun[0].result(SECONDS) == "transacted"
     assert rig.ground.bookings == 1
-    assert rig.happenings().count("once.completed") == 1
+    assert rig.events().count("once.completed") == 1
 
 
 def test_an_exception_waits_for_it_too(rig: Rig, landing: Callable[[Gate], None]) -> None:
@@ -216,7 +216,7 @@ def test_a_transaction_that_wrote_nothing_leaves_the_finish_to_go_on(
     assert rig.ground.bookings == 0
 
 
-def test_a_transaction_that_was_written_and_not_heard_of_stands(
+def test_a_transaction_that_was_written_without_an_answer_counts(
     rig: Rig, landing: Callable[[Gate], None]
 ) -> None:
     """The finish is refused by it, and the caller gets what the table has (guarantee 4)."""
@@ -288,9 +288,9 @@ class AnsweredLate(GatedStore):
         return answer
 
 
-def test_of_a_transaction_that_a_finish_has_found_nothing_is_reported_again(rig: Rig) -> None:
+def test_a_transaction_that_a_finish_has_found_is_reported_once(rig: Rig) -> None:
     """The finish found it written, and has reported the completion; its own answer comes after that."""
-    rig.stand_on(AnsweredLate)
+    rig.use_store(AnsweredLate)
     assert isinstance(rig.store, AnsweredLate)
     gate = rig.store.gate = Gate()
     with ThreadPoolExecutor() as threads:
@@ -304,11 +304,11 @@ def test_of_a_transaction_that_a_finish_has_found_nothing_is_reported_again(rig:
 
         with rig.once.invocation(rig.context(seconds=30)):
             assert work(5) == "transacted"
-        reported = [name for name in rig.happenings() if name in ("once.done", "once.completed")]
+        reported = [name for name in rig.events() if name in ("once.done", "once.completed")]
         gate.may_land.set()
         assert begun[0].result(SECONDS) == "transacted"
     assert reported.count("once.completed") == 1
-    assert [name for name in rig.happenings() if name in ("once.done", "once.completed")] == reported
+    assert [name for name in rig.events() if name in ("once.done", "once.completed")] == reported
 
 
 def _late(rig: Rig, attempt: Attempt) -> None:

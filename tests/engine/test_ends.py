@@ -33,7 +33,7 @@ class Silent(FrailStore):
 
 
 def _a_transaction_nobody_hears_of(rig: Rig) -> None:
-    rig.stand_on(Silent)
+    rig.use_store(Silent)
 
     @rig.once.function
     def work(order: int) -> Any:
@@ -42,8 +42,8 @@ def _a_transaction_nobody_hears_of(rig: Rig) -> None:
     with pytest.raises(StoreUnavailable):
         work(5)
     assert rig.row().state is State.COMPLETE
-    assert Event.FENCED not in [told.event for told in rig.told]
-    assert rig.told[-1].event is Event.COMPLETED
+    assert Event.FENCED not in [told.event for told in rig.reported]
+    assert rig.reported[-1].event is Event.COMPLETED
     assert work(5) == "paid"
 
 
@@ -84,7 +84,7 @@ class Slow(FrailStore):
 
 def slow(rig: Rig) -> Slow:
     """Put *rig* on a slow store, and return the store."""
-    rig.stand_on(Slow)
+    rig.use_store(Slow)
     assert isinstance(rig.store, Slow)
     rig.store.clock = rig.clock
     return rig.store
@@ -98,7 +98,7 @@ def _begins_too_late(rig: Rig, error: type[RetryLater]) -> None:
     with pytest.raises(error):
         handler({"order": "5"}, rig.context(seconds=900))
     assert rig.row().state is State.RELEASED
-    happened = [told.event for told in rig.told]
+    happened = [told.event for told in rig.reported]
     assert (Event.ACQUIRED in happened, Event.RELEASED in happened) == (True, True)
     assert Event.FENCED not in happened
 
@@ -156,7 +156,7 @@ class Overtaken(Slow):
 
 
 def _starts_with_time_to_work(rig: Rig) -> None:
-    rig.stand_on(Overtaken)
+    rig.use_store(Overtaken)
     assert isinstance(rig.store, Overtaken)
     rig.store.clock = rig.clock
 

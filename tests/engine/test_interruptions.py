@@ -167,7 +167,7 @@ class Interrupted(FrailStore):
 
 
 def _interrupted(rig: Rig, **times: int) -> None:
-    rig.stand_on(Interrupted)
+    rig.use_store(Interrupted)
     vars(rig.store).update(times)
 
 
@@ -179,7 +179,7 @@ def test_a_completion_that_is_interrupted_is_sent_again(when: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         rig.once.event(lambda event: event)({"order": 5}, rig.context())
     assert rig.row().state is State.COMPLETE
-    assert Event.COMPLETED.value in rig.happenings()
+    assert Event.COMPLETED.value in rig.events()
 
 
 def test_who_interrupts_twice_means_it() -> None:
@@ -235,7 +235,7 @@ class Late(FrailStore):
 def test_a_batch_that_is_interrupted_at_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for the writer is interrupted; the writer is waited for all the same."""
     rig, real, interruptions = Rig(), threading.Thread.join, [KeyboardInterrupt]
-    rig.stand_on(Late)
+    rig.use_store(Late)
     Late.gate.clear()
 
     def join(thread: threading.Thread, timeout: float | None = None) -> None:
@@ -301,7 +301,7 @@ class Slow(FrailStore):
 def test_cancelled_often_while_it_starts_the_token_is_given_back() -> None:
     """However often: the acquisition is waited for, and undone."""
     rig = Rig()
-    rig.stand_on(Slow)
+    rig.use_store(Slow)
 
     @rig.once.function(on_lapse="hold")
     async def work(order: int) -> None:

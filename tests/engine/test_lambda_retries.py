@@ -179,4 +179,4 @@ def test_a_probe_is_awaited_under_a_running_loop() -> None:
 
     assert asyncio.run(on_the_loop()) == 5
     assert worked == [5, 5]
-    assert "once.probe_failed" not in rig.happenings()
+    assert "once.probe_failed" not in rig.events()

@@ -74,7 +74,7 @@ def test_without_the_writers_thread_a_throttled_completion_stalls(
     """After five seconds what has not started is given back; what was done is written in the end."""
     monkeypatch.setattr(Pipeline, "_start_writer", lambda _pipeline: None)
     rig = Rig()
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
     worked: list[str] = []
 
     def work(record: SQSRecord) -> None:
@@ -111,7 +111,7 @@ class Counting(ThreadPoolExecutor):
 
 def _leaves_the_executor_alone() -> None:
     rig, executor = Rig(), Counting()
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
 
     @rig.once.sqs(key=lambda record: record.body, concurrency=10)
     async def charge(record: SQSRecord) -> None:
@@ -153,7 +153,7 @@ def test_a_cancelled_lane_reports_no_failure_of_its_record() -> None:
 
     with pytest.raises(SystemExit):
         charge(records("a", "b", "c"), rig.context())
-    assert Event.RAISED.value not in rig.happenings()
+    assert Event.RAISED.value not in rig.events()
     assert rig.states() == [State.RELEASED] * 3
 
 
@@ -210,7 +210,7 @@ def test_a_group_has_the_limit_of_its_youngest() -> None:
             limits.append(deadline)
             return [Unanswered("ThrottlingException")] * len(writes)
 
-    rig.stand_on(Seen)
+    rig.use_store(Seen)
     finisher = rig.once._runtime.engine.finisher
     with rig.once.invocation(rig.context(seconds=300)):
         pipeline = Pipeline(finisher, Deadline(rig.clock, rig.clock.now() + timedelta(minutes=5)), 2)

@@ -58,7 +58,7 @@ class Line:
 
     def __init__(self, expected: int = 100) -> None:
         self.rig = Rig()
-        self.rig.stand_on(Gated)
+        self.rig.use_store(Gated)
         assert isinstance(self.rig.store, Gated)
         self.store = self.rig.store
         self.told: dict[str, BaseException | None] = {}
@@ -233,7 +233,7 @@ def test_all_is_written_and_told_when_it_is_closed(line: Line) -> None:
     line.close()
     assert line.told == {"a": None, "b": None, "c": None}
     assert line.states() == {State.COMPLETE}
-    assert line.rig.happenings().count("once.completed") == 3
+    assert line.rig.events().count("once.completed") == 3
 
 
 def test_a_batch_without_endings_writes_nothing() -> None:
@@ -273,7 +273,7 @@ def test_what_cannot_be_written_is_no_failure_of_the_work(line: Line) -> None:
     line.end("a", "b")
     line.close()
     assert line.told == {"a": None, "b": None}
-    assert line.rig.happenings().count("once.completion_failed") == 2
+    assert line.rig.events().count("once.completion_failed") == 2
 
 
 def test_a_store_that_breaks_is_one_that_has_not_answered(line: Line) -> None:
@@ -287,7 +287,7 @@ def test_a_store_that_breaks_is_one_that_has_not_answered(line: Line) -> None:
     line.store.breaks = False
     line.close()
     assert line.told == {"a": None, "b": None}
-    assert line.rig.happenings().count("once.completion_failed") == 1
+    assert line.rig.events().count("once.completion_failed") == 1
     assert sorted(row.state.value for row in line.rig.rows()) == ["complete", "inProgress"]
 
 

@@ -62,7 +62,7 @@ class Throttled(FrailStore):
 def rig() -> Rig:
     """A rig whose store can be throttled."""
     rig = Rig()
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
     return rig
 
 
@@ -119,7 +119,7 @@ def test_it_is_given_up_after_half_a_minute_or_with_the_time(
         (math.inf, store.sent[0][0].now + timedelta(seconds=gives_up))
     }
     assert rig.row().state is State.IN_PROGRESS
-    assert rig.happenings().count("once.completion_failed") == 1
+    assert rig.events().count("once.completion_failed") == 1
 
 
 def test_its_ttl_counts_from_the_try_that_is_sent(rig: Rig) -> None:
@@ -181,7 +181,7 @@ ENDS: Any = {"returned": _returns, "raised": _raises, "completed": _completes}
 
 def _waits_on_the_loop(end: Any) -> None:
     rig = Rig(clock=LoopClock())
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
 
     @rig.once.function(on_error=HOLD)
     async def work(order: int) -> Any:
@@ -208,7 +208,7 @@ def test_between_the_tries_it_waits_on_the_loop(end: Any) -> None:
 def test_a_block_waits_on_the_loop() -> None:
     """The end of an `async with` as well."""
     rig = Rig(clock=LoopClock())
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
 
     async def call() -> None:
         async with rig.once.begin("k", name="charge"):
@@ -230,7 +230,7 @@ def test_twin_that_waits_in_the_executor(end: Any, monkeypatch: pytest.MonkeyPat
 def test_a_cancellation_waits_for_the_last_try() -> None:
     """Cancelled between two tries, the end is written all the same."""
     rig = Rig()
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
 
     @rig.once.function
     async def work(order: int) -> int:
@@ -342,7 +342,7 @@ class Stalling(FrailStore):
 @pytest.fixture
 def stalling(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Stalling:
     """The rig's store stalls a batch."""
-    rig.stand_on(Stalling)
+    rig.use_store(Stalling)
     store = rig.store
     assert isinstance(store, Stalling)
     real = Pipeline._may
@@ -417,7 +417,7 @@ def test_a_fifo_group_goes_back_as_a_whole(rig: Rig, stalling: Stalling) -> None
 def test_a_single_unanswered_record_is_tried_again(is_async: bool) -> None:
     """A batch of one has no pipeline, and the same patience."""
     rig = Rig(clock=LoopClock() if is_async else FakeClock())
-    rig.stand_on(Throttled)
+    rig.use_store(Throttled)
     throttle(rig, 12)
     assert _handler(rig, [], is_async=is_async)(records("a"), rig.context(seconds=60)) == ALL_WELL
     assert rig.states() == [State.COMPLETE]

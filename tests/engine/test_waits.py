@@ -153,4 +153,4 @@ def test_a_context_that_cannot_say_what_remains(remaining: Any) -> None:
     rig = Rig()
     handler: Any = rig.once.event(lambda event: event)
     assert handler({"order": 5}, Context()) == {"order": 5}
-    assert "once.no_lambda_context" in rig.happenings() or rig.row().state is State.COMPLETE
+    assert "once.no_lambda_context" in rig.events() or rig.row().state is State.COMPLETE

@@ -62,7 +62,7 @@ class Invoice(BaseModel):
 def rig() -> Rig:
     """A rig whose store counts."""
     rig = Rig()
-    rig.stand_on(Counting)
+    rig.use_store(Counting)
     return rig
 
 
@@ -163,7 +163,7 @@ def test_near_the_end_the_unstarted_are_released_by_one_request(counted: Counted
 def test_released_tokens_are_acquired_together(counted: Counted) -> None:
     """The next delivery of a failed batch asks twice, whatever its size."""
     rig = counted.rig
-    rig.stand_on(Counting)
+    rig.use_store(Counting)
 
     @rig.once.sqs(key=lambda record: record.body, raise_on_entire_batch_failure=False)
     def handler(record: SQSRecord) -> None:
@@ -205,7 +205,7 @@ def test_another_payload_waits_for_the_first_ones_end(
 ) -> None:
     """The first one fails and is released: so the second, under the same token, is worked."""
     rig, worked = Rig(), list[str]()
-    rig.stand_on(Following)
+    rig.use_store(Following)
     store = rig.store
     assert isinstance(store, Following)
     real = Pipeline._may
@@ -243,7 +243,7 @@ class Overtaken(FrailStore):
 
 def test_a_group_ends_with_a_completion_that_was_refused(rig: Rig) -> None:
     """The next of the group had begun: it goes back all the same, for the order is that of the queue."""
-    rig.stand_on(Overtaken)
+    rig.use_store(Overtaken)
     Overtaken.at_work.clear()
     worked: list[str] = []
 
@@ -276,5 +276,5 @@ def test_a_clients_retry_is_no_second_delivery(rig: Rig) -> None:
         event = http(headers={"idempotency-key": "k"})
         event["requestContext"]["requestId"] = request
         handler(event, rig.context(request))
-    assert rig.happenings().count(Event.REPLAYED.value) == 1
-    assert Event.SAME_CONTENT.value not in rig.happenings()
+    assert rig.events().count(Event.REPLAYED.value) == 1
+    assert Event.SAME_CONTENT.value not in rig.events()
