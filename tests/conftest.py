@@ -12,9 +12,9 @@ from hypothesis import settings
 from tests.kit import descriptions
 from tests.kit.dynamodb_local import EngineAbsent, running
 from tests.kit.strict.mounted import batches_sent, mounted
-from tests.operations.crowd import crowd
+from tests.operations.big_table import big_table
 
-__all__ = ["crowd"]
+__all__ = ["big_table"]
 
 descriptions.read_once()
 settings.register_profile("without deadlines", deadline=None)

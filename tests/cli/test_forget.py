@@ -19,7 +19,7 @@ from lambda_once.operations.resolution import FORGOTTEN, forgetting
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
-from tests.operations.desk import Declined, Desk, desk, output_of
+from tests.operations.payments import Declined, Payments, output_of, payments_at
 
 BECAUSE = ("--because", "request 77", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
@@ -28,33 +28,33 @@ LARGE = [NAME, *(hex(hash((n, "x"))) for n in range(60_000))]
 
 
 @pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
-def at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of the strict engine, and of DynamoDB Local."""
+def payments(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
+    """Payments on a table of the strict engine, and of DynamoDB Local."""
     endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
-    with desk(monkeypatch, endpoint) as found:
+    with payments_at(monkeypatch, endpoint) as found:
         yield found
 
 
-def _charge(at: Desk, result: Any) -> str:
+def _charge(payments: Payments, result: Any) -> str:
     """Let the provider return *result* for the payment p-1; return its token."""
-    at.provider = lambda _: result
-    assert at.ask("p-1") == result
-    return at.token("p-1")
+    payments.provider = lambda _: result
+    assert payments.ask("p-1") == result
+    return payments.token("p-1")
 
 
 def _declines(_payment: str) -> Any:
     raise Declined(NAME)
 
 
-def _stored(at: Desk) -> str:
+def _stored(payments: Payments) -> str:
     """Return all rows of the table, parts included, as text."""
-    return str(at.client.scan(TableName=at.table, ConsistentRead=True)["Items"])
+    return str(payments.client.scan(TableName=payments.table, ConsistentRead=True)["Items"])
 
 
-def _is_erased(at: Desk, before: Record) -> Record:
+def _is_erased(payments: Payments, before: Record) -> Record:
     """The row is as before but for what it stored, and who had it forgotten."""
-    row = at.row("p-1")
-    assert NAME not in _stored(at)
+    row = payments.row("p-1")
+    assert NAME not in _stored(payments)
     assert (row.state, row.ttl, row.created) == (before.state, before.ttl, before.created)
     assert (row.actual_completion, row.locked_by) == (before.actual_completion, before.locked_by)
     assert (row.fingerprint, row.delivery) == (before.fingerprint, before.delivery)
@@ -67,100 +67,100 @@ def _is_erased(at: Desk, before: Record) -> Record:
 
 
 @pytest.mark.parametrize("result", [{"name": NAME}, [NAME] * 1_000, LARGE], ids=["text", "bytes", "parts"])
-def test_a_result_is_erased(at: Desk, result: Any) -> None:
+def test_a_result_is_erased(payments: Payments, result: Any) -> None:
     """With its parts; duplicates get ResultUnavailable, a queue's success, and nothing runs again."""
-    token = _charge(at, result)
-    before = at.row("p-1")
+    token = _charge(payments, result)
+    before = payments.row("p-1")
     assert isinstance(before.stored, Parts) is (result is LARGE)
-    ran = at.run("forget", token, *SURE)
+    ran = payments.run("forget", token, *SURE)
     assert ran.exit_code == 0, output_of(ran)
-    assert _is_erased(at, before).stored is Unavailable.FORGOTTEN
-    assert "#" not in "".join(item["lockToken"]["S"] for item in _items(at))
-    assert isinstance(at.ask("p-1"), ResultUnavailable)
-    assert at.deliver("p-1")
-    assert at.asked == ["p-1"]
+    assert _is_erased(payments, before).stored is Unavailable.FORGOTTEN
+    assert "#" not in "".join(item["lockToken"]["S"] for item in _items(payments))
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+    assert payments.deliver("p-1")
+    assert payments.asked == ["p-1"]
     assert "may return the old outcome for up to five minutes" in output_of(ran)
 
 
-def _items(at: Desk) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = at.client.scan(TableName=at.table, ConsistentRead=True)["Items"]
+def _items(payments: Payments) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = payments.client.scan(TableName=payments.table, ConsistentRead=True)["Items"]
     return items
 
 
-def test_a_stored_error_is_erased(at: Desk) -> None:
+def test_a_stored_error_is_erased(payments: Payments) -> None:
     """Its message may quote data; so duplicates get ResultUnavailable in its place."""
-    at.provider = _declines
-    assert isinstance(at.ask("p-1"), Declined)
-    before = at.row("p-1")
-    assert at.run("forget", at.token("p-1"), *SURE).exit_code == 0
-    assert _is_erased(at, before).error is None
-    assert isinstance(at.ask("p-1"), ResultUnavailable)
-    assert at.asked == ["p-1"]
+    payments.provider = _declines
+    assert isinstance(payments.ask("p-1"), Declined)
+    before = payments.row("p-1")
+    assert payments.run("forget", payments.token("p-1"), *SURE).exit_code == 0
+    assert _is_erased(payments, before).error is None
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+    assert payments.asked == ["p-1"]
 
 
-def test_the_message_of_a_held_token_is_erased(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_message_of_a_held_token_is_erased(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays held, with the kind of its error; it can be resolved as before."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
     assert before.error is not None
-    assert at.run("forget", token, *SURE).exit_code == 0
-    row = _is_erased(at, before)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    row = _is_erased(payments, before)
     assert row.error is not None
     assert (row.error.kind, row.error.message) == (before.error.kind, FORGOTTEN)
-    assert isinstance(at.ask("p-1"), Held)
-    assert at.run("resolve", token, "--done", *SURE).exit_code == 0
-    assert at.ask("p-1") is None
+    assert isinstance(payments.ask("p-1"), Held)
+    assert payments.run("resolve", token, "--done", *SURE).exit_code == 0
+    assert payments.ask("p-1") is None
 
 
-def test_the_message_of_a_released_token_is_erased(at: Desk) -> None:
+def test_the_message_of_a_released_token_is_erased(payments: Payments) -> None:
     """The next delivery runs, as it would have."""
-    token = at.hold("p-1")
-    assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
-    before = at.row("p-1")
-    assert at.run("forget", token, *SURE).exit_code == 0
-    row = _is_erased(at, before)
+    token = payments.hold("p-1")
+    assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
+    before = payments.row("p-1")
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    row = _is_erased(payments, before)
     assert row.error is not None
     assert (row.state, row.error.message) == (State.RELEASED, FORGOTTEN)
-    at.provider = str
-    assert at.ask("p-1") == "p-1"
+    payments.provider = str
+    assert payments.ask("p-1") == "p-1"
 
 
 # -- what is refused
 
 
-def _in_progress(at: Desk) -> str:
+def _in_progress(payments: Payments) -> str:
     def asks(_payment: str) -> Any:
-        refused = at.run("forget", at.token("p-1"), *SURE)
+        refused = payments.run("forget", payments.token("p-1"), *SURE)
         assert (refused.exit_code, "it is in progress" in output_of(refused)) == (1, True)
         return NAME
 
-    at.provider = asks
-    at.ask("p-1")
+    payments.provider = asks
+    payments.ask("p-1")
     return NAME
 
 
-def test_a_token_in_progress_is_refused(at: Desk) -> None:
+def test_a_token_in_progress_is_refused(payments: Payments) -> None:
     """Its attempt may still store something; it finishes as it would have."""
-    assert _in_progress(at) == at.ask("p-1")
-    assert at.asked == ["p-1"]
+    assert _in_progress(payments) == payments.ask("p-1")
+    assert payments.asked == ["p-1"]
 
 
-def test_what_stores_nothing_is_refused(at: Desk) -> None:
+def test_what_stores_nothing_is_refused(payments: Payments) -> None:
     """So is a second time: no note of the first is overwritten."""
-    token = _charge(at, None)
-    before = at.row("p-1")
-    assert at.run("forget", token, *SURE).exit_code == 1
-    assert at.row("p-1") == before
+    token = _charge(payments, None)
+    before = payments.row("p-1")
+    assert payments.run("forget", token, *SURE).exit_code == 1
+    assert payments.row("p-1") == before
 
 
-def test_twice_is_refused(at: Desk) -> None:
+def test_twice_is_refused(payments: Payments) -> None:
     """The first note stays."""
-    token = _charge(at, NAME)
-    assert at.run("forget", token, *SURE).exit_code == 0
-    before = at.row("p-1")
-    ran = at.run("forget", token, "--because", "again", "--by", "bob", "--yes")
+    token = _charge(payments, NAME)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    before = payments.row("p-1")
+    ran = payments.run("forget", token, "--because", "again", "--by", "bob", "--yes")
     assert (ran.exit_code, "it stores no result and no message" in output_of(ran)) == (1, True)
-    assert at.row("p-1") == before
+    assert payments.row("p-1") == before
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_twice_is_refused(at: Desk) -> None:
     ids=["dry run", "another attempt", "declined"],
 )
 def test_nothing_is_written(
-    at: Desk,
+    payments: Payments,
     monkeypatch: pytest.MonkeyPatch,
     arguments: tuple[str, ...],
     answer: str | None,
@@ -181,46 +181,46 @@ def test_nothing_is_written(
 ) -> None:
     """Neither the row nor its parts."""
     monkeypatch.setattr(options, "is_terminal", lambda: True)
-    token = _charge(at, LARGE)
-    before = _stored(at)
-    assert at.run("forget", token, *arguments, stdin=answer).exit_code == code
-    assert _stored(at) == before
-    assert at.ask("p-1") == LARGE
+    token = _charge(payments, LARGE)
+    before = _stored(payments)
+    assert payments.run("forget", token, *arguments, stdin=answer).exit_code == code
+    assert _stored(payments) == before
+    assert payments.ask("p-1") == LARGE
 
 
-def test_an_unknown_token_is_bad_input(at: Desk) -> None:
+def test_an_unknown_token_is_bad_input(payments: Payments) -> None:
     """One line, and exit code 2."""
-    ran = at.run("forget", "shop/charge/none", *SURE)
+    ran = payments.run("forget", "shop/charge/none", *SURE)
     assert (ran.exit_code, "no token shop/charge/none in the table" in output_of(ran)) == (2, True)
 
 
 # -- races and faults
 
 
-def _resolved_meanwhile(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def _resolved_meanwhile(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let another operator decide between the row that was shown and the write."""
-    token = _charge(at, NAME)
+    token = _charge(payments, NAME)
 
     def meanwhile(_table: TokenTable, _record: Record) -> None:
         options = ("--done", "--force", "--drop-result", "--result", "-")
-        assert at.run("resolve", token, *options, *SURE, stdin="5").exit_code == 0
+        assert payments.run("resolve", token, *options, *SURE, stdin="5").exit_code == 0
 
     monkeypatch.setattr(TokenTable, "erase_parts", meanwhile)
 
 
-def test_a_row_that_has_changed_is_refused(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_has_changed_is_refused(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision of another operator stays."""
-    _resolved_meanwhile(at, monkeypatch)
-    ran = at.run("forget", at.token("p-1"), *SURE)
+    _resolved_meanwhile(payments, monkeypatch)
+    ran = payments.run("forget", payments.token("p-1"), *SURE)
     assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert (row.state, row.stored) == (State.COMPLETE, Inline("5"))
-    assert at.ask("p-1") == 5
+    assert payments.ask("p-1") == 5
 
 
-def test_twin_without_the_condition(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_without_the_condition(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write to whatever row there is erases what was decided meanwhile."""
-    _resolved_meanwhile(at, monkeypatch)
+    _resolved_meanwhile(payments, monkeypatch)
     always = "attribute_exists(lockToken)"
     owner = requests._owner
 
@@ -228,35 +228,39 @@ def test_twin_without_the_condition(at: Desk, monkeypatch: pytest.MonkeyPatch) -
         forgets = isinstance(write.by, Resolver) and write.note is not None and "77" in write.note.because
         return (always, {}) if forgets and write.ttl == first.ttl else owner(write)
 
-    first = at.row("p-1")
+    first = payments.row("p-1")
     monkeypatch.setattr(requests, "_owner", unconditional)
-    assert at.run("forget", at.token("p-1"), *SURE).exit_code == 0
-    assert isinstance(at.ask("p-1"), ResultUnavailable)
+    assert payments.run("forget", payments.token("p-1"), *SURE).exit_code == 0
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
 
 
-def test_a_run_that_ends_after_the_parts_is_repeated(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_ends_after_the_parts_is_repeated(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parts go first: nothing leads to them once the row is written. Duplicates are refused meanwhile."""
-    token = _charge(at, LARGE)
-    before = at.row("p-1")
+    token = _charge(payments, LARGE)
+    before = payments.row("p-1")
 
     def dies(*_: Any) -> bool:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr(decisions, "is_written", dies)
-        assert at.run("forget", token, *SURE).exit_code != 0
-    assert at.row("p-1") == before
-    assert NAME not in _stored(at)
-    assert isinstance(at.ask("p-1"), ResultUnavailable)
-    assert at.run("forget", token, *SURE).exit_code == 0
-    _is_erased(at, before)
-    assert at.asked == ["p-1"]
+        assert payments.run("forget", token, *SURE).exit_code != 0
+    assert payments.row("p-1") == before
+    assert NAME not in _stored(payments)
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    _is_erased(payments, before)
+    assert payments.asked == ["p-1"]
 
 
-def test_parts_that_are_not_deleted_leave_the_row(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_are_not_deleted_leave_the_row(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Exit code 2: the row still leads to them, and the next run erases them."""
-    token = _charge(at, LARGE)
-    before = at.row("p-1")
+    token = _charge(payments, LARGE)
+    before = payments.row("p-1")
 
     def throttled(_send: object, _table: str, _writes: object, _deadline: object) -> None:
         message = "not in time"
@@ -264,46 +268,48 @@ def test_parts_that_are_not_deleted_leave_the_row(at: Desk, monkeypatch: pytest.
 
     with monkeypatch.context() as patched:
         patched.setattr(table_module, "batch_write", throttled)
-        assert at.run("forget", token, *SURE).exit_code == 2
-    assert at.row("p-1") == before
-    assert at.ask("p-1") == LARGE
-    assert at.run("forget", token, *SURE).exit_code == 0
-    _is_erased(at, before)
+        assert payments.run("forget", token, *SURE).exit_code == 2
+    assert payments.row("p-1") == before
+    assert payments.ask("p-1") == LARGE
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    _is_erased(payments, before)
 
 
-def test_a_duplicate_that_reads_meanwhile_gets_no_result(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duplicate_that_reads_meanwhile_gets_no_result(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has read the row; then parts and result go. It gets ResultUnavailable, not None."""
-    token = _charge(at, LARGE)
+    token = _charge(payments, LARGE)
     chunks = DynamoDBStore.chunks
 
     def late(store: DynamoDBStore, record: Record, deadline: Any) -> Any:
         monkeypatch.setattr(DynamoDBStore, "chunks", chunks)
-        assert at.run("forget", token, *SURE).exit_code == 0
+        assert payments.run("forget", token, *SURE).exit_code == 0
         return chunks(store, record, deadline)
 
     monkeypatch.setattr(DynamoDBStore, "chunks", late)
-    assert isinstance(at.ask("p-1"), ResultUnavailable)
-    assert at.asked == ["p-1"]
+    assert isinstance(payments.ask("p-1"), ResultUnavailable)
+    assert payments.asked == ["p-1"]
 
 
 # -- what is printed
 
 
-def test_show_prints_that_it_was_forgotten(at: Desk) -> None:
+def test_show_prints_that_it_was_forgotten(payments: Payments) -> None:
     """Not that the work's result could not be stored."""
-    token = _charge(at, NAME)
-    at.clock.advance(1)
-    assert at.run("forget", token, *SURE).exit_code == 0
-    shown = at.run("show", token)
+    token = _charge(payments, NAME)
+    payments.clock.advance(1)
+    assert payments.run("forget", token, *SURE).exit_code == 0
+    shown = payments.run("show", token)
     assert "its result was forgotten" in output_of(shown)
     assert "ann had it forgotten, because: request 77" in output_of(shown)
-    assert "no result: it was forgotten" in output_of(at.run("show", token, "--result"))
+    assert "no result: it was forgotten" in output_of(payments.run("show", token, "--result"))
 
 
-def test_the_outcome_as_data(at: Desk) -> None:
+def test_the_outcome_as_data(payments: Payments) -> None:
     """The row before and now, without any content."""
-    token = _charge(at, NAME)
-    ran = at.run("forget", token, "--output", "json", *SURE)
+    token = _charge(payments, NAME)
+    ran = payments.run("forget", token, "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
     assert set(outcome) == {"lockToken", "written", "shown", "now"}
     assert (outcome["lockToken"], outcome["written"]) == (token, True)
@@ -311,9 +317,9 @@ def test_the_outcome_as_data(at: Desk) -> None:
     assert NAME not in ran.output
 
 
-def test_the_write_of_an_attempt_in_progress_is_no_value(at: Desk) -> None:
+def test_the_write_of_an_attempt_in_progress_is_no_value(payments: Payments) -> None:
     """Whoever does not ask `forget_objection` first gets a ValueError, and no write."""
-    _charge(at, NAME)
-    row = at.row("p-1")._replace(state=State.IN_PROGRESS)
+    _charge(payments, NAME)
+    row = payments.row("p-1")._replace(state=State.IN_PROGRESS)
     with pytest.raises(ValueError, match="is in progress"):
         forgetting(row, by="ann", because="x", now=row.created)

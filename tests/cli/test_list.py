@@ -15,7 +15,16 @@ from lambda_once.stores.index import partitions
 from lambda_once.stores.transport import TokenTransport
 from lambda_once.testing import FakeClock
 from tests.cli.shop import Shop, lines, on_strict, open_shop
-from tests.operations.crowd import AT_WORK, HELD, NOW, OLDEST, OVERDUE, SHARDS, Crowd, overdue_token
+from tests.operations.big_table import (
+    HELD,
+    IN_PROGRESS,
+    NOW,
+    OLDEST,
+    OVERDUE,
+    SHARDS,
+    BigTable,
+    overdue_token,
+)
 
 __all__ = ["open_shop"]
 
@@ -237,8 +246,8 @@ def test_shards_beyond_the_configured_are_listed_with_a_warning(monkeypatch: pyt
 
 
 @pytest.mark.engine
-def test_the_first_rows_of_a_crowd_come_after_one_round(
-    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+def test_the_first_rows_of_a_big_table_come_after_one_round(
+    big_table: BigTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 20,000 tokens the oldest overdue one is there when each partition was asked once."""
     asked: list[str] = []
@@ -249,7 +258,7 @@ def test_the_first_rows_of_a_crowd_come_after_one_round(
         return calls(self, operation, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TokenTransport, "call", counted)
-    table = TokenTable(crowd.name, crowd.client, FakeClock(NOW), SHARDS)
+    table = TokenTable(big_table.name, big_table.client, FakeClock(NOW), SHARDS)
     entries = unfinished(table, frozenset({Status.OVERDUE}), NOW)
     assert next(entries).record.token == overdue_token(0)
     assert asked == ["query"] * (1 + len(partitions(State.IN_PROGRESS)))
@@ -257,27 +266,27 @@ def test_the_first_rows_of_a_crowd_come_after_one_round(
 
 
 @pytest.mark.engine
-def test_the_counts_of_a_crowd_are_exact(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_counts_of_a_big_table_are_exact(big_table: BigTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """In all shards, whether they are listed or counted."""
     monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
-    shop = Shop(crowd.client, crowd.name, crowd.endpoint)
+    shop = Shop(big_table.client, big_table.name, big_table.endpoint)
     ran = shop.run("list", "--overdue", "--output", "jsonl", "--shards", str(SHARDS))
     keys = [row["lockToken"] for row in lines(ran)]
     assert keys == [overdue_token(n) for n in range(OVERDUE)]
     assert ran.stderr.splitlines()[0] == f"{OVERDUE:,} overdue"
     ran = shop.run("list", "--limit", "5")
-    assert f"{OVERDUE:,} overdue, {HELD:,} held, {AT_WORK:,} in progress in the whole table" in ran.stderr
+    assert f"{OVERDUE:,} overdue, {HELD:,} held, {IN_PROGRESS:,} in progress in the whole table" in ran.stderr
     ran = shop.run("watch", "--count", "1", "--output", "jsonl")
     (row,) = lines(ran)
-    assert (row["overdue"], row["held"], row["inProgress"]) == (OVERDUE, HELD, AT_WORK)
+    assert (row["overdue"], row["held"], row["inProgress"]) == (OVERDUE, HELD, IN_PROGRESS)
     assert row["oldestOverdueSeconds"] == (NOW - OLDEST).total_seconds()
 
 
 @pytest.mark.engine
-def test_one_of_a_crowd_is_found(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_token_of_a_big_table_is_found(big_table: BigTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finished ones too, through all pages of all segments; it costs the read units that were said before."""
     monkeypatch.setattr(options, "clock", lambda: FakeClock(NOW))
-    shop = Shop(crowd.client, crowd.name, crowd.endpoint)
+    shop = Shop(big_table.client, big_table.name, big_table.endpoint)
     ran = shop.run("find", "order_019999", "--output", "jsonl")
     assert [(row["lockToken"], row["status"]) for row in lines(ran)] == [
         ("orders/charge/order_019999", "complete")

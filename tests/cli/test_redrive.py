@@ -12,38 +12,38 @@ from lambda_once.operations.listing import unfinished
 from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
-from tests.operations.desk import Desk, open_desk, open_each, output_of
+from tests.operations.payments import Payments, open_each, open_payments, output_of
 
-__all__ = ["open_desk", "open_each"]
+__all__ = ["open_each", "open_payments"]
 
 SURE = ("--because", "the provider was down", "--by", "ann", "--yes")
 
 
-def _some_are_held(at: Desk) -> None:
+def _some_are_held(payments: Payments) -> None:
     """Four payments are held, an hour between each two of them, and one is done."""
     for number in range(4):
-        at.hold(f"p-{number}")
-        at.clock.advance(3_600)
-    at.ask("p-done")
+        payments.hold(f"p-{number}")
+        payments.clock.advance(3_600)
+    payments.ask("p-done")
 
 
-def _states(at: Desk) -> list[State]:
-    return [at.row(f"p-{number}").state for number in range(4)]
+def _states(payments: Payments) -> list[State]:
+    return [payments.row(f"p-{number}").state for number in range(4)]
 
 
-def test_what_is_held_is_released_and_runs(each: Desk) -> None:
+def test_what_is_held_is_released_and_runs(each: Payments) -> None:
     """All of it, with the reason on each row; what is done stays done."""
-    at = each
-    _some_are_held(at)
-    ran = at.run("redrive", *SURE)
+    payments = each
+    _some_are_held(payments)
+    ran = payments.run("redrive", *SURE)
     assert ran.exit_code == 0
     assert "4 released" in output_of(ran)
-    assert _states(at) == [State.RELEASED] * 4
-    assert at.row("p-done").state is State.COMPLETE
-    resolution = at.row("p-0").resolution
+    assert _states(payments) == [State.RELEASED] * 4
+    assert payments.row("p-done").state is State.COMPLETE
+    resolution = payments.row("p-0").resolution
     assert resolution is not None
     assert (resolution.by, resolution.because) == ("ann", "the provider was down")
-    assert all(at.deliver(f"p-{number}") for number in range(4))
+    assert all(payments.deliver(f"p-{number}") for number in range(4))
 
 
 FILTERS = {
@@ -59,165 +59,167 @@ FILTERS = {
 
 
 @pytest.mark.parametrize(("options", "many"), FILTERS.values(), ids=FILTERS.keys())
-def test_only_what_was_asked_for_is_released(at: Desk, options: list[str], many: int) -> None:
+def test_only_what_was_asked_for_is_released(payments: Payments, options: list[str], many: int) -> None:
     """The oldest first."""
-    _some_are_held(at)
-    ran = at.run("redrive", *options, *SURE)
+    _some_are_held(payments)
+    ran = payments.run("redrive", *options, *SURE)
     assert ran.exit_code == 0
-    assert _states(at) == [State.RELEASED] * many + [State.HELD] * (4 - many)
+    assert _states(payments) == [State.RELEASED] * many + [State.HELD] * (4 - many)
 
 
-def test_a_limit_prints_that_more_match(at: Desk) -> None:
+def test_a_limit_prints_that_more_match(payments: Payments) -> None:
     """Otherwise an operator would take it for all."""
-    _some_are_held(at)
-    assert "more than --limit 3" in output_of(at.run("redrive", "--limit", "3", *SURE))
-    assert "more than" not in output_of(at.run("redrive", "--limit", "3", *SURE))
+    _some_are_held(payments)
+    assert "more than --limit 3" in output_of(payments.run("redrive", "--limit", "3", *SURE))
+    assert "more than" not in output_of(payments.run("redrive", "--limit", "3", *SURE))
 
 
-def test_nothing_held_exits_with_0(at: Desk) -> None:
+def test_nothing_held_exits_with_0(payments: Payments) -> None:
     """Exit code 0, and an empty list as JSON."""
-    ran = at.run("redrive", "--output", "json", *SURE)
+    ran = payments.run("redrive", "--output", "json", *SURE)
     assert (ran.exit_code, json.loads(ran.stdout)) == (0, [])
     assert "no matching token is held" in ran.stderr
 
 
-def test_a_dry_run_shows_and_writes_nothing(at: Desk) -> None:
+def test_a_dry_run_shows_and_writes_nothing(payments: Payments) -> None:
     """Nobody is asked either."""
-    _some_are_held(at)
-    ran = at.run("redrive", "--because", "x", "--dry-run")
+    _some_are_held(payments)
+    ran = payments.run("redrive", "--because", "x", "--dry-run")
     assert ran.exit_code == 0
     assert "shop/charge/p-3" in ran.stdout
-    assert _states(at) == [State.HELD] * 4
+    assert _states(payments) == [State.HELD] * 4
 
 
 @pytest.mark.parametrize(
     ("answer", "state", "code"), [("y\n", State.RELEASED, 0), ("n\n", State.HELD, 1), ("", State.HELD, 1)]
 )
 def test_a_person_is_asked(
-    at: Desk, monkeypatch: pytest.MonkeyPatch, answer: str, state: State, code: int
+    payments: Payments, monkeypatch: pytest.MonkeyPatch, answer: str, state: State, code: int
 ) -> None:
     """After they have seen the tokens; who says no, or nothing, changes nothing."""
-    _some_are_held(at)
+    _some_are_held(payments)
     monkeypatch.setattr(options, "is_terminal", lambda: True)
-    ran = at.run("redrive", "--because", "x", stdin=answer)
+    ran = payments.run("redrive", "--because", "x", stdin=answer)
     assert ran.exit_code == code
     assert "Release 4" in output_of(ran)
-    assert _states(at) == [state] * 4
+    assert _states(payments) == [state] * 4
 
 
 def test_one_that_has_changed_is_refused_and_the_others_go_on(
-    at: Desk, monkeypatch: pytest.MonkeyPatch
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each write is conditional on what was shown: exit code 1, and the token is named."""
-    _some_are_held(at)
+    _some_are_held(payments)
     original = TokenTable.write
-    second = at.row("p-1")
+    second = payments.row("p-1")
 
     def late(table: TokenTable, write: Any) -> Any:
         if write.token == second.token:
-            done = resolution(second, Resolve.DONE, by="bob", because="seen", now=at.clock.now(), result="5")
+            done = resolution(
+                second, Resolve.DONE, by="bob", because="seen", now=payments.clock.now(), result="5"
+            )
             original(table, done)
         return original(table, write)
 
     monkeypatch.setattr(TokenTable, "write", late)
-    ran = at.run("redrive", "--output", "jsonl", *SURE)
+    ran = payments.run("redrive", "--output", "jsonl", *SURE)
     assert ran.exit_code == 1
     outcomes = [json.loads(line)["outcome"] for line in ran.stdout.splitlines()]
     assert outcomes == ["released", "refused", "released", "released"]
     assert "3 released, 1 refused" in output_of(ran)
-    assert at.row("p-1").state is State.COMPLETE
-    assert at.ask("p-1") == 5
+    assert payments.row("p-1").state is State.COMPLETE
+    assert payments.ask("p-1") == 5
 
 
-def test_no_answer_leaves_the_rest(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_leaves_the_rest(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take half a minute for each of them."""
-    _some_are_held(at)
+    _some_are_held(payments)
     original = TokenTable.write
 
     def silent(table: TokenTable, write: Any) -> Any:
         return Unanswered("timed out") if write.token.endswith("p-1") else original(table, write)
 
     monkeypatch.setattr(TokenTable, "write", silent)
-    ran = at.run("redrive", "--output", "json", *SURE)
+    ran = payments.run("redrive", "--output", "json", *SURE)
     assert ran.exit_code == 1
     assert [row["outcome"] for row in json.loads(ran.stdout)] == ["released", "unanswered", "left", "left"]
     assert "lambda-once show shop/charge/p-1" in output_of(ran)
-    assert _states(at) == [State.RELEASED, *[State.HELD] * 3]
+    assert _states(payments) == [State.RELEASED, *[State.HELD] * 3]
 
 
-def test_the_row_counts_not_the_index(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_counts_not_the_index(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that is resolved, but still in the index as held, is not shown."""
-    _some_are_held(at)
-    listed = list(unfinished(at.operations, HELD, at.clock.now()))
-    assert at.run("resolve", at.token("p-1"), "--done", *SURE).exit_code == 0
+    _some_are_held(payments)
+    listed = list(unfinished(payments.operations, HELD, payments.clock.now()))
+    assert payments.run("resolve", payments.token("p-1"), "--done", *SURE).exit_code == 0
     monkeypatch.setattr(resolutions, "unfinished", lambda *_: iter(listed))
-    ran = at.run("redrive", *SURE)
+    ran = payments.run("redrive", *SURE)
     assert ran.exit_code == 0
     assert "shop/charge/p-1" not in ran.output
-    assert at.row("p-1").state is State.COMPLETE
+    assert payments.row("p-1").state is State.COMPLETE
 
 
 @pytest.mark.parametrize("options", [["--limit", "0"], ["--older-than", "old"], ["--because", ""]])
-def test_bad_options_are_one_line(at: Desk, options: list[str]) -> None:
+def test_bad_options_are_one_line(payments: Payments, options: list[str]) -> None:
     """Exit code 2, and nothing is written."""
-    _some_are_held(at)
-    ran = at.run("redrive", *SURE, *options)
+    _some_are_held(payments)
+    ran = payments.run("redrive", *SURE, *options)
     assert (ran.exit_code, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
-    assert _states(at) == [State.HELD] * 4
+    assert _states(payments) == [State.HELD] * 4
 
 
 HELD_BY_ANNA = ("--hold", "--because", "it WAS charged, the receipt comes on Monday", "--by", "anna", "--yes")
 
 
-def _anna_keeps_one(at: Desk) -> None:
+def _anna_keeps_one(payments: Payments) -> None:
     """Four payments are held by one outage; of the second a person has found out that it was charged."""
-    _some_are_held(at)
-    assert at.run("resolve", at.token("p-1"), *HELD_BY_ANNA).exit_code == 0
+    _some_are_held(payments)
+    assert payments.run("resolve", payments.token("p-1"), *HELD_BY_ANNA).exit_code == 0
 
 
-def _decided_by_a_person(at: Desk) -> None:
-    _anna_keeps_one(at)
-    before = at.row("p-1")
-    ran = at.run("redrive", *SURE)
+def _decided_by_a_person(payments: Payments) -> None:
+    _anna_keeps_one(payments)
+    before = payments.row("p-1")
+    ran = payments.run("redrive", *SURE)
     assert ran.exit_code == 0
     assert "3 released, 1 skipped" in output_of(ran)
     assert "by anna: it WAS charged, the receipt comes on Monday" in output_of(ran)
-    assert _states(at) == [State.RELEASED, State.HELD, State.RELEASED, State.RELEASED]
-    assert at.row("p-1") == before
-    assert not at.deliver("p-1")
-    assert at.asked.count("p-1") == 1
+    assert _states(payments) == [State.RELEASED, State.HELD, State.RELEASED, State.RELEASED]
+    assert payments.row("p-1") == before
+    assert not payments.deliver("p-1")
+    assert payments.asked.count("p-1") == 1
 
 
-def test_what_a_person_decided_is_skipped(each: Desk) -> None:
+def test_what_a_person_decided_is_skipped(each: Payments) -> None:
     """It stays held, with the note; the others of the outage are released."""
     _decided_by_a_person(each)
 
 
-def test_twin_that_asks_for_no_decision(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_asks_for_no_decision(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the guard the second payment is charged again."""
     monkeypatch.setattr(decisions, "decided_by_person", lambda _: False)
     with pytest.raises(AssertionError):
-        _decided_by_a_person(at)
+        _decided_by_a_person(payments)
 
 
-def test_also_decided_releases_what_a_person_held(at: Desk) -> None:
+def test_also_decided_releases_what_a_person_held(payments: Payments) -> None:
     """And the list shows who decided what, before they are asked."""
-    _anna_keeps_one(at)
-    dry = at.run("redrive", "--also-decided", "--because", "x", "--dry-run", "--output", "json")
+    _anna_keeps_one(payments)
+    dry = payments.run("redrive", "--also-decided", "--because", "x", "--dry-run", "--output", "json")
     assert [row["resolution"] and row["resolution"]["by"] for row in json.loads(dry.stdout)] == [
         *(None, "anna", None, None)
     ]
-    ran = at.run("redrive", "--also-decided", *SURE)
+    ran = payments.run("redrive", "--also-decided", *SURE)
     assert ran.exit_code == 0
     assert "by anna: it WAS charged" in output_of(ran)
     assert "4 released" in output_of(ran)
-    assert _states(at) == [State.RELEASED] * 4
+    assert _states(payments) == [State.RELEASED] * 4
 
 
-def test_a_skipped_token_is_a_row_of_the_data(at: Desk) -> None:
+def test_a_skipped_token_is_a_row_of_the_data(payments: Payments) -> None:
     """With its outcome, and the decision that stands."""
-    _anna_keeps_one(at)
-    ran = at.run("redrive", "--output", "json", *SURE)
+    _anna_keeps_one(payments)
+    ran = payments.run("redrive", "--output", "json", *SURE)
     rows = {row["key"]: row for row in json.loads(ran.stdout)}
     assert {key: row["outcome"] for key, row in rows.items()} == {
         "p-0": "released",
@@ -230,65 +232,65 @@ def test_a_skipped_token_is_a_row_of_the_data(at: Desk) -> None:
     assert rows["p-0"]["resolution"] is None
 
 
-def test_only_decided_ones_are_nothing_to_release(at: Desk) -> None:
+def test_only_decided_ones_are_nothing_to_release(payments: Payments) -> None:
     """They are listed, without a question, and the exit code is 0."""
-    at.hold("p-1")
-    assert at.run("resolve", at.token("p-1"), *HELD_BY_ANNA).exit_code == 0
-    ran = at.run("redrive", "--because", "x")
+    payments.hold("p-1")
+    assert payments.run("resolve", payments.token("p-1"), *HELD_BY_ANNA).exit_code == 0
+    ran = payments.run("redrive", "--because", "x")
     assert ran.exit_code == 0
     assert "no other matching token is held" in output_of(ran)
     assert "anna" in output_of(ran)
 
 
-def test_a_decision_ends_with_the_next_attempt(at: Desk) -> None:
+def test_a_decision_ends_with_the_next_attempt(payments: Payments) -> None:
     """Released by a person, delivered, and held by the outage again: that is not decided."""
-    at.hold("p-0")
-    assert at.run("resolve", at.token("p-0"), "--not-done", *SURE).exit_code == 0
-    at.hold("p-0")
-    note = at.row("p-0").resolution
+    payments.hold("p-0")
+    assert payments.run("resolve", payments.token("p-0"), "--not-done", *SURE).exit_code == 0
+    payments.hold("p-0")
+    note = payments.row("p-0").resolution
     assert note is not None
-    ran = at.run("redrive", *SURE)
+    ran = payments.run("redrive", *SURE)
     assert "(an attempt has run since)" in output_of(ran)
     assert "1 released" in output_of(ran)
 
 
-def test_what_the_watchdog_held_is_released(at: Desk) -> None:
+def test_what_the_watchdog_held_is_released(payments: Payments) -> None:
     """Its decision is no person's."""
-    at.hold("p-0")
+    payments.hold("p-0")
     hold = resolution(
-        at.row("p-0"),
+        payments.row("p-0"),
         Resolve.HOLD,
         kind=Decider.WATCHDOG,
         by="watchdog",
         because="3 times",
-        now=at.clock.now(),
+        now=payments.clock.now(),
     )
-    assert at.operations.write(hold) is Written.WRITTEN
-    assert "1 released" in output_of(at.run("redrive", *SURE))
+    assert payments.operations.write(hold) is Written.WRITTEN
+    assert "1 released" in output_of(payments.run("redrive", *SURE))
 
 
-def test_newer_than_selects_by_acquisition(at: Desk) -> None:
+def test_newer_than_selects_by_acquisition(payments: Payments) -> None:
     """What was acquired within the time that was asked for."""
-    _some_are_held(at)
-    assert "2 released" in output_of(at.run("redrive", "--newer-than", "150m", *SURE))
-    assert _states(at) == [State.HELD, State.HELD, State.RELEASED, State.RELEASED]
+    _some_are_held(payments)
+    assert "2 released" in output_of(payments.run("redrive", "--newer-than", "150m", *SURE))
+    assert _states(payments) == [State.HELD, State.HELD, State.RELEASED, State.RELEASED]
 
 
-def test_the_list_shows_the_last_decision(at: Desk) -> None:
+def test_the_list_shows_the_last_decision(payments: Payments) -> None:
     """Who and why, as text and as data; the index alone does not have it."""
-    _anna_keeps_one(at)
-    listed = output_of(at.run("list", "--held"))
+    _anna_keeps_one(payments)
+    listed = output_of(payments.run("list", "--held"))
     assert "resolved" in listed
     assert "by anna: it WAS charged, the receipt comes on Monday" in listed
-    rows = {row["key"]: row for row in json.loads(at.run("list", "--held", "--output", "json").stdout)}
+    rows = {row["key"]: row for row in json.loads(payments.run("list", "--held", "--output", "json").stdout)}
     assert rows["p-1"]["resolution"] == {
         "kind": "person",
         "by": "anna",
         "because": "it WAS charged, the receipt comes on Monday",
         "at": "2026-11-20T14:12:00.000Z",
-        "attempt": at.row("p-1").attempt_id,
+        "attempt": payments.row("p-1").attempt_id,
         "times": 1,
         "stands": True,
     }
     assert rows["p-0"]["resolution"] is None
-    assert "resolution" not in json.loads(at.run("list", "--output", "json").stdout)[0]
+    assert "resolution" not in json.loads(payments.run("list", "--output", "json").stdout)[0]

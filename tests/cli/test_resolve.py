@@ -17,9 +17,17 @@ from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_keys
-from tests.operations.desk import LEASE, Declined, Desk, Timeout, open_desk, open_each, output_of
+from tests.operations.payments import (
+    LEASE,
+    Declined,
+    Payments,
+    Timeout,
+    open_each,
+    open_payments,
+    output_of,
+)
 
-__all__ = ["open_desk", "open_each"]
+__all__ = ["open_each", "open_payments"]
 
 BECAUSE = ("--because", "seen at the provider", "--by", "ann")
 SURE = (*BECAUSE, "--yes")
@@ -31,98 +39,98 @@ def _file(tmp_path: Any, text: str | bytes) -> str:
     return str(path)
 
 
-def test_done_stores_the_result(at: Desk, tmp_path: Any) -> None:
+def test_done_stores_the_result(payments: Payments, tmp_path: Any) -> None:
     """It is stored as JSON, with who said so and why, and for 28 days."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
     given = _file(tmp_path, '{ "chargeId": "ch_5",\n "amount": 0 }')
-    ran = at.run("resolve", token, "--done", "--result", given, *SURE)
+    ran = payments.run("resolve", token, "--done", "--result", given, *SURE)
     assert ran.exit_code == 0
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert (row.state, row.stored) == (State.COMPLETE, Inline('{"chargeId":"ch_5","amount":0}'))
     assert (row.error, row.fence) == (None, before.fence + 1)
     assert row.attempt_id != before.attempt_id
     assert row.resolution is not None
     assert (row.resolution.by, row.resolution.because) == ("ann", "seen at the provider")
-    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
+    assert row.ttl == int((payments.clock.now() + timedelta(days=28)).timestamp())
 
 
-def test_every_digit_of_a_result_is_kept(at: Desk, tmp_path: Any) -> None:
+def test_every_digit_of_a_result_is_kept(payments: Payments, tmp_path: Any) -> None:
     """It is stored as it was written, but for the blanks between its tokens."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
     text = '\ufeff{ "id" : 12345678901234567890.12345678901234567890,\n"e": 1E-4, "text": "a \\" b\\\\" }\n'
-    ran = at.run("resolve", token, "--done", "--result", _file(tmp_path, text), *SURE)
+    ran = payments.run("resolve", token, "--done", "--result", _file(tmp_path, text), *SURE)
     assert ran.exit_code == 0, output_of(ran)
-    assert at.row("p-1").stored == Inline(
+    assert payments.row("p-1").stored == Inline(
         '{"id":12345678901234567890.12345678901234567890,"e":1E-4,"text":"a \\" b\\\\"}'
     )
 
 
 @pytest.mark.parametrize("value", ["0", "{}", "[]", '""', "false", "null"])
-def test_falsy_results_are_results(at: Desk, tmp_path: Any, value: str) -> None:
+def test_falsy_results_are_results(payments: Payments, tmp_path: Any, value: str) -> None:
     """Each comes back to duplicates as it was given."""
-    token = at.hold("p-1")
-    assert at.run("resolve", token, "--done", "--result", _file(tmp_path, value), *SURE).exit_code == 0
-    assert at.ask("p-1") == json.loads(value)
-    assert type(at.ask("p-1")) is type(json.loads(value))
-    assert at.asked == ["p-1"]
+    token = payments.hold("p-1")
+    assert payments.run("resolve", token, "--done", "--result", _file(tmp_path, value), *SURE).exit_code == 0
+    assert payments.ask("p-1") == json.loads(value)
+    assert type(payments.ask("p-1")) is type(json.loads(value))
+    assert payments.asked == ["p-1"]
 
 
-def test_a_large_result_is_stored_in_parts(at: Desk, tmp_path: Any) -> None:
+def test_a_large_result_is_stored_in_parts(payments: Payments, tmp_path: Any) -> None:
     """Under the attempt id of the resolution, so that duplicates find them."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
     large = json.dumps([hex(hash((n, "x"))) for n in range(60_000)])
-    assert at.run("resolve", token, "--done", "--result", _file(tmp_path, large), *SURE).exit_code == 0
-    assert isinstance(at.row("p-1").stored, Parts)
-    assert at.ask("p-1") == json.loads(large)
+    assert payments.run("resolve", token, "--done", "--result", _file(tmp_path, large), *SURE).exit_code == 0
+    assert isinstance(payments.row("p-1").stored, Parts)
+    assert payments.ask("p-1") == json.loads(large)
 
 
-def test_without_a_result_duplicates_get_none(at: Desk) -> None:
+def test_without_a_result_duplicates_get_none(payments: Payments) -> None:
     """And the command says so."""
-    ran = at.run("resolve", at.hold("p-1"), "--done", *SURE)
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", *SURE)
     assert "it gets None (no result was given)" in output_of(ran)
-    assert at.ask("p-1") is None
+    assert payments.ask("p-1") is None
 
 
-def test_a_result_may_come_by_standard_input(at: Desk) -> None:
+def test_a_result_may_come_by_standard_input(payments: Payments) -> None:
     """It cannot be used to confirm then, so --yes is required."""
-    token = at.hold("p-1")
-    refused = at.run("resolve", token, "--done", "--result", "-", *BECAUSE, stdin="5")
+    token = payments.hold("p-1")
+    refused = payments.run("resolve", token, "--done", "--result", "-", *BECAUSE, stdin="5")
     assert refused.exit_code == 2
     assert "--yes" in output_of(refused)
-    assert at.run("resolve", token, "--done", "--result", "-", *SURE, stdin="5").exit_code == 0
-    assert at.row("p-1").stored == Inline("5")
+    assert payments.run("resolve", token, "--done", "--result", "-", *SURE, stdin="5").exit_code == 0
+    assert payments.row("p-1").stored == Inline("5")
 
 
-def test_not_done_lets_the_next_delivery_run(at: Desk) -> None:
+def test_not_done_lets_the_next_delivery_run(payments: Payments) -> None:
     """The row is released, and keeps its last error."""
-    token = at.hold("p-1")
-    ran = at.run("resolve", token, "--not-done", *SURE)
+    token = payments.hold("p-1")
+    ran = payments.run("resolve", token, "--not-done", *SURE)
     assert ran.exit_code == 0
     assert "runs, as a new attempt" in output_of(ran)
     assert "redrive that queue" in output_of(ran)
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert row.state is State.RELEASED
     assert row.error is not None
-    assert at.deliver("p-1")
-    assert at.asked == ["p-1", "p-1"]
+    assert payments.deliver("p-1")
+    assert payments.asked == ["p-1", "p-1"]
 
 
-def test_failed_stores_the_reason(at: Desk) -> None:
+def test_failed_stores_the_reason(payments: Payments) -> None:
     """They raise a stored error of kind Failed, and nothing runs again."""
-    token = at.hold("p-1")
-    ran = at.run("resolve", token, "--failed", *SURE)
+    token = payments.hold("p-1")
+    ran = payments.run("resolve", token, "--failed", *SURE)
     assert ran.exit_code == 0
     assert "does not run again; it gets StoredError (Failed, with the reason)" in output_of(ran)
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert (row.state, row.error) == (State.COMPLETE, Failure("Failed", "seen at the provider"))
-    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
-    answer = at.ask("p-1")
+    assert row.ttl == int((payments.clock.now() + timedelta(days=28)).timestamp())
+    answer = payments.ask("p-1")
     assert isinstance(answer, StoredError)
     assert type(answer).__name__ == "Failed"
     assert "seen at the provider" in str(answer)
-    assert at.asked == ["p-1"]
-    shown = at.run("show", token)
+    assert payments.asked == ["p-1"]
+    shown = payments.run("show", token)
     assert shown.exit_code == 0
     assert "ann resolved it as failed for good, because: seen at the provider" in output_of(shown)
 
@@ -136,25 +144,25 @@ def test_failed_stores_the_reason(at: Desk) -> None:
         ("--hold", "next delivery: is refused (Held) until the token is resolved"),
     ],
 )
-def test_a_dry_run_prints_what_the_next_delivery_gets(at: Desk, option: str, line: str) -> None:
+def test_a_dry_run_prints_what_the_next_delivery_gets(payments: Payments, option: str, line: str) -> None:
     """As the real run does: that is what it is asked for."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
-    dry = at.run("resolve", token, option, "--dry-run", *BECAUSE)
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
+    dry = payments.run("resolve", token, option, "--dry-run", *BECAUSE)
     assert line in output_of(dry)
-    assert at.row("p-1") == before
-    assert line in output_of(at.run("resolve", token, option, *SURE))
+    assert payments.row("p-1") == before
+    assert line in output_of(payments.run("resolve", token, option, *SURE))
 
 
-def test_what_is_overdue_can_be_held(at: Desk) -> None:
+def test_what_is_overdue_can_be_held(payments: Payments) -> None:
     """Its lease has expired, and nothing runs until it is resolved."""
-    at.provider = _crashing
+    payments.provider = _crashing
     with pytest.raises(KeyboardInterrupt):
-        at.deliver("p-1")
-    _leave_in_progress(at, "p-1")
-    at.clock.advance(LEASE + 1)
-    assert at.run("resolve", at.token("p-1"), "--hold", *SURE).exit_code == 0
-    row = at.row("p-1")
+        payments.deliver("p-1")
+    _leave_in_progress(payments, "p-1")
+    payments.clock.advance(LEASE + 1)
+    assert payments.run("resolve", payments.token("p-1"), "--hold", *SURE).exit_code == 0
+    row = payments.row("p-1")
     assert (row.state, row.ttl) == (State.HELD, None)
     assert row.error is not None
     assert (row.error.kind, row.error.message) == ("Held", "seen at the provider")
@@ -164,31 +172,31 @@ def _crashing(_payment: str) -> Any:
     raise KeyboardInterrupt
 
 
-def _leave_in_progress(at: Desk, payment: str) -> None:
+def _leave_in_progress(payments: Payments, payment: str) -> None:
     """Turn the row into what a killed function leaves."""
-    at.client.update_item(
-        TableName=at.table,
-        Key={"lockToken": {"S": at.token(payment)}},
+    payments.client.update_item(
+        TableName=payments.table,
+        Key={"lockToken": {"S": payments.token(payment)}},
         UpdateExpression="SET #status = :status REMOVE actualCompletion, #error",
         ExpressionAttributeNames={"#status": "status", "#error": "error"},
         ExpressionAttributeValues={":status": {"S": "inProgress"}},
     )
 
 
-def _in_progress(at: Desk) -> str:
-    token = at.hold("p-1")
-    _leave_in_progress(at, "p-1")
+def _in_progress(payments: Payments) -> str:
+    token = payments.hold("p-1")
+    _leave_in_progress(payments, "p-1")
     return token
 
 
-def _complete(at: Desk) -> str:
-    assert at.deliver("p-1")
-    return at.token("p-1")
+def _complete(payments: Payments) -> str:
+    assert payments.deliver("p-1")
+    return payments.token("p-1")
 
 
-def _released(at: Desk) -> str:
-    token = at.hold("p-1")
-    assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
+def _released(payments: Payments) -> str:
+    token = payments.hold("p-1")
+    assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
     return token
 
 
@@ -200,39 +208,43 @@ def _released(at: Desk) -> str:
         (_released, "the next delivery runs"),
     ],
 )
-def test_force_is_required_unless_overdue_or_held(at: Desk, bring: Callable[[Desk], str], why: str) -> None:
+def test_force_is_required_unless_overdue_or_held(
+    payments: Payments, bring: Callable[[Payments], str], why: str
+) -> None:
     """Without it nothing is written."""
-    token = bring(at)
-    before = at.row("p-1")
-    refused = at.run("resolve", token, "--done", *SURE)
+    token = bring(payments)
+    before = payments.row("p-1")
+    refused = payments.run("resolve", token, "--done", *SURE)
     assert refused.exit_code == 1
     assert why in output_of(refused)
     assert "--force" in output_of(refused)
-    assert at.row("p-1") == before
-    assert at.run("resolve", token, "--hold", "--force", "--drop-result", *SURE).exit_code == 0
-    assert at.row("p-1").state is State.HELD
+    assert payments.row("p-1") == before
+    assert payments.run("resolve", token, "--hold", "--force", "--drop-result", *SURE).exit_code == 0
+    assert payments.row("p-1").state is State.HELD
 
 
-def test_another_attempt_than_was_looked_at_is_refused_at_once(at: Desk) -> None:
+def test_another_attempt_than_was_looked_at_is_refused_at_once(payments: Payments) -> None:
     """`--attempt` is what `show` had printed."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
-    refused = at.run("resolve", token, "--done", "--attempt", "0" * 32, *SURE)
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
+    refused = payments.run("resolve", token, "--done", "--attempt", "0" * 32, *SURE)
     assert refused.exit_code == 1
     assert before.attempt_id in output_of(refused)
-    assert at.row("p-1") == before
-    assert at.run("resolve", token, "--done", "--attempt", before.attempt_id, *SURE).exit_code == 0
+    assert payments.row("p-1") == before
+    assert payments.run("resolve", token, "--done", "--attempt", before.attempt_id, *SURE).exit_code == 0
 
 
-def _resolved_by_another_operator(at: Desk, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+def _resolved_by_another_operator(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Let another operator release the token between the look and the write of this one."""
     original = TokenTable.write
     seen: list[Record] = []
 
     def late(table: TokenTable, write: Any) -> Any:
         if not seen:
-            seen.append(at.row("p-1"))
-            earlier = resolution(seen[0], Resolve.NOT_DONE, by="bob", because="by phone", now=at.clock.now())
+            seen.append(payments.row("p-1"))
+            earlier = resolution(
+                seen[0], Resolve.NOT_DONE, by="bob", because="by phone", now=payments.clock.now()
+            )
             original(table, earlier)
         return original(table, write)
 
@@ -240,26 +252,28 @@ def _resolved_by_another_operator(at: Desk, monkeypatch: pytest.MonkeyPatch) -> 
     return seen
 
 
-def test_a_row_that_has_changed_is_shown_as_it_was_and_is(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_has_changed_is_shown_as_it_was_and_is(
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is written, both states are shown, and the exit code is 1."""
-    token = at.hold("p-1")
-    held = _resolved_by_another_operator(at, monkeypatch)
-    refused = at.run("resolve", token, "--done", *SURE)
+    token = payments.hold("p-1")
+    held = _resolved_by_another_operator(payments, monkeypatch)
+    refused = payments.run("resolve", token, "--done", *SURE)
     assert refused.exit_code == 1
     text = output_of(refused)
     assert "as shown" in text
     assert "now" in text
     assert "by phone" in text
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert {held[0].attempt_id, row.attempt_id} <= set(text.split())
     assert row.state is State.RELEASED
 
 
-def test_a_refusal_as_json_has_both_states(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_as_json_has_both_states(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the names of the row's attributes."""
-    token = at.hold("p-1")
-    _resolved_by_another_operator(at, monkeypatch)
-    refused = at.run("resolve", token, "--done", "--output", "json", *SURE)
+    token = payments.hold("p-1")
+    _resolved_by_another_operator(payments, monkeypatch)
+    refused = payments.run("resolve", token, "--done", "--output", "json", *SURE)
     outcome = json.loads(refused.stdout)
     assert (refused.exit_code, outcome["written"]) == (1, False)
     assert (outcome["shown"]["status"], outcome["now"]["status"]) == ("held", "released")
@@ -267,81 +281,81 @@ def test_a_refusal_as_json_has_both_states(at: Desk, monkeypatch: pytest.MonkeyP
 
 
 def test_twin_without_the_condition_two_operators_overwrite_each_other(
-    at: Desk, monkeypatch: pytest.MonkeyPatch
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The later one would not even notice."""
     from lambda_once.stores import requests
 
-    token = at.hold("p-1")
-    _resolved_by_another_operator(at, monkeypatch)
+    token = payments.hold("p-1")
+    _resolved_by_another_operator(payments, monkeypatch)
     anything = (
         "(attempt = :seen OR attribute_exists(lockToken)) AND (expectedCompletion = :lease OR :held = :held)"
     )
     monkeypatch.setattr(requests, "HELD_AS_SEEN", anything)
-    assert at.run("resolve", token, "--done", *SURE).exit_code == 0
-    assert at.row("p-1").state is State.COMPLETE
+    assert payments.run("resolve", token, "--done", *SURE).exit_code == 0
+    assert payments.row("p-1").state is State.COMPLETE
 
 
-def test_an_unanswered_write_exits_with_2(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_write_exits_with_2(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been written: the command says how to tell."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
     monkeypatch.setattr(TokenTable, "write", lambda *_: Unanswered("timed out"))
-    ran = at.run("resolve", token, "--done", *SURE)
+    ran = payments.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
     assert f"lambda-once show {token} prints attempt" in output_of(ran)
 
 
-def test_a_dry_run_writes_nothing(at: Desk) -> None:
+def test_a_dry_run_writes_nothing(payments: Payments) -> None:
     """It shows the row and says what would be written."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
-    ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
+    ran = payments.run("resolve", token, "--done", "--dry-run", *BECAUSE)
     assert ran.exit_code == 0
     assert "nothing was written" in output_of(ran)
-    assert at.row("p-1") == before
+    assert payments.row("p-1") == before
 
 
 @pytest.mark.parametrize(("answer", "state", "code"), [("y\n", State.COMPLETE, 0), ("n\n", State.HELD, 1)])
 def test_a_person_is_asked(
-    at: Desk, monkeypatch: pytest.MonkeyPatch, answer: str, state: State, code: int
+    payments: Payments, monkeypatch: pytest.MonkeyPatch, answer: str, state: State, code: int
 ) -> None:
     """What they have seen is written if they say yes."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
     monkeypatch.setattr(options, "is_terminal", lambda: True)
-    ran = at.run("resolve", token, "--done", *BECAUSE, stdin=answer)
+    ran = payments.run("resolve", token, "--done", *BECAUSE, stdin=answer)
     assert ran.exit_code == code
-    assert at.row("p-1").state is state
+    assert payments.row("p-1").state is state
 
 
 def test_a_row_that_changes_while_a_person_thinks_is_refused(
-    at: Desk, monkeypatch: pytest.MonkeyPatch
+    payments: Payments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written is conditional on what was shown, not on what is there when they say yes."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
 
     def meanwhile(_question: str, **_: Any) -> bool:
-        assert at.run("resolve", token, "--not-done", *SURE).exit_code == 0
+        assert payments.run("resolve", token, "--not-done", *SURE).exit_code == 0
         return True
 
     monkeypatch.setattr(options, "is_terminal", lambda: True)
     monkeypatch.setattr(click, "confirm", meanwhile)
-    ran = at.run("resolve", token, "--done", *BECAUSE)
+    ran = payments.run("resolve", token, "--done", *BECAUSE)
     assert ran.exit_code == 1
     assert "now" in output_of(ran)
-    assert at.row("p-1").state is State.RELEASED
+    assert payments.row("p-1").state is State.RELEASED
 
 
-def test_without_a_terminal_yes_is_required(at: Desk) -> None:
+def test_without_a_terminal_yes_is_required(payments: Payments) -> None:
     """A script has to say --yes."""
-    ran = at.run("resolve", at.hold("p-1"), "--done", *BECAUSE)
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", *BECAUSE)
     assert ran.exit_code == 2
     assert "--yes" in output_of(ran)
-    assert at.row("p-1").state is State.HELD
+    assert payments.row("p-1").state is State.HELD
 
 
-def test_as_json_the_data_alone_is_on_standard_output(at: Desk) -> None:
+def test_as_json_the_data_alone_is_on_standard_output(payments: Payments) -> None:
     """Messages go to standard error."""
-    ran = at.run("resolve", at.hold("p-1"), "--not-done", "--output", "json", *SURE)
+    ran = payments.run("resolve", payments.hold("p-1"), "--not-done", "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
     assert set(outcome) == {"lockToken", "decision", "written", "shown", "now", "nextDelivery", "redrive"}
     assert (outcome["decision"], outcome["written"]) == ("not-done", True)
@@ -349,53 +363,57 @@ def test_as_json_the_data_alone_is_on_standard_output(at: Desk) -> None:
     assert "next delivery" in ran.stderr
 
 
-def test_the_result_is_never_printed(at: Desk, tmp_path: Any) -> None:
+def test_the_result_is_never_printed(payments: Payments, tmp_path: Any) -> None:
     """Not in any form of output."""
     for form in ("table", "json", "jsonl"):
-        token = at.hold(f"p-{form}")
+        token = payments.hold(f"p-{form}")
         given = _file(tmp_path, '{"secret": "4711"}')
-        ran = at.run("resolve", token, "--done", "--result", given, "--output", form, *SURE)
+        ran = payments.run("resolve", token, "--done", "--result", given, "--output", form, *SURE)
         assert ran.exit_code == 0
         assert "4711" not in ran.output
 
 
-def test_by_defaults_to_the_user_name(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_defaults_to_the_user_name(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the machine knows them."""
     monkeypatch.setattr(getpass, "getuser", lambda: "carol")
-    assert at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes").exit_code == 0
-    resolution = at.row("p-1").resolution
+    assert (
+        payments.run("resolve", payments.hold("p-1"), "--done", "--because", "seen", "--yes").exit_code == 0
+    )
+    resolution = payments.row("p-1").resolution
     assert resolution is not None
     assert resolution.by == "carol"
 
 
-def test_without_a_user_name_by_is_required(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_user_name_by_is_required(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container."""
 
     def unknown() -> str:
         raise OSError("No username set in the environment")
 
     monkeypatch.setattr(getpass, "getuser", unknown)
-    ran = at.run("resolve", at.hold("p-1"), "--done", "--because", "seen", "--yes")
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", "--because", "seen", "--yes")
     assert ran.exit_code == 2
     assert "--by NAME" in output_of(ran)
 
 
-def test_a_short_keep_is_warned_about(at: Desk) -> None:
+def test_a_short_keep_is_warned_about(payments: Payments) -> None:
     """A message may wait for longer."""
-    ran = at.run("resolve", at.hold("p-1"), "--done", "--keep", "1h", *SURE)
+    ran = payments.run("resolve", payments.hold("p-1"), "--done", "--keep", "1h", *SURE)
     assert "WARNING" in output_of(ran)
-    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(hours=1)).timestamp())
+    assert payments.row("p-1").ttl == int((payments.clock.now() + timedelta(hours=1)).timestamp())
 
 
-def test_a_response_without_status_code_is_warned_about(at: Desk, tmp_path: Any) -> None:
+def test_a_response_without_status_code_is_warned_about(payments: Payments, tmp_path: Any) -> None:
     """Where the scope is that of an API's request: a method and a path."""
-    item = at.client.get_item(TableName=at.table, Key={"lockToken": {"S": at.hold("p-1")}})["Item"]
+    item = payments.client.get_item(TableName=payments.table, Key={"lockToken": {"S": payments.hold("p-1")}})[
+        "Item"
+    ]
     token = "shop/api/POST:%2Forders/k-1"
-    at.client.put_item(TableName=at.table, Item=item | {"lockToken": {"S": token}})
-    ran = at.run("resolve", token, "--done", "--dry-run", *BECAUSE)
+    payments.client.put_item(TableName=payments.table, Item=item | {"lockToken": {"S": token}})
+    ran = payments.run("resolve", token, "--done", "--dry-run", *BECAUSE)
     assert "statusCode" in output_of(ran)
     response = _file(tmp_path, '{"statusCode": 200, "body": "{}"}')
-    ran = at.run("resolve", token, "--done", "--result", response, "--dry-run", *BECAUSE)
+    ran = payments.run("resolve", token, "--done", "--result", response, "--dry-run", *BECAUSE)
     assert "statusCode" not in output_of(ran)
 
 
@@ -417,16 +435,16 @@ BAD = {
 
 
 @pytest.mark.parametrize(("options", "expected"), BAD.values(), ids=BAD.keys())
-def test_bad_options_are_one_line(at: Desk, options: list[str], expected: str) -> None:
+def test_bad_options_are_one_line(payments: Payments, options: list[str], expected: str) -> None:
     """Exit code 2, what is wrong, and nothing written."""
-    token = at.hold("p-1")
-    before = at.row("p-1")
-    ran = at.run("resolve", token, *SURE, *options)
+    token = payments.hold("p-1")
+    before = payments.row("p-1")
+    ran = payments.run("resolve", token, *SURE, *options)
     assert ran.exit_code == 2
     assert ran.stdout == ""
     assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
-    assert at.row("p-1") == before
+    assert payments.row("p-1") == before
 
 
 MALFORMED: dict[str, tuple[bytes, str]] = {
@@ -440,39 +458,41 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "expected"), MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_result_is_one_line(at: Desk, tmp_path: Any, data: bytes, expected: str) -> None:
+def test_a_malformed_result_is_one_line(
+    payments: Payments, tmp_path: Any, data: bytes, expected: str
+) -> None:
     """It names the file, and where in it."""
-    token = at.hold("p-1")
+    token = payments.hold("p-1")
     path = _file(tmp_path, data)
-    ran = at.run("resolve", token, "--done", "--result", path, *SURE)
+    ran = payments.run("resolve", token, "--done", "--result", path, *SURE)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert path in ran.stderr
     assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
-    assert at.row("p-1").state is State.HELD
+    assert payments.row("p-1").state is State.HELD
 
 
 def test_a_result_over_the_limit_is_not_read_to_its_end(
-    at: Desk, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    payments: Payments, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says what the limit is."""
     monkeypatch.setattr(decisions, "TEXT_LIMIT", 1_000)
-    ran = at.run(
-        "resolve", at.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
+    ran = payments.run(
+        "resolve", payments.hold("p-1"), "--done", "--result", _file(tmp_path, '"' + "x" * 2_000 + '"'), *SURE
     )
     assert ran.exit_code == 2
     assert "exceeds the limit of 1,000 bytes" in ran.stderr
 
 
-def test_terminal_escapes_in_errors_are_escaped(at: Desk) -> None:
+def test_terminal_escapes_in_errors_are_escaped(payments: Payments) -> None:
     """Escapes in the message of an exception are shown, not sent."""
 
     def hostile(_payment: str) -> Any:
         raise Timeout("\x1b[2Jno answer\r")
 
-    at.provider = hostile
-    at.ask("p-1")
-    ran = at.run("resolve", at.token("p-1"), "--done", "--dry-run", *BECAUSE)
+    payments.provider = hostile
+    payments.ask("p-1")
+    ran = payments.run("resolve", payments.token("p-1"), "--done", "--dry-run", *BECAUSE)
     assert "\x1b" not in ran.output
     assert "\\x1b[2Jno answer\\r" in ran.output
 
@@ -486,10 +506,10 @@ def test_terminal_escapes_in_errors_are_escaped(at: Desk) -> None:
         ("", "TOKEN is empty"),
     ],
 )
-def test_an_unknown_token_is_one_line(at: Desk, token: str, expected: str) -> None:
+def test_an_unknown_token_is_one_line(payments: Payments, token: str, expected: str) -> None:
     """With the command that finds the token of a key."""
-    at.hold("p-1")
-    ran = at.run("resolve", token, "--done", *SURE)
+    payments.hold("p-1")
+    ran = payments.run("resolve", token, "--done", *SURE)
     assert ran.exit_code == 2
     assert expected in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
@@ -513,52 +533,52 @@ DROPPING = {
 }
 
 
-def _charged(at: Desk, result: Any) -> Record:
-    at.provider = lambda _: result
-    assert at.ask("p-1") == result
-    at.clock.advance(60)
-    return at.row("p-1")
+def _charged(payments: Payments, result: Any) -> Record:
+    payments.provider = lambda _: result
+    assert payments.ask("p-1") == result
+    payments.clock.advance(60)
+    return payments.row("p-1")
 
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("options", KEEPING.values(), ids=KEEPING)
-def test_a_result_that_is_there_is_kept(each: Desk, result: Any, options: Sequence[str]) -> None:
+def test_a_result_that_is_there_is_kept(each: Payments, result: Any, options: Sequence[str]) -> None:
     """Only the time until which it is replayed changes: attempt, write and result stay."""
-    at = each
-    before = _charged(at, result)
-    ran = at.run("resolve", at.token("p-1"), *options, *SURE)
+    payments = each
+    before = _charged(payments, result)
+    ran = payments.run("resolve", payments.token("p-1"), *options, *SURE)
     assert ran.exit_code == 0, output_of(ran)
-    row = at.row("p-1")
+    row = payments.row("p-1")
     assert row == before._replace(ttl=row.ttl, resolution=row.resolution, fence=before.fence + 1)
-    assert row.ttl == int((at.clock.now() + timedelta(days=28)).timestamp())
-    at.clock.advance(27 * 86_400)
-    assert at.ask("p-1") == result
-    assert json.loads(at.run("show", at.token("p-1"), "--result").stdout) == result
-    assert at.asked == ["p-1"]
-    shown = output_of(at.run("show", at.token("p-1")))
+    assert row.ttl == int((payments.clock.now() + timedelta(days=28)).timestamp())
+    payments.clock.advance(27 * 86_400)
+    assert payments.ask("p-1") == result
+    assert json.loads(payments.run("show", payments.token("p-1"), "--result").stdout) == result
+    assert payments.asked == ["p-1"]
+    shown = output_of(payments.run("show", payments.token("p-1")))
     assert "ann kept its outcome, because: seen at the provider" in shown
     assert "gets the stored outcome" in output_of(ran)
 
 
-def test_done_without_a_time_does_not_shorten(at: Desk) -> None:
+def test_done_without_a_time_does_not_shorten(payments: Payments) -> None:
     """28 days is the default of what is kept for less."""
-    _charged(at, 5)
-    assert at.run("resolve", at.token("p-1"), "--keep", "90d", *SURE).exit_code == 0
-    assert at.run("resolve", at.token("p-1"), "--done", "--force", *SURE).exit_code == 0
-    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(days=90)).timestamp())
+    _charged(payments, 5)
+    assert payments.run("resolve", payments.token("p-1"), "--keep", "90d", *SURE).exit_code == 0
+    assert payments.run("resolve", payments.token("p-1"), "--done", "--force", *SURE).exit_code == 0
+    assert payments.row("p-1").ttl == int((payments.clock.now() + timedelta(days=90)).timestamp())
 
 
-def test_a_stored_error_is_kept_by_keep_alone(at: Desk) -> None:
+def test_a_stored_error_is_kept_by_keep_alone(payments: Payments) -> None:
     """`--done` says something else than the row: that it was done."""
-    at.provider = _declines
-    at.ask("p-1")
-    error = at.row("p-1").error
-    ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
+    payments.provider = _declines
+    payments.ask("p-1")
+    error = payments.row("p-1").error
+    ran = payments.run("resolve", payments.token("p-1"), "--keep", "28d", *SURE)
     assert ran.exit_code == 0
     assert "duplicates get: the error Declined" in output_of(ran)
-    assert at.row("p-1").error == error
-    assert at.run("resolve", at.token("p-1"), "--done", "--force", *SURE).exit_code == 0
-    assert at.row("p-1").error is None
+    assert payments.row("p-1").error == error
+    assert payments.run("resolve", payments.token("p-1"), "--done", "--force", *SURE).exit_code == 0
+    assert payments.row("p-1").error is None
 
 
 def _declines(_payment: str) -> Any:
@@ -567,78 +587,83 @@ def _declines(_payment: str) -> Any:
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("options", DROPPING.values(), ids=DROPPING)
-def test_a_result_is_dropped_only_on_request(at: Desk, result: Any, options: Sequence[str]) -> None:
+def test_a_result_is_dropped_only_on_request(payments: Payments, result: Any, options: Sequence[str]) -> None:
     """Forced alone it is refused, with the command that saves it; --drop-result warns, and writes."""
-    before = _charged(at, result)
-    refused = at.run("resolve", at.token("p-1"), *options, "--force", *SURE, stdin="6")
+    before = _charged(payments, result)
+    refused = payments.run("resolve", payments.token("p-1"), *options, "--force", *SURE, stdin="6")
     assert refused.exit_code == 1
     assert "its stored result would be lost" in output_of(refused)
     assert "lambda-once show shop/charge/p-1 --result > backup.json" in output_of(refused)
     assert "--drop-result" in output_of(refused)
-    assert at.row("p-1") == before
-    ran = at.run("resolve", at.token("p-1"), *options, "--force", "--drop-result", *SURE, stdin="6")
+    assert payments.row("p-1") == before
+    ran = payments.run(
+        "resolve", payments.token("p-1"), *options, "--force", "--drop-result", *SURE, stdin="6"
+    )
     assert ran.exit_code == 0
     assert "lambda-once show shop/charge/p-1 --result > backup.json" in output_of(ran)
-    assert at.row("p-1").attempt_id != before.attempt_id
-    assert at.row("p-1").stored == (Inline("6") if "--result" in options else None)
+    assert payments.row("p-1").attempt_id != before.attempt_id
+    assert payments.row("p-1").stored == (Inline("6") if "--result" in options else None)
 
 
-def test_drop_result_alone_forces_nothing(at: Desk) -> None:
+def test_drop_result_alone_forces_nothing(payments: Payments) -> None:
     """It says what may be lost, not that a finished token may be resolved."""
-    before = _charged(at, 5)
-    refused = at.run("resolve", at.token("p-1"), "--not-done", "--drop-result", *SURE)
+    before = _charged(payments, 5)
+    refused = payments.run("resolve", payments.token("p-1"), "--not-done", "--drop-result", *SURE)
     assert (refused.exit_code, "--force" in output_of(refused)) == (1, True)
-    assert at.row("p-1") == before
+    assert payments.row("p-1") == before
 
 
-def test_what_has_no_result_loses_none(at: Desk) -> None:
+def test_what_has_no_result_loses_none(payments: Payments) -> None:
     """None can be given again by `--done`."""
-    _charged(at, None)
-    assert at.run("resolve", at.token("p-1"), "--not-done", "--force", *SURE).exit_code == 0
+    _charged(payments, None)
+    assert payments.run("resolve", payments.token("p-1"), "--not-done", "--force", *SURE).exit_code == 0
 
 
-def test_a_dropped_result_can_be_restored(at: Desk, tmp_path: Any) -> None:
+def test_a_dropped_result_can_be_restored(payments: Payments, tmp_path: Any) -> None:
     """By what `show --result` had saved, as the refusal says."""
-    _charged(at, {"chargeId": "ch_5"})
-    saved = at.run("show", at.token("p-1"), "--result").stdout
+    _charged(payments, {"chargeId": "ch_5"})
+    saved = payments.run("show", payments.token("p-1"), "--result").stdout
     forced = ("--force", "--drop-result")
-    assert at.run("resolve", at.token("p-1"), "--not-done", *forced, *SURE).exit_code == 0
+    assert payments.run("resolve", payments.token("p-1"), "--not-done", *forced, *SURE).exit_code == 0
     backup = _file(tmp_path, saved)
-    assert at.run("resolve", at.token("p-1"), "--done", "--result", backup, *forced, *SURE).exit_code == 0
-    assert at.ask("p-1") == {"chargeId": "ch_5"}
-    assert at.asked == ["p-1"]
+    assert (
+        payments.run("resolve", payments.token("p-1"), "--done", "--result", backup, *forced, *SURE).exit_code
+        == 0
+    )
+    assert payments.ask("p-1") == {"chargeId": "ch_5"}
+    assert payments.asked == ["p-1"]
 
 
-def test_a_missing_part_is_a_warning(at: Desk) -> None:
+def test_a_missing_part_is_a_warning(payments: Payments) -> None:
     """The row is kept, for nothing may run again; what a duplicate gets is said."""
-    before = _charged(at, LARGE)
+    before = _charged(payments, LARGE)
     (first, *_) = part_keys(before, 1)
-    at.client.delete_item(TableName=at.table, Key=first)
-    ran = at.run("resolve", at.token("p-1"), "--keep", "28d", *SURE)
+    payments.client.delete_item(TableName=payments.table, Key=first)
+    ran = payments.run("resolve", payments.token("p-1"), "--keep", "28d", *SURE)
     assert ran.exit_code == 0
     assert "WARNING: parts of its result are missing" in output_of(ran)
 
 
-def test_a_keep_is_refused_after_another_one(at: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keep_is_refused_after_another_one(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row that was shown has changed, though it has the same attempt."""
-    _charged(at, 5)
-    token = at.token("p-1")
+    _charged(payments, 5)
+    token = payments.token("p-1")
 
     def meanwhile(_question: str, **_: Any) -> bool:
-        assert at.run("resolve", token, "--keep", "90d", *SURE).exit_code == 0
+        assert payments.run("resolve", token, "--keep", "90d", *SURE).exit_code == 0
         return True
 
     monkeypatch.setattr(options, "is_terminal", lambda: True)
     monkeypatch.setattr(click, "confirm", meanwhile)
-    ran = at.run("resolve", token, "--keep", "1d", "--because", "x")
+    ran = payments.run("resolve", token, "--keep", "1d", "--because", "x")
     assert (ran.exit_code, "the row has changed since it was shown" in output_of(ran)) == (1, True)
-    assert at.row("p-1").ttl == int((at.clock.now() + timedelta(days=90)).timestamp())
+    assert payments.row("p-1").ttl == int((payments.clock.now() + timedelta(days=90)).timestamp())
 
 
-def test_a_keep_as_data(at: Desk) -> None:
+def test_a_keep_as_data(payments: Payments) -> None:
     """Under the same names as every decision."""
-    _charged(at, 5)
-    ran = at.run("resolve", at.token("p-1"), "--keep", "1d", "--output", "json", *SURE)
+    _charged(payments, 5)
+    ran = payments.run("resolve", payments.token("p-1"), "--keep", "1d", "--output", "json", *SURE)
     outcome = json.loads(ran.stdout)
     assert (outcome["decision"], outcome["written"]) == ("keep", True)
     assert outcome["shown"]["attempt"] == outcome["now"]["attempt"]

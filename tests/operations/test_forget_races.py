@@ -34,7 +34,7 @@ from tests.kit.turns import Turns
 LARGE = random.Random(0).randbytes(8_000).hex()
 """A result in parts: compressed it is longer than a row takes."""
 TOKEN = "shop/charge/5"
-MOST = 6
+TURNS = 6
 """Requests of both: an order of so many turns is a whole one, and what is beyond it is the delivery's."""
 
 
@@ -42,7 +42,7 @@ class Declined(Exception):
     """The provider's answer, with data in its message."""
 
 
-class Desk:
+class Order:
     """One order and its operator, on a table of its own."""
 
     def __init__(self, client: Any, table: str, policy: Policy | None) -> None:
@@ -103,7 +103,7 @@ class Desk:
 class Race(NamedTuple):
     """What a forgetting returned, and what a delivery beside it did."""
 
-    desk: Desk
+    order: Order
     forgotten: bool
     answer: Any
 
@@ -131,15 +131,15 @@ def races() -> Iterator[Races]:
     with mounted() as engine, tables.fresh(tables.shared()) as table:
 
         def each(policy: Policy | None = None, hours: float = 0) -> Iterator[Race]:
-            for plan in itertools.product((0, 1), repeat=MOST):
-                desk = Desk(engine, table, policy)
-                desk.deliver()
-                desk.clock.advance(hours * 3_600)
-                forget = partial(desk.forget, desk.row())
-                forgotten, answer = Planned(engine, plan).run([forget, desk.deliver])
+            for plan in itertools.product((0, 1), repeat=TURNS):
+                order = Order(engine, table, policy)
+                order.deliver()
+                order.clock.advance(hours * 3_600)
+                forget = partial(order.forget, order.row())
+                forgotten, answer = Planned(engine, plan).run([forget, order.deliver])
                 assert isinstance(forgotten, bool)
-                yield Race(desk, forgotten, answer)
-                desk.clear()
+                yield Race(order, forgotten, answer)
+                order.clear()
 
         yield each
 
@@ -150,8 +150,8 @@ def test_a_duplicate_replays_or_is_refused(races: Races) -> None:
     for race in races():
         assert race.forgotten
         assert race.answer == [1, LARGE] or isinstance(race.answer, ResultUnavailable)
-        assert (race.desk.charged, race.desk.parts()) == (1, 0)
-        assert race.desk.row().stored is Unavailable.FORGOTTEN
+        assert (race.order.charged, race.order.parts()) == (1, 0)
+        assert race.order.row().stored is Unavailable.FORGOTTEN
         answers.append(type(race.answer))
     assert {*answers} == {list, ResultUnavailable}
 
@@ -161,8 +161,8 @@ def test_a_stored_error_is_raised_or_refused(races: Races) -> None:
     for race in races(STORE):
         assert race.forgotten
         assert type(race.answer).__name__ in ("Declined", "ResultUnavailable")
-        assert race.desk.charged == 1
-        assert isinstance(race.desk.deliver(), ResultUnavailable)
+        assert race.order.charged == 1
+        assert isinstance(race.order.deliver(), ResultUnavailable)
 
 
 def test_a_held_token_stays_held(races: Races) -> None:
@@ -170,7 +170,7 @@ def test_a_held_token_stays_held(races: Races) -> None:
     for race in races(HOLD):
         assert race.forgotten
         assert isinstance(race.answer, Held)
-        assert (race.desk.charged, race.desk.row().state) == (1, State.HELD)
+        assert (race.order.charged, race.order.row().state) == (1, State.HELD)
 
 
 @pytest.mark.parametrize(("policy", "hours"), [(None, 2), (RELEASE, 0)], ids=["expired", "released"])
@@ -178,9 +178,9 @@ def test_new_work_is_left_alone(races: Races, policy: Policy | None, hours: floa
     """A delivery that may run does, once, and its result stays, whatever is forgotten of the one before."""
     outcomes = set()
     for race in races(policy, hours):
-        assert race.answer == race.desk.deliver() == [2, LARGE]
-        assert race.desk.charged == 2
-        assert isinstance(race.desk.row().stored, Parts)
+        assert race.answer == race.order.deliver() == [2, LARGE]
+        assert race.order.charged == 2
+        assert isinstance(race.order.row().stored, Parts)
         outcomes.add(race.forgotten)
     assert outcomes == {False, True}
 
@@ -196,4 +196,4 @@ def test_twin_without_the_condition(races: Races, monkeypatch: pytest.MonkeyPatc
         return ("attribute_exists(lockToken)", {}) if isinstance(write.by, Resolver) else owner(write)
 
     monkeypatch.setattr(requests, "_owner", unconditional)
-    assert any(race.desk.deliver() != [2, LARGE] for race in races(None, 2))
+    assert any(race.order.deliver() != [2, LARGE] for race in races(None, 2))

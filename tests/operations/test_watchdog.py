@@ -84,7 +84,7 @@ def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.Capture
     found = post.run()
     assert found == NOTHING | {"overdue": 2, "oldestSeconds": 3570, "checked": 2}
     assert documents(capsys) == [{"missingTasks": 2, "heldTokens": 0, "oldestOverdueSeconds": 3570}]
-    assert post.looked_at() == ["b", "a"]
+    assert post.examined() == ["b", "a"]
     assert post.log.lines[0] == {
         "message": "once.overdue",
         "level": "WARNING",
@@ -122,7 +122,7 @@ def test_what_the_index_lists_is_read_again(post: Post) -> None:
     with post.meanwhile("BatchGetItem", lambda: post.complete(CHARGE.format("a"))):
         found = post.run(actions=RELEASE)
     assert (found["checked"], found["released"]) == (2, 1)
-    assert post.looked_at() == ["b"]
+    assert post.examined() == ["b"]
     assert post.states("a", "b") == [State.COMPLETE, State.RELEASED]
 
 
@@ -133,7 +133,7 @@ def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch:
     monkeypatch.setattr(module, "walk", lambda *of: iter([*listed(*of), *listed(*of)]))
     found = post.run(actions=RELEASE)
     assert (found["released"], found["refused"]) == (2, 0)
-    assert post.looked_at() == ["a", "b"]
+    assert post.examined() == ["a", "b"]
 
 
 def test_what_is_gone_is_passed_over(post: Post) -> None:
@@ -324,7 +324,7 @@ def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
         (7, 1, False),
         (7, 3, True),
     ]
-    assert post.looked_at() == ["0", "1", "2", "3", "4", "5", "6", "0", "1", "2"]
+    assert post.examined() == ["0", "1", "2", "3", "4", "5", "6", "0", "1", "2"]
 
 
 def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None:
@@ -336,7 +336,7 @@ def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None
     post.clock.advance(3600)
     runs = [post.run(rows=5) for _ in range(5)]
     assert [found["truncated"] for found in runs] == [True] * 4 + [False]
-    assert sorted(map(int, post.looked_at())) == list(range(23))
+    assert sorted(map(int, post.examined())) == list(range(23))
 
 
 def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
@@ -346,7 +346,7 @@ def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
     for n in range(3):
         post.complete(CHARGE.format(n))
     assert post.run(rows=2) == NOTHING | {"overdue": 1, "oldestSeconds": 3571, "checked": 1}
-    assert post.looked_at() == ["0", "1", "3"]
+    assert post.examined() == ["0", "1", "3"]
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_lost_or_stale_cursor_costs_the_order_only(post: Post, place: str | No
         row = {"lockToken": {"S": WATCHDOG_ROW}, "place": {"S": place}}
         post.client.put_item(TableName=post.name, Item=row)
     assert post.run()["checked"] == 3
-    assert post.looked_at() == ["0", "1", "2"]
+    assert post.examined() == ["0", "1", "2"]
 
 
 def test_a_run_that_looks_at_all_writes_no_cursor(post: Post) -> None:
@@ -398,7 +398,7 @@ def test_a_run_stops_in_time(post: Post, capsys: pytest.CaptureFixture[str]) -> 
     assert post.run(lambda_context(remaining_ms=5_000))["checked"] == 0
     assert documents(capsys)[0]["missingTasks"] == 4
     assert post.run()["checked"] == 2
-    assert post.looked_at() == ["0", "1", "2", "3"]
+    assert post.examined() == ["0", "1", "2", "3"]
 
 
 # ------------------------------------------------------------------ what goes wrong

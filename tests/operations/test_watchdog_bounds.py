@@ -18,8 +18,8 @@ from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores.names import MOST_SHARDS
 from lambda_once.testing import FakeClock, lambda_context
 from tests.kit import tables
-from tests.operations import crowd as crowds
-from tests.operations.crowd import OVERDUE, SHARDS, Crowd, overdue_token
+from tests.operations import big_table as loaded
+from tests.operations.big_table import OVERDUE, SHARDS, BigTable, overdue_token
 from tests.operations.watch import Lines, Post
 
 STUCK = 100_000
@@ -122,7 +122,7 @@ def test_time_is_a_bound_too() -> None:
     assert found["truncated"]
 
 
-def test_all_of_them_are_looked_at_over_several_runs() -> None:
+def test_several_runs_examine_all() -> None:
     """Each once, in the order of their leases, by runs that know nothing but the cursor's row."""
     clock, stuck = FakeClock(), 5_000
     table = StuckTable(clock, stuck)
@@ -164,23 +164,23 @@ def test_memory_does_not_grow_with_what_is_stuck() -> None:
 
 
 @pytest.fixture
-def post(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
-    """The crowd as the watchdog sees it; its cursor is gone afterwards."""
+def post(big_table: BigTable, monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
+    """The table as the watchdog reads it; its cursor is gone afterwards."""
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", str(SHARDS))
-    client = tables.client(crowd.endpoint)
-    yield Post(client, crowd.name)
-    client.delete_item(TableName=crowd.name, Key={"lockToken": {"S": WATCHDOG_ROW}})
+    client = tables.client(big_table.endpoint)
+    yield Post(client, big_table.name)
+    client.delete_item(TableName=big_table.name, Key={"lockToken": {"S": WATCHDOG_ROW}})
     client.close()
 
 
 @pytest.mark.engine
-def test_a_crowd_is_counted_exactly_and_within_bounds(post: Post) -> None:
+def test_a_big_table_is_counted_exactly_and_within_bounds(post: Post) -> None:
     """Of 20,000 tokens 5,000 are overdue and 500 held; a run reads the index and no other row."""
     found = post.run(lambda_context(remaining_ms=60_000))
     assert {name: found[name] for name in ("overdue", "oldestSeconds", "held", "checked", "truncated")} == {
         "overdue": OVERDUE,
-        "oldestSeconds": (crowds.NOW - crowds.OLDEST).total_seconds(),
-        "held": crowds.HELD,
+        "oldestSeconds": (loaded.NOW - loaded.OLDEST).total_seconds(),
+        "held": loaded.HELD,
         "checked": 1_000,
         "truncated": True,
     }
@@ -191,7 +191,7 @@ def test_a_crowd_is_counted_exactly_and_within_bounds(post: Post) -> None:
 
 
 @pytest.mark.engine
-def test_a_crowd_is_looked_at_over_several_runs(post: Post) -> None:
+def test_several_runs_examine_a_big_table(post: Post) -> None:
     """Five thousand, a thousand a run, the oldest first; the sixth run begins anew."""
     runs = [post.run() for _ in range(5)]
     seen = [(found["checked"], found["truncated"]) for found in runs]
@@ -199,6 +199,6 @@ def test_a_crowd_is_looked_at_over_several_runs(post: Post) -> None:
     tokens = [line["token"] for line in post.log.of("once.overdue")]
     assert tokens == [overdue_token(n) for n in range(OVERDUE)]
     post.run(rows=1)
-    assert post.looked_at()[-1] == overdue_token(0).rpartition("/")[2]
+    assert post.examined()[-1] == overdue_token(0).rpartition("/")[2]
     row = post.client.get_item(TableName=post.name, Key={"lockToken": {"S": WATCHDOG_ROW}})["Item"]
     assert len(json.loads(row["place"]["S"])) == 1

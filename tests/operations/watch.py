@@ -98,7 +98,7 @@ class Post:
     def states(self, *keys: object) -> list[State]:
         return [self.row(key).state for key in keys]
 
-    def looked_at(self) -> list[str]:
+    def examined(self) -> list[str]:
         """The keys of all `once.overdue` lines, in their order."""
         return [line["token"].rpartition("/")[2] for line in self.log.of("once.overdue")]
 

@@ -35,8 +35,8 @@ class Declined(Exception):
     """The card was declined."""
 
 
-class Desk:
-    """Work that can be made to end in each way, by its key."""
+class Charges:
+    """Charges that end in each way, by their keys."""
 
     def __init__(self) -> None:
         self.once = Once(service="shop", on_error={Declined: STORE, TimeoutError: HOLD, OSError: RELEASE})
@@ -65,11 +65,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    """A desk on a store in memory."""
-    desk = Desk()
-    with using(desk.once, clock=desk.clock):
-        yield desk
+def charges() -> Iterator[Charges]:
+    """Charges on a store in memory."""
+    charges = Charges()
+    with using(charges.once, clock=charges.clock):
+        yield charges
 
 
 def message_of(check: Callable[[], object]) -> str:
@@ -89,14 +89,14 @@ ENDS: list[tuple[str, Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize("key", [key for key, _ in ENDS])
-def test_each_state_passes_its_own_assertion_and_no_other(desk: Desk, key: str) -> None:
+def test_each_state_passes_its_own_assertion_and_no_other(charges: Charges, key: str) -> None:
     """They return the row; the others fail with its story."""
-    desk.deliver(key)
+    charges.deliver(key)
     for other, check in ENDS:
         if other == key:
-            assert check(desk.once, key).token == f"shop/charge/{key}"
+            assert check(charges.once, key).token == f"shop/charge/{key}"
         else:
-            assert f"token shop/charge/{key} is " in message_of(lambda check=check: check(desk.once, key))  # type: ignore[misc]
+            assert f"token shop/charge/{key} is " in message_of(lambda check=check: check(charges.once, key))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -108,22 +108,22 @@ def test_each_state_passes_its_own_assertion_and_no_other(desk: Desk, key: str) 
     ],
 )
 def test_an_error_is_compared_by_its_name(
-    desk: Desk, key: str, check: Callable[..., Any], error: Any, other: Any
+    charges: Charges, key: str, check: Callable[..., Any], error: Any, other: Any
 ) -> None:
     """A class or its name; another one fails."""
-    desk.deliver(key)
-    check(desk.once, key, error=error)
-    assert "it is not so because of" in message_of(lambda: check(desk.once, key, error=other))
+    charges.deliver(key)
+    check(charges.once, key, error=error)
+    assert "it is not so because of" in message_of(lambda: check(charges.once, key, error=other))
 
 
-def test_the_lease_is_judged_by_the_clock(desk: Desk) -> None:
+def test_the_lease_is_judged_by_the_clock(charges: Charges) -> None:
     """In progress before it is over, lapsed after."""
-    desk.deliver("dead")
-    said = message_of(lambda: assert_lapsed(desk.once, "dead", clock=desk.clock))
+    charges.deliver("dead")
+    said = message_of(lambda: assert_lapsed(charges.once, "dead", clock=charges.clock))
     assert "it is not lapsed by 2026-11-20T10:12:00Z" in said
     assert "  2026-11-20T10:12:32.000Z  lease expires" in said
-    desk.clock.advance(60)
-    assert_lapsed(desk.once, "dead", clock=desk.clock)
+    charges.clock.advance(60)
+    assert_lapsed(charges.once, "dead", clock=charges.clock)
 
 
 @dataclass
@@ -132,47 +132,47 @@ class Receipt:
 
 
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": [1, 2]}, "x" * 300, list(range(3000)), "é" * 5000])
-def test_results_are_compared_as_json_has_them(desk: Desk, result: Any) -> None:
+def test_results_are_compared_as_json_has_them(charges: Charges, result: Any) -> None:
     """In the row, compressed, or in parts; falsy ones are results; the message has both."""
-    desk.deliver("5", result)
-    assert_completed(desk.once, "5", result=result)
-    said = message_of(lambda: assert_completed(desk.once, "5", result={"other": 1}))
+    charges.deliver("5", result)
+    assert_completed(charges.once, "5", result=result)
+    said = message_of(lambda: assert_completed(charges.once, "5", result={"other": 1}))
     assert ", not {'other': 1}" in said
 
 
-def test_a_large_result_is_read_from_its_parts(desk: Desk) -> None:
+def test_a_large_result_is_read_from_its_parts(charges: Charges) -> None:
     """However many there are; one that is gone is said."""
     result = "".join(f"{n:x}" for n in range(200_000))
-    desk.deliver("5", result)
-    store: Any = desk.once._runtime.engine.store
-    assert_completed(desk.once, "5", result=result)
+    charges.deliver("5", result)
+    store: Any = charges.once._runtime.engine.store
+    assert_completed(charges.once, "5", result=result)
     store._chunks.clear()
-    assert "is missing" in message_of(lambda: assert_completed(desk.once, "5", result=result))
+    assert "is missing" in message_of(lambda: assert_completed(charges.once, "5", result=result))
 
 
-def test_a_dataclass_is_what_json_makes_of_it(desk: Desk) -> None:
+def test_a_dataclass_is_what_json_makes_of_it(charges: Charges) -> None:
     """Expected values need not be taken apart by hand."""
-    desk.deliver("5", {"amount": 5})
-    assert_completed(desk.once, "5", result=Receipt(5))
+    charges.deliver("5", {"amount": 5})
+    assert_completed(charges.once, "5", result=Receipt(5))
 
 
-def test_a_result_is_shown_only_where_it_is_compared(desk: Desk) -> None:
+def test_a_result_is_shown_only_where_it_is_compared(charges: Charges) -> None:
     """The story measures it."""
-    desk.deliver("5", "a secret")
-    said = message_of(lambda: assert_held(desk.once, "5"))
+    charges.deliver("5", "a secret")
+    said = message_of(lambda: assert_held(charges.once, "5"))
     assert "secret" not in said
     assert "its result is JSON of 10 bytes in the row" in said
 
 
-def test_a_story_is_told_in_time(desk: Desk) -> None:
+def test_a_story_is_told_in_time(charges: Charges) -> None:
     """Who acquired it, when and by which fence; who was refused; the end, and its error."""
-    desk.deliver("timeout")
-    row, lease = assert_held(desk.once), "lease until 2026-11-20T10:12:32.000Z"
+    charges.deliver("timeout")
+    row, lease = assert_held(charges.once), "lease until 2026-11-20T10:12:32.000Z"
     attempt = f"attempt {row.attempt_id}"
-    desk.clock.advance(5)
+    charges.clock.advance(5)
     with pytest.raises(Exception, match="held for manual review"):
-        desk.handler({"id": "timeout", "result": None}, lambda_context("charge", "r-2"))
-    assert message_of(lambda: assert_completed(desk.once)).splitlines() == [
+        charges.handler({"id": "timeout", "result": None}, lambda_context("charge", "r-2"))
+    assert message_of(lambda: assert_completed(charges.once)).splitlines() == [
         "it is not complete",
         "token shop/charge/timeout is held",
         f"  2026-11-20T10:12:00.000Z  acquired by charge/r-1: {attempt}, fence {row.fence}, for delivery r-1",
@@ -184,24 +184,24 @@ def test_a_story_is_told_in_time(desk: Desk) -> None:
     ]
 
 
-def test_a_take_over_is_told(desk: Desk) -> None:
+def test_a_take_over_is_told(charges: Charges) -> None:
     """With the second attempt's fence."""
-    desk.once = Once(service="shop")
-    desk.handler = desk.once.event(key="id", name="charge")(lambda _: 5)
-    with using(desk.once, clock=desk.clock) as store:
-        desk.deliver("dead")
+    charges.once = Once(service="shop")
+    charges.handler = charges.once.event(key="id", name="charge")(lambda _: 5)
+    with using(charges.once, clock=charges.clock) as store:
+        charges.deliver("dead")
         first = assert_ran_once(store)
-        desk.clock.advance(60)
-        desk.handler({"id": "dead", "result": None}, lambda_context("charge", "r-2"))
+        charges.clock.advance(60)
+        charges.handler({"id": "dead", "result": None}, lambda_context("charge", "r-2"))
         said = message_of(lambda: assert_ran_once(store))
     assert "it is not a token of one attempt (2 acquired it)" in said
     assert f"taken over by charge/r-2 (attempt {store.records[first.token].attempt_id}" in said
 
 
-def test_what_a_person_decided_is_told(desk: Desk) -> None:
+def test_what_a_person_decided_is_told(charges: Charges) -> None:
     """By whom, and why."""
-    desk.deliver("timeout")
-    store: Any = desk.once._runtime.engine.store
+    charges.deliver("timeout")
+    store: Any = charges.once._runtime.engine.store
     now = datetime(2026, 11, 20, 11, tzinfo=UTC)
     held = assert_held(store)
     write = resolution(held, Resolve.DONE, by="mira", because="the bank says so", now=now)
@@ -213,9 +213,9 @@ def test_what_a_person_decided_is_told(desk: Desk) -> None:
 
 def test_a_store_that_remembers_nothing_tells_the_row() -> None:
     """Its times in their order."""
-    desk, store = Desk(), MemoryStore()
-    with using(desk.once, store, desk.clock):
-        desk.deliver("timeout")
+    charges, store = Charges(), MemoryStore()
+    with using(charges.once, store, charges.clock):
+        charges.deliver("timeout")
         said = message_of(lambda: assert_released(store)).splitlines()
         with pytest.raises(TypeError, match="counts no attempts"):
             assert_ran_once(store)
@@ -225,56 +225,56 @@ def test_a_store_that_remembers_nothing_tells_the_row() -> None:
     ]
 
 
-def test_keys_are_given_as_the_work_got_them(desk: Desk) -> None:
+def test_keys_are_given_as_the_work_got_them(charges: Charges) -> None:
     """Text, numbers, lists, and what is percent-encoded; or the whole token."""
     for key in ("a/b #1", 7, ["x", 2]):
-        desk.deliver(key, "r")
-        token = assert_completed(desk.once, key, result="r").token
-        assert assert_completed(desk.once, token).token == token
+        charges.deliver(key, "r")
+        token = assert_completed(charges.once, key, result="r").token
+        assert assert_completed(charges.once, token).token == token
 
 
-def test_an_unknown_token_lists_those_that_there_are(desk: Desk) -> None:
+def test_an_unknown_token_lists_those_that_there_are(charges: Charges) -> None:
     """With their states; where and no other, what to look at."""
-    assert "and no other" in message_of(lambda: assert_completed(desk.once, "6"))
-    desk.deliver("5")
-    desk.deliver("timeout")
-    assert message_of(lambda: assert_completed(desk.once, "6")).splitlines() == [
+    assert "and no other" in message_of(lambda: assert_completed(charges.once, "6"))
+    charges.deliver("5")
+    charges.deliver("timeout")
+    assert message_of(lambda: assert_completed(charges.once, "6")).splitlines() == [
         "there is no token of '6'. There are",
         "  shop/charge/5 (complete)",
         "  shop/charge/timeout (error)",
     ]
     for n in range(30):
-        desk.deliver(f"n{n}")
-    assert message_of(lambda: assert_completed(desk.once, "6")).endswith("… and 12 more")
+        charges.deliver(f"n{n}")
+    assert message_of(lambda: assert_completed(charges.once, "6")).endswith("… and 12 more")
 
 
-def test_an_ambiguous_key_lists_what_it_could_mean(desk: Desk) -> None:
+def test_an_ambiguous_key_lists_what_it_could_mean(charges: Charges) -> None:
     """The same key under two names, and no key where there are two tokens."""
-    ship: Any = desk.once.event(key="id", name="ship")(lambda _: None)
+    ship: Any = charges.once.event(key="id", name="ship")(lambda _: None)
     ship({"id": "5"}, lambda_context())
-    desk.deliver("5")
-    for check in (lambda: assert_completed(desk.once, "5"), lambda: assert_completed(desk.once)):
+    charges.deliver("5")
+    for check in (lambda: assert_completed(charges.once, "5"), lambda: assert_completed(charges.once)):
         said = message_of(check)
         assert "2 tokens match" in said
         assert "  shop/ship/5 (complete)" in said
 
 
-def test_absence_is_asserted(desk: Desk) -> None:
+def test_absence_is_asserted(charges: Charges) -> None:
     """Of one token, and of all."""
-    assert_no_token(desk.once)
-    desk.deliver("5")
-    assert_no_token(desk.once, "6")
-    assert "it is not absent" in message_of(lambda: assert_no_token(desk.once))
+    assert_no_token(charges.once)
+    charges.deliver("5")
+    assert_no_token(charges.once, "6")
+    assert "it is not absent" in message_of(lambda: assert_no_token(charges.once))
 
 
-def test_one_attempt_is_counted(desk: Desk) -> None:
+def test_one_attempt_is_counted(charges: Charges) -> None:
     """Duplicates are none; a second attempt after a release is."""
     for _ in range(3):
-        desk.deliver("5")
-    assert_ran_once(desk.once, "5")
+        charges.deliver("5")
+    assert_ran_once(charges.once, "5")
     for _ in range(2):
-        desk.deliver("broken")
-    assert "2 acquired it" in message_of(lambda: assert_ran_once(desk.once, "broken"))
+        charges.deliver("broken")
+    assert "2 acquired it" in message_of(lambda: assert_ran_once(charges.once, "broken"))
 
 
 def test_a_recording_store_counts_right_among_threads() -> None:
@@ -299,22 +299,22 @@ def test_a_table_is_looked_into_as_well() -> None:
     with mock_aws():
         client = tables.client()
         create_table(client, "tokens")
-        desk = Desk()
-        desk.once = Once(table="tokens", client=client, service="shop", keep=timedelta(days=1))
-        desk.handler = desk.once.event(key="id", name="charge")(desk._work)
+        charges = Charges()
+        charges.once = Once(table="tokens", client=client, service="shop", keep=timedelta(days=1))
+        charges.handler = charges.once.event(key="id", name="charge")(charges._work)
         large = "".join(f"{n:x}" for n in range(200_000))
         client.put_item(TableName="tokens", Item={"lockToken": {"S": "another program's"}})
-        desk.deliver("5", large)
-        assert_completed(desk.once, "5", result=large)
-        assert "  shop/charge/5 (complete)" in message_of(lambda: assert_held(desk.once, "6"))
-        assert "token shop/charge/5 is complete" in message_of(lambda: assert_held(desk.once, "5"))
+        charges.deliver("5", large)
+        assert_completed(charges.once, "5", result=large)
+        assert "  shop/charge/5 (complete)" in message_of(lambda: assert_held(charges.once, "6"))
+        assert "token shop/charge/5 is complete" in message_of(lambda: assert_held(charges.once, "5"))
 
 
 def test_a_store_of_ones_own_is_asked_for_tokens() -> None:
     """It can read a row, and list none."""
-    desk, store = Desk(), FrailStore(MemoryStore())
-    with using(desk.once, store, desk.clock):
-        desk.deliver("5")
+    charges, store = Charges(), FrailStore(MemoryStore())
+    with using(charges.once, store, charges.clock):
+        charges.deliver("5")
         assert_completed(store, "shop/charge/5")
         assert "cannot list" in message_of(lambda: assert_completed(store, "shop/charge/6"))
         with pytest.raises(TypeError, match="pass the whole token"):

@@ -1,8 +1,8 @@
 """
 A table with 20,000 tokens on a real engine, loaded once a session for all tests that only read it.
 
-tests/conftest.py has the fixture `crowd`, so that every module gets the same table. Who writes beside its
-tokens (the watchdog's cursor) takes that away again.
+tests/conftest.py has the fixture `big_table`, so that every module gets the same table. A test that writes
+beside its tokens (the watchdog's cursor) removes that again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lambda_once.testing.clock import START
 from tests.kit import tables
 
 SHARDS = 10
-OVERDUE, HELD, AT_WORK, COMPLETE = 5_000, 500, 500, 14_000
-TOKENS = OVERDUE + HELD + AT_WORK + COMPLETE
+OVERDUE, HELD, IN_PROGRESS, COMPLETE = 5_000, 500, 500, 14_000
+TOKENS = OVERDUE + HELD + IN_PROGRESS + COMPLETE
 NOW = START
 """The time at which `OVERDUE` tokens are overdue: that of a new FakeClock."""
 OLDEST = NOW - timedelta(seconds=OVERDUE + 60)
@@ -33,7 +33,7 @@ BATCH = 25
 WRITERS = 8
 
 
-class Crowd(NamedTuple):
+class BigTable(NamedTuple):
     """The loaded table."""
 
     client: Any
@@ -42,12 +42,12 @@ class Crowd(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def crowd(dynamodb_local: str) -> Iterator[Crowd]:
+def big_table(dynamodb_local: str) -> Iterator[BigTable]:
     """Give the table with its 20,000 tokens; it takes 3 s to load on two cores."""
     client = tables.client(dynamodb_local, max_pool_connections=WRITERS, parameter_validation=False)
     with tables.fresh(client) as name:
         _load(client, name)
-        yield Crowd(client, name, dynamodb_local)
+        yield BigTable(client, name, dynamodb_local)
     client.close()
 
 
@@ -75,7 +75,7 @@ def _row(n: int) -> Item:
         token = f"orders/refund/order_{n:06}"
         failed = {"actualCompletion": {"S": stamp(NOW - timedelta(hours=2))}}
         return _of(token, State.HELD, NOW - timedelta(hours=1)) | failed | {"error": error_map(BROKEN)}
-    if n < OVERDUE + HELD + AT_WORK:
+    if n < OVERDUE + HELD + IN_PROGRESS:
         return _of(f"orders/ship/order_{n:06}", State.IN_PROGRESS, NOW + timedelta(seconds=20))
     done = _of(f"orders/charge/order_{n:06}", State.COMPLETE, NOW - timedelta(hours=3))
     del done["status"]

@@ -36,7 +36,7 @@ class Declined(Exception):
 
 
 @dataclass
-class Desk:
+class Payments:
     """One table, a function that uses it, and its operator."""
 
     client: Any
@@ -123,8 +123,8 @@ def times_out(_payment: str) -> Any:
 
 
 @contextmanager
-def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk]:
-    """Open a desk at a table of the strict engine, or of the one at *endpoint*."""
+def payments_at(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Payments]:
+    """Set up payments on a table of the strict engine, or of the one at *endpoint*."""
     with ExitStack() as stack:
         if endpoint is None:
             stack.enter_context(mounted())
@@ -134,24 +134,24 @@ def desk(monkeypatch: pytest.MonkeyPatch, endpoint: str | None) -> Iterator[Desk
             name = "tokens"
         else:
             name = stack.enter_context(tables.fresh(client))
-        found = Desk(client, name, endpoint)
+        found = Payments(client, name, endpoint)
         monkeypatch.setattr(options, "clock", lambda: found.clock)
         found.open(stack)
         yield found
 
 
-@pytest.fixture(name="at")
-def open_desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of the strict engine."""
-    with desk(monkeypatch, None) as found:
+@pytest.fixture(name="payments")
+def open_payments(monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
+    """Payments on a table of the strict engine."""
+    with payments_at(monkeypatch, None) as found:
         yield found
 
 
 @pytest.fixture(name="each", params=["strict", pytest.param("engine", marks=pytest.mark.engine)])
-def open_each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """A desk at a table of the strict engine, and of DynamoDB Local."""
+def open_each(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Payments]:
+    """Payments on a table of the strict engine, and of DynamoDB Local."""
     endpoint = request.getfixturevalue("dynamodb_local") if request.param == "engine" else None
-    with desk(monkeypatch, endpoint) as found:
+    with payments_at(monkeypatch, endpoint) as found:
         yield found
 
 
