@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -115,15 +113,20 @@ def test_a_method_needs_to_say_what_self_is(rig: Rig) -> None:
             def charge(self, order: int) -> None: ...
 
 
-def test_a_callable_key_gets_self(rig: Rig) -> None:
-    """A callable key sees the arguments themselves, self included; two tenants are two tokens."""
+@pytest.mark.parametrize(
+    "options",
+    [{"key": lambda self, order: [self.name, order]}, {"scope": lambda self, *_: self.name}],
+    ids=["key", "scope"],
+)
+def test_a_callable_key_or_scope_gets_self(rig: Rig, options: Any) -> None:
+    """It sees the arguments themselves; two tenants are two tokens."""
 
     class Tenant:
         def __init__(self, name: str) -> None:
             self.name = name
             self.runs = 0
 
-        @rig.once.function(key=lambda self, order: [self.name, order])
+        @rig.once.function(**options)
         def charge(self, order: int) -> str:
             self.runs += order
             return self.name
@@ -131,20 +134,6 @@ def test_a_callable_key_gets_self(rig: Rig) -> None:
     acme, zenith = Tenant("acme"), Tenant("zenith")
     assert [acme.charge(5), acme.charge(5), zenith.charge(5)] == ["acme", "acme", "zenith"]
     assert (acme.runs, zenith.runs) == (5, 5)
-
-
-def test_a_scope_makes_a_method_safe(rig: Rig) -> None:
-    """With scope= the payload is the key, and self is no part of it."""
-
-    class Tenant:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        @rig.once.function(scope=lambda self, *_: self.name)
-        def charge(self, order: int) -> str:
-            return f"{self.name} {order}"
-
-    assert [Tenant("acme").charge(5), Tenant("zenith").charge(5)] == ["acme 5", "zenith 5"]
 
 
 def test_static_and_class_methods_stand_outside(rig: Rig) -> None:
@@ -165,23 +154,6 @@ def test_static_and_class_methods_stand_outside(rig: Rig) -> None:
     wrong: Any = staticmethod(lambda order: order)
     with pytest.raises(Misconfigured, match="outside"):
         rig.once.function(wrong)
-
-
-@in_memory
-def test_generators_are_refused(rig: Rig) -> None:
-    """A generator's values cannot be stored: refused when decorated, by every face."""
-
-    def plain(order: int) -> Iterator[int]:
-        yield order
-
-    async def awaited(order: int) -> AsyncIterator[int]:
-        yield order
-
-    of_once: list[Any] = [rig.once.function, rig.once.sqs, rig.once.sns, rig.once.event, rig.once.api_gateway]
-    for face in of_once:
-        for generator in (plain, awaited):
-            with pytest.raises(Misconfigured, match="generator"):
-                face(generator)
 
 
 def test_arguments_without_canonical_form(rig: Rig) -> None:
@@ -216,19 +188,6 @@ def test_work_that_has_not_begun_is_not_done(rig: Rig) -> None:
     with pytest.raises(Misconfigured, match="coroutine"):
         handed_on(5)
     assert rig.row().state.value == "released"
-
-
-@in_memory
-def test_what_has_no_name_is_given_one(rig: Rig) -> None:
-    """A partial has no name of its own: two of them must not share tokens by accident."""
-
-    def charge(order: int, currency: str) -> str:
-        return currency
-
-    euros: Any = functools.partial(charge, currency="EUR")
-    with pytest.raises(Misconfigured, match="name="):
-        rig.once.function(euros)
-    assert rig.once.function(name="euros")(euros)(5) == "EUR"
 
 
 def test_names_tell_functions_apart(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,11 @@ from lambda_once.core.lifecycle import State
 from tests.decorators.rig import Rig, in_memory, on_every_store
 
 
+def raising(*_: object) -> object:
+    """A probe that fails."""
+    raise ConnectionError("the books are closed")
+
+
 class Crashed:
     """Protected work whose first attempt crashed, after its lease is over."""
 
@@ -33,20 +38,27 @@ class Crashed:
         rig.clock.advance(wait)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"on_error": lambda _: RELEASE, "on_lapse": "take_over"}, {"on_lapse": lambda *_: NOT_DONE}],
+    ids=["by default", "asked for", "a probe's NOT_DONE"],
+)
 @on_every_store
-def test_taken_over_by_default(rig: Rig) -> None:
+def test_taken_over(rig: Rig, options: Any) -> None:
     """Without a policy that can hold, the next delivery runs the work again, under a larger fence."""
-    crashed = Crashed(rig)
+    crashed = Crashed(rig, **options)
     assert crashed.work(5) == "run 2"
     assert rig.row().fence > crashed.row.fence
     assert "once.taken_over" in rig.events()
 
 
-def test_not_before_the_lease_is_over(rig: Rig) -> None:
-    """While the lease lasts the other attempt may be alive."""
-    crashed = Crashed(rig, wait=900)
+@pytest.mark.parametrize("options", [{}, {"on_lapse": raising}], ids=["take over", "probe"])
+def test_not_before_the_lease_is_over(rig: Rig, options: Any) -> None:
+    """While the lease lasts the other attempt may be alive, and no probe is asked."""
+    crashed = Crashed(rig, wait=900, **options)
     with pytest.raises(InProgress):
         crashed.work(5)
+    assert "once.probe_failed" not in rig.events()
 
 
 @pytest.mark.parametrize(
@@ -68,19 +80,12 @@ def test_held_where_asked_or_where_errors_can_hold(rig: Rig, options: Any) -> No
     assert raised.value.locked_by == crashed.row.locked_by
 
 
-def test_a_callable_policy_may_be_taken_over_explicitly(rig: Rig) -> None:
-    """Beside on_error as a callable, an explicit take_over is believed."""
-    crashed = Crashed(rig, on_error=lambda _: RELEASE, on_lapse="take_over")
-    assert crashed.work(5) == "run 2"
-
-
 @in_memory
-def test_hold_beside_take_over_is_misconfigured(rig: Rig) -> None:
+@pytest.mark.parametrize("on_error", [HOLD, {KeyError: HOLD}])
+def test_hold_beside_take_over_is_misconfigured(rig: Rig, on_error: Any) -> None:
     """Work that needs manual review would run again."""
     with pytest.raises(Misconfigured, match="take_over"):
-        rig.once.function(on_error=HOLD, on_lapse="take_over")
-    with pytest.raises(Misconfigured, match="take_over"):
-        rig.once.function(on_error={KeyError: HOLD}, on_lapse="take_over")
+        rig.once.function(on_error=on_error, on_lapse="take_over")
 
 
 @on_every_store
@@ -92,17 +97,6 @@ def test_a_probe_that_knows_it_was_done(rig: Rig) -> None:
     row = rig.row()
     assert (row.state, row.fence) == (State.COMPLETE, crashed.row.fence + 1)
     assert row.attempt_id != crashed.row.attempt_id
-
-
-def test_a_probe_that_knows_it_was_not_done(rig: Rig) -> None:
-    """NOT_DONE lets the work run."""
-    crashed = Crashed(rig, on_lapse=lambda *_: NOT_DONE)
-    assert crashed.work(5) == "run 2"
-
-
-def raising(*_: object) -> object:
-    """A probe that fails."""
-    raise ConnectionError("the books are closed")
 
 
 @pytest.mark.parametrize("probe", [lambda *_: UNKNOWN, lambda *_: None, raising])
@@ -152,14 +146,6 @@ def test_a_probe_knows_the_key_that_was_handed_on(rig: Rig) -> None:
     work()
     assert len(handed_on) == 3
     assert len(set(handed_on)) == 1
-
-
-def test_a_probe_is_not_asked_about_the_living(rig: Rig) -> None:
-    """It is not asked while the lease lasts."""
-    crashed = Crashed(rig, wait=900, on_lapse=raising)
-    with pytest.raises(InProgress):
-        crashed.work(5)
-    assert "once.probe_failed" not in rig.events()
 
 
 def test_concurrent_probes_run_once(rig: Rig) -> None:

@@ -81,51 +81,34 @@ def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
     assert seen == ["y"]
 
 
-def test_held_work_goes_back(rig: Rig) -> None:
-    """HOLD is a failure, at first and when redelivered: the message reaches the dead-letter queue."""
+@pytest.mark.parametrize(
+    ("options", "result", "answer", "state"),
+    [
+        ({"on_error": {Declined: HOLD}}, Declined(), failed("a"), State.HELD),
+        ({"on_error": STORE}, Declined(), ALL_WELL, State.COMPLETE),
+        ({}, object(), ALL_WELL, State.COMPLETE),
+    ],
+    ids=["HOLD", "STORE", "a result that is not JSON"],
+)
+def test_a_redelivery_is_answered_as_the_first(
+    rig: Rig, options: Any, result: Any, answer: Any, state: State
+) -> None:
+    """HOLD is a failure: the message reaches the dead-letter queue. Everything stored is success."""
     seen: list[str] = []
 
-    @rig.once.sqs(on_error={Declined: HOLD}, raise_on_entire_batch_failure=False)
-    def handler(record: SQSRecord) -> None:
+    @rig.once.sqs(raise_on_entire_batch_failure=False, **options)
+    def handler(record: SQSRecord) -> Any:
         seen.append(record.body)
-        raise Declined
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == failed("a")
-    assert handler(event, rig.context("request-2")) == failed("a")
+    assert handler(event, rig.context()) == answer
+    assert handler(event, rig.context("request-2")) == answer
     assert seen == ["x"]
-    assert rig.row().state is State.HELD
-
-
-def test_stored_failures_are_success(rig: Rig) -> None:
-    """STORE is success, at first and when redelivered: no manual review."""
-    seen: list[str] = []
-
-    @rig.once.sqs(on_error=STORE)
-    def handler(record: SQSRecord) -> None:
-        seen.append(record.body)
-        raise Declined
-
-    event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["x"]
-
-
-def test_an_unserialisable_result_is_success(rig: Rig) -> None:
-    """Work whose result cannot be kept is done: the record succeeds, and so does its redelivery."""
-    seen: list[str] = []
-
-    @rig.once.sqs
-    def handler(record: SQSRecord) -> object:
-        seen.append(record.body)
-        return object()
-
-    event = batch(sqs_record("x", id_="a"))
-    assert handler(event, rig.context()) == ALL_WELL
-    assert handler(event, rig.context("request-2")) == ALL_WELL
-    assert seen == ["x"]
-    assert "once.result_unavailable" in rig.events()
+    assert rig.row().state is state
+    assert ("once.result_unavailable" in rig.events()) is (not isinstance(result, Exception))
 
 
 def test_a_model_sees_through_envelopes(rig: Rig) -> None:
