@@ -65,6 +65,10 @@ class Shop:
         self.invocations = 0
         self.of: Executions
 
+    def at_once(self, end: Callable[[DurableContext, Any, int], Any] = complete, **options: Any) -> None:
+        """Wait for no approval, and end so, under these options."""
+        self.suspends, self.end, self.options = False, end, options
+
     def die_after(self, write: type[Acquire | Write], times: int = 1) -> None:
         """Kill the environment so many times after a write of that kind."""
         assert isinstance(self.rig.store, MortalStore)

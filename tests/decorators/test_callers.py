@@ -76,90 +76,71 @@ def is_replay(answer: Any) -> bool:
     return "Idempotent-Replayed" in answer.get("headers", {})
 
 
-@pytest.mark.parametrize(
-    ("alice", "bob"),
-    [
-        (sent("Bearer alice"), sent("Bearer bob")),
-        (sent(f"Bearer {jwt(ALICE)}"), sent(f"Bearer {jwt(BOB)}")),
-        (sent(f"Basic {basic('alice', 'a')}"), sent(f"Basic {basic('bob', 'b')}")),
-        (sent(x_api_key="alice"), sent(x_api_key="bob")),
-        (http(cookies=["session=alice"]), http(cookies=["session=bob"])),
-    ],
-    ids=["opaque", "JWT", "Basic", "API key", "cookies"],
-)
-def test_two_users_who_send_the_same_content_both_run(rig: Rig, alice: Json, bob: Json) -> None:
-    """Without an Idempotency-Key what names the caller is a part of what is hashed."""
-    till = Till(rig)
-    till.ask(alice)
-    assert not is_replay(till.ask(bob))
-    assert len(till.ran) == 2
-    till.ask(alice)
-    till.ask(bob)
-    assert len(till.ran) == 2 or "authorization" not in alice["headers"]
+FORGED = f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}"
+RUNS, REPLAYED, REFUSED = "runs", "replayed", "refused"
+
+
+def verified(**headers: str) -> Json:
+    """A request that an authorizer of JWTs has let pass."""
+    return http(headers={KEY: "1", **headers}, authorizer={"jwt": {"claims": ALICE}})
+
+
+def refreshed(exp: int) -> str:
+    """One of Alice's tokens."""
+    return f"Bearer {jwt(ALICE | {'exp': exp})}"
+
+
+SECOND: list[tuple[str, Json, Json, dict[str, Any], str]] = [
+    # Without an Idempotency-Key what names the caller is a part of what is hashed.
+    ("opaque, no key", sent("Bearer alice"), sent("Bearer bob"), {}, RUNS),
+    ("JWT, no key", sent(f"Bearer {jwt(ALICE)}"), sent(f"Bearer {jwt(BOB)}"), {}, RUNS),
+    ("Basic", sent(f"Basic {basic('alice', 'a')}"), sent(f"Basic {basic('bob', 'b')}"), {}, RUNS),
+    ("API key", sent(x_api_key="alice"), sent(x_api_key="bob"), {"store_status": (401,)}, RUNS),
+    ("cookies", http(cookies=["session=alice"]), http(cookies=["session=bob"]), {}, RUNS),
+    (
+        "scope= does not replace the caller",
+        sent("Bearer alice", x_tenant="acme"),
+        sent("Bearer bob", x_tenant="acme"),
+        {"scope": 'headers."x-tenant"'},
+        RUNS,
+    ),
+    # Under one key, an unverified name chooses the token, and the credential has to be the same.
+    ("opaque", keyed("Bearer alice"), keyed("Bearer bob"), {}, REFUSED),
+    ("none", keyed("Bearer alice"), keyed(None), {}, REFUSED),
+    ("another kind", keyed("Bearer alice"), keyed(FORGED), {}, RUNS),
+    ("forged", keyed(f"Bearer {jwt(ALICE)}"), keyed(FORGED), {}, REFUSED),
+    ("forged, no key", sent(f"Bearer {jwt(ALICE)}"), sent(FORGED), {}, REFUSED),
+    ("refreshed, unverified", keyed(refreshed(1)), keyed(refreshed(2)), {}, REFUSED),
+    ("one weak key", keyed(f"Bearer {jwt(ALICE)}"), keyed(f"Bearer {jwt(BOB)}"), {}, RUNS),
+    ("cached", keyed("Bearer alice"), keyed("Bearer bob"), {"cache": 10}, REFUSED),
+    # A verified caller is the name, whatever the token; an unverified one never is.
+    (
+        "refreshed, verified",
+        verified(authorization=refreshed(1)),
+        verified(authorization=refreshed(2)),
+        {},
+        REPLAYED,
+    ),
+    ("one API is open", verified(authorization="a"), keyed(f"Bearer {jwt(ALICE)}"), {}, RUNS),
+]
 
 
 @pytest.mark.parametrize(
-    "other",
-    ["Bearer bob", None, f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}"],
-    ids=["another", "none", "another kind"],
+    ("first", "second", "options", "outcome"), [row[1:] for row in SECOND], ids=[row[0] for row in SECOND]
 )
-def test_one_key_with_an_opaque_credential_is_its_callers_alone(rig: Rig, other: str | None) -> None:
-    """Who presents another credential, or none, neither gets the response nor runs under that key."""
-    till = Till(rig)
-    first = till.ask(keyed("Bearer alice"))
-    answer = till.ask(keyed(other))
-    assert answer["body"] != first["body"]
-    assert len(till.ran) == (2 if other and other.count(".") else 1)
-    again = till.ask(keyed("Bearer alice"))
-    assert (again["body"], is_replay(again)) == (first["body"], True)
-    if len(till.ran) == 1:
+def test_a_second_request_by_its_caller(
+    rig: Rig, first: Json, second: Json, options: Any, outcome: str
+) -> None:
+    """It runs, gets the response of the first, or is refused; the first caller gets its own all the same."""
+    till = Till(rig, **options)
+    body = till.ask(first)["body"]
+    answer = till.ask(second)
+    assert len(till.ran) == (2 if outcome is RUNS else 1)
+    assert is_replay(answer) is (outcome is REPLAYED)
+    if outcome is REFUSED:
         assert problem(answer) == (422, OTHER)
-
-
-def test_a_forged_token_unlocks_nothing(rig: Rig) -> None:
-    """An unverified name chooses the token; the response goes to who presents the same credential."""
-    till = Till(rig)
-    till.ask(keyed(f"Bearer {jwt(ALICE)}"))
-    forged = f"Bearer {jwt(ALICE, {'alg': 'none'}, '')}"
-    assert problem(till.ask(keyed(forged))) == (422, OTHER)
-    till.ask(sent(f"Bearer {jwt(ALICE)}"))
-    assert problem(till.ask(sent(forged))) == (422, OTHER)
-    assert len(till.ran) == 2
-
-
-def test_a_refreshed_token_is_refused(rig: Rig) -> None:
-    """It is not verified, so it is neither replayed nor run: what was done is not done twice."""
-    till = Till(rig)
-    till.ask(keyed(f"Bearer {jwt(ALICE | {'exp': 1})}"))
-    assert problem(till.ask(keyed(f"Bearer {jwt(ALICE | {'exp': 2})}"))) == (422, OTHER)
-    assert len(till.ran) == 1
-
-
-def test_two_users_with_one_weak_key_both_run(rig: Rig) -> None:
-    """Names keep their keys apart."""
-    till = Till(rig)
-    answers = [till.ask(keyed(f"Bearer {jwt(who)}")) for who in (ALICE, BOB)]
-    assert len(till.ran) == 2
-    assert not any(map(is_replay, answers))
-
-
-@in_memory
-def test_a_verified_caller_may_refresh(rig: Rig) -> None:
-    """Under an authorizer of JWTs the caller is the name, whatever the token."""
-    till = Till(rig)
-    for exp in (1, 2):
-        headers = {KEY: "1", "authorization": f"Bearer {jwt(ALICE | {'exp': exp})}"}
-        till.ask(http(headers=headers, authorizer={"jwt": {"claims": ALICE}}))
-    assert len(till.ran) == 1
-
-
-@in_memory
-def test_an_unverified_token_never_meets_a_verified_callers(rig: Rig) -> None:
-    """One function behind two APIs: the open one does not hand out what the guarded one stored."""
-    till = Till(rig)
-    till.ask(http(headers={KEY: "1"}, authorizer={"jwt": {"claims": ALICE}}))
-    assert not is_replay(till.ask(keyed(f"Bearer {jwt(ALICE)}")))
-    assert len(till.ran) == 2
+    again = till.ask(first)
+    assert (again["body"], is_replay(again)) == (body, True)
 
 
 @in_memory
@@ -221,15 +202,6 @@ def test_a_fenced_attempt_gets_no_other_callers_outcome(rig: Rig) -> None:
     assert problem(slow(keyed("Bearer alice"), rig.context())) == (409, "urn:lambda-once:retry-later")
 
 
-@in_memory
-def test_the_cache_asks_for_the_credential(rig: Rig) -> None:
-    """What an environment remembers is its callers' too."""
-    till = Till(rig, cache=10)
-    till.ask(keyed("Bearer alice"))
-    assert is_replay(till.ask(keyed("Bearer alice")))
-    assert problem(till.ask(keyed("Bearer bob"))) == (422, OTHER)
-
-
 # ------------------------------------------------------------------ caller=
 
 
@@ -263,15 +235,6 @@ def test_caller_replaces_the_reading(rig: Rig, caller: Any) -> None:
     assert not is_replay(till.ask(by("bob", "Bearer 1")))
     assert rig.rows()[0].caller is None
     assert "alice" not in rig.rows()[0].token
-
-
-@in_memory
-def test_scope_never_replaces_the_caller(rig: Rig) -> None:
-    """A tenant's users are still separated."""
-    till = Till(rig, scope='headers."x-tenant"')
-    till.ask(sent("Bearer alice", x_tenant="acme"))
-    till.ask(sent("Bearer bob", x_tenant="acme"))
-    assert len(till.ran) == 2
 
 
 @in_memory

@@ -195,32 +195,27 @@ def fails(*_: Any) -> None:
     raise ValueError("declined")
 
 
-def test_the_table_is_out_of_reach_at_first(shop: Shop) -> None:
-    """The acquisition runs again later, and the execution goes on."""
-    shop.suspends = False
-    with outages(shop, 0, 1):
-        assert shop.of.run("first", ORDER).value == {"charged": 1}
-    assert (shop.invocations, shop.charges) == (3, [5])
-
-
-def test_the_table_is_out_of_reach_at_a_resume(shop: Shop) -> None:
-    """The completion runs again later: no token is left behind, and the execution succeeds."""
-    with outages(shop, 1, 2):
+@pytest.mark.parametrize(
+    ("suspends", "end", "out", "outcome", "state"),
+    [
+        (False, complete, (0, 1), ({"charged": 1}, None), State.COMPLETE),
+        (True, complete, (1, 2), ({"charged": 1}, None), State.COMPLETE),
+        (True, fails, (1,), (None, "ValueError"), State.RELEASED),
+    ],
+    ids=["the acquisition", "the completion", "the release"],
+)
+def test_the_table_is_out_of_reach(
+    shop: Shop, suspends: bool, end: Any, out: tuple[int, ...], outcome: Any, state: State
+) -> None:
+    """A later invocation writes what this one could not: no token is left behind, the work runs once."""
+    shop.end, shop.suspends = end, suspends
+    with outages(shop, *out):
         arn = shop.of.start("first", ORDER)
-        shop.of.resume(shop.of.suspended())
-        assert shop.of.outcome(arn).value == {"charged": 1}
-    assert shop.rig.row().state is State.COMPLETE
-    assert (shop.invocations, shop.charges) == (4, [5])
-
-
-def test_the_table_is_out_of_reach_at_a_failure(shop: Shop) -> None:
-    """So does a release: the key is not blocked for the rest of the lease."""
-    shop.end = fails
-    with outages(shop, 1):
-        arn = shop.of.start("first", ORDER)
-        shop.of.resume(shop.of.suspended())
-        assert shop.of.outcome(arn).error == "ValueError"
-    assert (shop.rig.row().state, shop.invocations) == (State.RELEASED, 3)
+        if suspends:
+            shop.of.resume(shop.of.suspended())
+        found = shop.of.outcome(arn)
+    assert (found.value, found.error) == outcome
+    assert (shop.rig.row().state, shop.invocations, shop.charges) == (state, len(out) + 1 + suspends, [5])
 
 
 def test_too_little_time_remains(shop: Shop) -> None:
@@ -284,8 +279,7 @@ def test_a_zombie_does_no_harm(rig: Rig, leaves: str) -> None:
             raise ValueError("a zombie")
         return attempt.complete("by a zombie") if leaves == "complete" else None
 
-    shop.end = end
-    shop.suspends = False
+    shop.at_once(end)
     with executions(first_sets(ended, shop)) as shop.of:
         arn = shop.of.start("first", ORDER)
         assert waits.wait(PATIENCE)

@@ -62,8 +62,7 @@ def in_a_step(context: DurableContext, *_: Any) -> Any:
 )
 def test_a_failure_goes_by_its_policy(shop: Shop, policy: Any, state: State, second: str) -> None:
     """The next execution runs, gets the error, or `Held`."""
-    shop.end = declined
-    shop.suspends, shop.options = False, {"on_error": policy}
+    shop.at_once(declined, on_error=policy)
     first = shop.of.run("first", ORDER)
     assert (first.error, first.steps[-1]) == ("ValueError", "once.fail")
     assert shop.rig.row().state is state
@@ -83,8 +82,7 @@ def test_a_failure_goes_by_its_policy(shop: Shop, policy: Any, state: State, sec
 )
 def test_a_failure_of_a_step(shop: Shop, on_error: Any, state: State) -> None:
     """A mapping sees through the SDK's StepError to the class of what the step has raised."""
-    shop.end = in_a_step
-    shop.suspends, shop.options = False, {"on_error": on_error}
+    shop.at_once(in_a_step, on_error=on_error)
     assert shop.of.run("first", ORDER).error == f"{StepError.__module__}.StepError"
     assert shop.rig.row().state is state
 
@@ -98,8 +96,7 @@ def test_a_step_that_is_to_be_retried(shop: Shop) -> None:
 
         return context.step(charge, name="busy", config=ONCE)
 
-    shop.end = busy
-    shop.suspends, shop.options = False, {"on_error": STORE}
+    shop.at_once(busy, on_error=STORE)
     shop.of.run("first", ORDER)
     assert shop.rig.row().state is State.RELEASED
 
@@ -117,8 +114,7 @@ def test_what_ends_the_invocation_does_not_end_the_attempt(shop: Shop, error: An
             raise error()
         return attempt.complete({"charged": charged})
 
-    shop.end = end
-    shop.suspends, shop.options = False, {"on_error": policy}
+    shop.at_once(end, on_error=policy)
     assert shop.of.run("first", ORDER).value == {"charged": 1}
     assert seen == [State.IN_PROGRESS, State.IN_PROGRESS]
     assert shop.charges == [5]
@@ -130,8 +126,7 @@ def test_what_ends_the_execution_ends_the_attempt(shop: Shop) -> None:
     def end(*_: Any) -> Any:
         raise ExecutionError("no use")
 
-    shop.end = end
-    shop.suspends = False
+    shop.at_once(end)
     assert "ExecutionError" in (shop.of.run("first", ORDER).error or "")
     assert shop.rig.row().state is State.RELEASED
 
@@ -141,8 +136,7 @@ def test_what_ends_the_execution_ends_the_attempt(shop: Shop) -> None:
 
 def test_leaving_without_complete(shop: Shop) -> None:
     """The token is complete with None."""
-    shop.end = lambda *_: "ignored"
-    shop.suspends = False
+    shop.at_once(lambda *_: "ignored")
     assert shop.of.run("first", ORDER).value == "ignored"
     assert shop.of.run("second", ORDER).value == {"replayed": None}
 
@@ -155,8 +149,7 @@ def test_an_error_after_complete(shop: Shop) -> None:
         assert attempt.complete(2) == 1
         raise ValueError("too late")
 
-    shop.end = end
-    shop.suspends = False
+    shop.at_once(end)
     first = shop.of.run("first", ORDER)
     assert (first.error, first.steps[-1]) == ("ValueError", "once.complete")
     assert shop.of.run("second", ORDER).value == {"replayed": 1}
@@ -173,8 +166,7 @@ def test_a_result_that_no_checkpoint_takes(shop: Shop, sealed: bool) -> None:
     large = "x" * (10 if sealed else 300_000)
     if sealed:
         shop.rig.once = shop.rig.new(seal=(backwards, backwards))
-    shop.end = lambda _context, attempt, _charged: len(attempt.complete(large))
-    shop.suspends = False
+    shop.at_once(lambda _context, attempt, _charged: len(attempt.complete(large)))
     assert shop.of.run("first", ORDER).value == len(large)
     outages = iter([False, True, False])
 
@@ -194,8 +186,7 @@ def test_a_result_that_no_checkpoint_takes(shop: Shop, sealed: bool) -> None:
 def test_a_result_that_is_gone(shop: Shop) -> None:
     """A large result that another outcome has replaced meanwhile is `ResultUnavailable`, not another one."""
     large = "x" * 300_000
-    shop.end = lambda _context, attempt, _charged: len(attempt.complete(large))
-    shop.suspends, shop.options = False, {"keep": timedelta(hours=2)}
+    shop.at_once(lambda _context, attempt, _charged: len(attempt.complete(large)), keep=timedelta(hours=2))
     shop.of.run("first", ORDER)
 
     def replaying(event: Any, context: DurableContext) -> Any:
@@ -214,8 +205,7 @@ def test_a_result_that_is_gone(shop: Shop) -> None:
 
 def test_a_result_that_cannot_be_stored(shop: Shop) -> None:
     """The execution gets it, even if its completion runs again; duplicates get `ResultUnavailable`."""
-    shop.end = lambda _context, attempt, _charged: str(attempt.complete(object))
-    shop.suspends = False
+    shop.at_once(lambda _context, attempt, _charged: str(attempt.complete(object)))
     shop.die_after(Write)
     assert shop.of.run("first", ORDER).value == str(object)
     assert shop.of.run("second", ORDER).error == "lambda_once.errors.ResultUnavailable"
@@ -361,8 +351,7 @@ def test_what_the_attempt_lacks(shop: Shop) -> None:
         asyncio.run(of_async(attempt))
         return attempt.complete("whole")
 
-    shop.end = end
-    shop.suspends = False
+    shop.at_once(end)
     assert shop.of.run("first", ORDER).value == "whole"
 
 

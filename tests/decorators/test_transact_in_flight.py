@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,97 +56,138 @@ class GatedStore(FrailStore):
         return Unanswered("ReadTimeoutError") if self.gate.lost else answer
 
 
-def _gated(rig: Rig) -> Gate:
-    rig.use_store(GatedStore)
-    assert isinstance(rig.store, GatedStore)
-    rig.store.gate = Gate()
-    return rig.store.gate
+class AnsweredLate(GatedStore):
+    """A store in which a transaction is written, and its answer takes its time."""
+
+    def transact(
+        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
+    ) -> WriteAnswer:
+        answer = FrailStore.transact(self, finish, items, deadline)
+        self.gate.sent.set()
+        assert self.gate.may_land.wait(SECONDS)
+        return answer
+
+
+class Race:
+    """Work that ends while another thread sends a transaction of its attempt."""
+
+    def __init__(self, rig: Rig, threads: ThreadPoolExecutor) -> None:
+        self.rig = rig
+        self.gate = Gate()
+        self.sent: Any = None
+        """What becomes of the transaction."""
+        self._threads = threads
+        self.use_store(GatedStore)
+
+    def use_store(self, kind: type[GatedStore]) -> None:
+        """Let transactions be as slow as *kind* says."""
+        self.rig.use_store(kind)
+        self.rig.store.gate = self.gate  # type: ignore[attr-defined]  # a GatedStore
+
+    def send(self, attempt: Attempt) -> None:
+        """Send a transaction from another thread, and return once it is on its way."""
+        self.sent = self._threads.submit(attempt.transact, [self.rig.ground.booking], "transacted")
+        assert self.gate.sent.wait(SECONDS)
+
+    def work(self, then: Callable[[], object] = lambda: None, **options: Any) -> Callable[[int], str]:
+        """Protected work that sends it, does *then*, and returns."""
+
+        @self.rig.once.function(name="work", **options)
+        def work(order: int) -> str:
+            self.send(self.rig.once.current())
+            then()
+            return "returned"
+
+        return work
 
 
 @pytest.fixture
-def landing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Gate], None]:
-    """Let the transaction of a gate land once a finish waits for it."""
-
-    def lands_when_waited_for(gate: Gate) -> None:
-        wait, wait_async = Sending.wait, Sending.wait_async
-
-        def waited(sending: Sending, seconds: float) -> None:
-            gate.may_land.set()
-            wait(sending, seconds)
-
-        async def waited_async(sending: Sending, seconds: float) -> None:
-            gate.may_land.set()
-            await wait_async(sending, seconds)
-
-        monkeypatch.setattr(Sending, "wait", waited)
-        monkeypatch.setattr(Sending, "wait_async", waited_async)
-
-    return lands_when_waited_for
+def race(rig: Rig) -> Iterator[Race]:
+    """A gate that is shut."""
+    with ThreadPoolExecutor() as threads:
+        yield Race(rig, threads)
 
 
-def _transacting(rig: Rig, threads: ThreadPoolExecutor, attempt: Attempt) -> Any:
-    """Send a transaction from another thread, and return once it is on its way."""
-    begun = threads.submit(attempt.transact, [rig.ground.booking], "transacted")
-    gate = rig.store.gate  # type: ignore[attr-defined]  # `_gated`
-    assert gate.sent.wait(SECONDS)
-    return begun
+@pytest.fixture
+def landing(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the transaction land once a finish waits for it."""
+    wait, wait_async = Sending.wait, Sending.wait_async
+
+    def waited(sending: Sending, seconds: float) -> None:
+        race.gate.may_land.set()
+        wait(sending, seconds)
+
+    async def waited_async(sending: Sending, seconds: float) -> None:
+        race.gate.may_land.set()
+        await wait_async(sending, seconds)
+
+    monkeypatch.setattr(Sending, "wait", waited)
+    monkeypatch.setattr(Sending, "wait_async", waited_async)
 
 
+lands_when_waited_for = pytest.mark.usefixtures("landing")
+
+
+@pytest.mark.parametrize("cache", [0, 5])
+@pytest.mark.parametrize(
+    ("answer", "lost", "outcome", "of_transaction"),
+    [
+        (None, False, "transacted", None),
+        (None, True, "transacted", StoreUnavailable),
+        (Unanswered("ReadTimeoutError"), False, "returned", StoreUnavailable),
+        (ZeroDivisionError("a condition of the user's own"), False, "returned", ZeroDivisionError),
+    ],
+    ids=["written", "written, answer lost", "not written", "refused"],
+)
+@lands_when_waited_for
 def test_a_return_waits_for_a_transaction_that_is_being_sent(
-    rig: Rig, landing: Callable[[Gate], None]
+    race: Race, answer: Any, lost: bool, outcome: str, of_transaction: Any, cache: int
 ) -> None:
-    """It was written: its result is what the caller and every duplicate get."""
-    landing(_gated(rig))
-    with ThreadPoolExecutor() as threads:
-        begun: list[Any] = []
-
-        @rig.once.function
-        def work(order: int) -> str:
-            begun.append(_transacting(rig, threads, rig.once.current()))
-            return "returned"
-
-        assert [work(5), work(5)] == ["transacted", "transacted"]
-        assert begun[0].result(SECONDS) == "transacted"
-    assert rig.ground.bookings == 1
-    assert rig.events().count("once.completed") == 1
+    """What was written is what the caller and every duplicate get; else the finish goes on (guarantee 4)."""
+    race.gate.answer, race.gate.lost = answer, lost
+    work = race.work(cache=cache)
+    assert [work(5), work(5)] == [outcome, outcome]
+    error = race.sent.exception(SECONDS)
+    assert type(error) is (of_transaction or type(None))
+    assert race.rig.ground.bookings == (1 if outcome == "transacted" else 0)
+    assert race.rig.events().count("once.completed") == 1
+    assert race.rig.new().run_as("n", 5, lambda: "another token") == "another token"
 
 
-def test_an_exception_waits_for_it_too(rig: Rig, landing: Callable[[Gate], None]) -> None:
+@lands_when_waited_for
+def test_an_exception_waits_for_it_too(race: Race) -> None:
     """It still reaches the caller; duplicates get what was written."""
-    landing(_gated(rig))
-    with ThreadPoolExecutor() as threads:
 
-        @rig.once.function
-        def work(order: int) -> str:
-            _transacting(rig, threads, rig.once.current())
-            raise ValueError
+    def fails() -> None:
+        raise ValueError
 
-        with pytest.raises(ValueError, match=r"^$"):
-            work(5)
-        assert work(5) == "transacted"
+    work = race.work(fails)
+    with pytest.raises(ValueError, match=r"^$"):
+        work(5)
+    assert work(5) == "transacted"
 
 
-def test_complete_waits_for_it_too(rig: Rig, landing: Callable[[Gate], None]) -> None:
+@lands_when_waited_for
+def test_complete_waits_for_it_too(race: Race) -> None:
     """And answers its result."""
-    landing(_gated(rig))
-    with ThreadPoolExecutor() as threads, rig.once.begin("k", name="n") as attempt:
-        _transacting(rig, threads, attempt)  # type: ignore[arg-type]  # nothing was done before
+    with race.rig.once.begin("k", name="n") as attempt:
+        race.send(attempt)  # type: ignore[arg-type]  # nothing was done before
         assert attempt.complete("completed") == "transacted"
-    assert rig.ground.bookings == 1
+    assert race.rig.ground.bookings == 1
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_an_async_return_waits_on_the_loop(rig: Rig, landing: Callable[[Gate], None], batch: int) -> None:
+@lands_when_waited_for
+def test_an_async_return_waits_on_the_loop(race: Race, batch: int) -> None:
     """A time limit of the user's own has ended the waiting for it, not the transaction."""
-    landing(_gated(rig))
+    rig = race.rig
 
     @rig.once.sqs
     async def handler(record: Any) -> str:
         attempt = rig.once.current()
         if record.body == "0":
             transacting = asyncio.ensure_future(attempt.atransact([rig.ground.booking], "transacted"))
-            gate = rig.store.gate  # type: ignore[attr-defined]  # `_gated`
-            assert await asyncio.to_thread(gate.sent.wait, SECONDS)
+            assert await asyncio.to_thread(race.gate.sent.wait, SECONDS)
             transacting.add_done_callback(lambda done: done.exception())
         return "returned"
 
@@ -154,16 +195,14 @@ def test_an_async_return_waits_on_the_loop(rig: Rig, landing: Callable[[Gate], N
     assert answer == {"batchItemFailures": []}
     assert rig.ground.bookings == 1
     assert rig.states() == [State.COMPLETE] * batch
-    stored = rig.rows()[0].stored
-    assert stored is not None
-    assert "transacted" in str(stored)
+    assert "transacted" in str(rig.rows()[0].stored)
 
 
 def test_cancelled_while_it_waits_a_finish_is_written_all_the_same(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    race: Race, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once the transaction is answered: refused, so the finish goes on."""
-    gate = _gated(rig)
+    rig, gate = race.rig, race.gate
     gate.answer = Unanswered("ThrottlingException")
 
     @rig.once.function
@@ -193,56 +232,11 @@ def test_cancelled_while_it_waits_a_finish_is_written_all_the_same(
     assert rig.ground.bookings == 0
 
 
-@pytest.mark.parametrize(
-    "answer", [Unanswered("ReadTimeoutError"), ZeroDivisionError("a condition of the user's own")]
-)
-def test_a_transaction_that_wrote_nothing_leaves_the_finish_to_go_on(
-    rig: Rig, landing: Callable[[Gate], None], answer: Any
-) -> None:
-    """The caller and every duplicate get what the work returned."""
-    gate = _gated(rig)
-    gate.answer = answer
-    landing(gate)
-    with ThreadPoolExecutor() as threads:
-        begun: list[Any] = []
-
-        @rig.once.function
-        def work(order: int) -> str:
-            begun.append(_transacting(rig, threads, rig.once.current()))
-            return "returned"
-
-        assert [work(5), work(5)] == ["returned", "returned"]
-        assert isinstance(begun[0].exception(SECONDS), StoreUnavailable | ZeroDivisionError)
-    assert rig.ground.bookings == 0
-
-
-def test_a_transaction_that_was_written_without_an_answer_counts(
-    rig: Rig, landing: Callable[[Gate], None]
-) -> None:
-    """The finish is refused by it, and the caller gets what the table has (guarantee 4)."""
-    gate = _gated(rig)
-    gate.lost = True
-    landing(gate)
-    with ThreadPoolExecutor() as threads:
-
-        @rig.once.function(cache=5)
-        def work(order: int) -> str:
-            _transacting(rig, threads, rig.once.current())
-            return "returned"
-
-        assert [work(5), work(5), rig.new().run_as("n", 5, lambda: "another token")] == [
-            "transacted",
-            "transacted",
-            "another token",
-        ]
-    assert rig.ground.bookings == 1
-
-
-def test_a_work_that_catches_the_lost_answer_does_not_change_the_outcome(rig: Rig) -> None:
+def test_a_work_that_catches_the_lost_answer_does_not_change_the_outcome(race: Race) -> None:
     """Whatever it returns then: the first caller gets what every duplicate gets."""
-    gate = _gated(rig)
-    gate.lost = True
-    gate.may_land.set()
+    rig = race.rig
+    race.gate.lost = True
+    race.gate.may_land.set()
 
     @rig.once.function(cache=5)
     def work(order: int) -> Any:
@@ -255,60 +249,33 @@ def test_a_work_that_catches_the_lost_answer_does_not_change_the_outcome(rig: Ri
     assert rig.ground.bookings == 1
 
 
-def test_a_finish_does_not_wait_beyond_the_invocation(rig: Rig) -> None:
+def test_a_finish_does_not_wait_beyond_the_invocation(race: Race) -> None:
     """It is written all the same, and of the two one lands: the transaction is refused by it."""
-    gate = _gated(rig)
-    with ThreadPoolExecutor() as threads:
-        begun: list[Any] = []
-
-        @rig.once.function
-        def work(order: int) -> str:
-            begun.append(_transacting(rig, threads, rig.once.current()))
-            rig.clock.advance(29.5)
-            return "returned"
-
-        with rig.once.invocation(rig.context(seconds=30)):
-            assert work(5) == "returned"
-        gate.may_land.set()
-        with pytest.raises(Fenced, match="has already finished"):
-            begun[0].result(SECONDS)
-    assert rig.ground.bookings == 0
+    work = race.work(lambda: race.rig.clock.advance(29.5))
+    with race.rig.once.invocation(race.rig.context(seconds=30)):
+        assert work(5) == "returned"
+    race.gate.may_land.set()
+    with pytest.raises(Fenced, match="has already finished"):
+        race.sent.result(SECONDS)
+    assert race.rig.ground.bookings == 0
     assert work(5) == "returned"
 
 
-class AnsweredLate(GatedStore):
-    """A store in which a transaction is written, and its answer takes its time."""
-
-    def transact(
-        self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
-    ) -> WriteAnswer:
-        answer = FrailStore.transact(self, finish, items, deadline)
-        self.gate.sent.set()
-        assert self.gate.may_land.wait(SECONDS)
-        return answer
-
-
-def test_a_transaction_that_a_finish_has_found_is_reported_once(rig: Rig) -> None:
+def test_a_transaction_that_a_finish_has_found_is_reported_once(race: Race) -> None:
     """The finish found it written, and has reported the completion; its own answer comes after that."""
-    rig.use_store(AnsweredLate)
-    assert isinstance(rig.store, AnsweredLate)
-    gate = rig.store.gate = Gate()
-    with ThreadPoolExecutor() as threads:
-        begun: list[Any] = []
+    race.use_store(AnsweredLate)
+    work = race.work(lambda: race.rig.clock.advance(30))
+    with race.rig.once.invocation(race.rig.context(seconds=30)):
+        assert work(5) == "transacted"
 
-        @rig.once.function
-        def work(order: int) -> str:
-            begun.append(_transacting(rig, threads, rig.once.current()))
-            rig.clock.advance(30)
-            return "returned"
+    def reported() -> list[str]:
+        return [name for name in race.rig.events() if name in ("once.done", "once.completed")]
 
-        with rig.once.invocation(rig.context(seconds=30)):
-            assert work(5) == "transacted"
-        reported = [name for name in rig.events() if name in ("once.done", "once.completed")]
-        gate.may_land.set()
-        assert begun[0].result(SECONDS) == "transacted"
-    assert reported.count("once.completed") == 1
-    assert [name for name in rig.events() if name in ("once.done", "once.completed")] == reported
+    before = reported()
+    race.gate.may_land.set()
+    assert race.sent.result(SECONDS) == "transacted"
+    assert before.count("once.completed") == 1
+    assert reported() == before
 
 
 def _late(rig: Rig, attempt: Attempt) -> None:
@@ -362,20 +329,11 @@ def test_a_transaction_that_waits_for_a_thread_is_not_waited_for(rig: Rig) -> No
     assert rig.ground.bookings == 0
 
 
-def test_twin_without_the_order_of_the_two(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_without_the_order_of_the_two(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
     """A finish that does not wait completes the token, and the user's items are lost."""
     monkeypatch.setattr(Ownership, "close", lambda _attempt: None)
-    gate = _gated(rig)
-    with ThreadPoolExecutor() as threads:
-        begun: list[Any] = []
-
-        @rig.once.function
-        def work(order: int) -> str:
-            begun.append(_transacting(rig, threads, rig.once.current()))
-            return "returned"
-
-        assert work(5) == "returned"
-        gate.may_land.set()
-        with pytest.raises(Fenced):
-            begun[0].result(SECONDS)
-    assert rig.ground.bookings == 0
+    assert race.work()(5) == "returned"
+    race.gate.may_land.set()
+    with pytest.raises(Fenced):
+        race.sent.result(SECONDS)
+    assert race.rig.ground.bookings == 0
