@@ -105,6 +105,7 @@ def test_an_acquisition_makes_a_row() -> None:
         fingerprint="f",
         fields=b"ab",
         ttl=SECONDS + 100,
+        generation="a2",
     )
 
 

@@ -34,7 +34,7 @@ def _acquired(world: World, rule: OnLapse = OnLapse.TAKE_OVER) -> dict[str, obje
         "fields": {"B": b"\0\1ab"},
         "created": {"S": AT},
         "expectedCompletion": {"S": LEASE_ENDS},
-        "generation": {"S": "generation-a1"},
+        "generation": {"S": "a1"},
     }
 
 

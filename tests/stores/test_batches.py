@@ -26,7 +26,7 @@ from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 def test_ten_new_cost_one_call_each_way(line: Line) -> None:
     """Ten tokens are acquired by one call, and completed by one."""
     answers = line.acquire(*(line.acquisition(n) for n in range(10)))
-    assert answers == [Won(line.row(n).fence, took_over=False, generation="generation-a1") for n in range(10)]
+    assert answers == [Won(line.row(n).fence, took_over=False, generation="a1") for n in range(10)]
     assert line.finish(*(line.write(n) for n in range(10))) == [Written.WRITTEN] * 10
     assert line.wire.sent == [BATCH, BATCH]
     assert line.states(10) == [State.COMPLETE] * 10

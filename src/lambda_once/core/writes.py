@@ -61,8 +61,6 @@ class Acquire(NamedTuple):
     """The mark of the presented credential, under *attempt*. No condition."""
     trace: str | None = None
     """The ``traceparent`` of the span in which it is sent. No condition."""
-    generation: str | None = None
-    """The row's `Record.generation` from here on, where it has none; None: it gets none. No condition."""
 
     @property
     def first_fence(self) -> int:
@@ -70,8 +68,8 @@ class Acquire(NamedTuple):
         return epoch_milliseconds(self.now) + 1
 
 
-BROUGHT: Final = tuple(name for name in Acquire._fields if name in Record._fields and name != "generation")
-"""The fields of a row that its acquisition brings, as they are; a generation is kept where there is one."""
+BROUGHT: Final = tuple(name for name in Acquire._fields if name in Record._fields)
+"""The fields of a row that its acquisition brings, as they are."""
 _brought = attrgetter(*BROUGHT)
 
 
@@ -225,7 +223,8 @@ def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
         created=acquisition.now,
         expected_completion=acquisition.lease,
         resolution=None if record is None else record.resolution,
-        generation=(None if record is None else record.generation) or acquisition.generation,
+        # The first acquisition's attempt id: it is random already, and the row needs no second such value.
+        generation=(None if record is None else record.generation) or acquisition.attempt_id,
         **brought,
     )
 

@@ -367,7 +367,6 @@ def acquisition_by(
         likely=known or call.redelivered,
         fields=None if call.identity.fields is None else call.identity.fields.stored,
         caller=None if presented is None else presented.mark(attempt_id),
-        generation=attempt_id,
     )
 
 

@@ -36,7 +36,7 @@ class Won(NamedTuple):
     @classmethod
     def first(cls, acquisition: Acquire) -> Won:
         """Return the answer if there was no row."""
-        return cls(acquisition.first_fence, took_over=False, generation=acquisition.generation)
+        return cls(acquisition.first_fence, took_over=False, generation=acquisition.attempt_id)
 
     @classmethod
     def before(cls, record: Record) -> Won:

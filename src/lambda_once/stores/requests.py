@@ -118,15 +118,15 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
     condition, values = _claim(acquisition)
     # The fence starts at the clock's milliseconds, so that it grows across deletion and expiry too.
     # The response has the new row, with the attempt id: from whom it was taken has to be written.
-    extra = "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_)"
+    extra = (
+        "fence = if_not_exists(fence, :epoch_ms) + :one, #before = if_not_exists(#status, :before_), "
+        "generation = if_not_exists(generation, :attempt_)"
+    )
     values |= {
         ":epoch_ms": {"N": str(epoch_milliseconds(acquisition.now))},
         ":one": {"N": str(1)},
         ":before_": {"S": NONE},
     }
-    if acquisition.generation is not None:
-        extra += ", generation = if_not_exists(generation, :generation)"
-        values[":generation"] = {"S": acquisition.generation}
     request = _update(table, acquisition.token, sets, removed, condition, values, extra=extra)
     return request | {"ReturnValues": GRANT}
 
@@ -134,8 +134,7 @@ def acquire(table: str, acquisition: Acquire, shards: int) -> Arguments:
 def won(granted: Item) -> Won:
     """Return the answer to `acquire` of which *granted* is the row."""
     took_over = granted["before"]["S"].startswith(State.IN_PROGRESS.value)
-    generation = granted["generation"]["S"] if "generation" in granted else None
-    return Won(int(granted["fence"]["N"]), took_over, generation=generation)
+    return Won(int(granted["fence"]["N"]), took_over, generation=granted["generation"]["S"])
 
 
 def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
@@ -281,10 +280,9 @@ def insert(table: str, acquisition: Acquire, shards: int, names: TableNames = US
         **names.key_of(acquisition.token),
         "fence": {"N": str(acquisition.first_fence)},
         "before": {"S": NONE},
+        "generation": {"S": acquisition.attempt_id},
         **acquired_attributes(acquisition, shards),
     }
-    if acquisition.generation is not None:
-        row["generation"] = {"S": acquisition.generation}
     return {"Statement": _insert_into(table, tuple(row)), "Parameters": list(row.values())}
 
 

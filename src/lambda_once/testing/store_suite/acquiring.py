@@ -43,7 +43,7 @@ class Acquiring:
     def test_a_new_token_is_won(self, world: World, rule: OnLapse) -> None:
         """No row exists: it is written with every attribute of the acquisition."""
         answer = world.won(rule=rule, fingerprint="f", fields=b"\0\1ab", delivery="m-1")
-        assert answer == Won(answer.fence, took_over=False, generation="generation-a1")
+        assert answer == Won(answer.fence, took_over=False, generation="a1")
         assert world.row() == Record(
             token=world.token,
             state=State.IN_PROGRESS,
@@ -56,7 +56,7 @@ class Acquiring:
             fingerprint="f",
             fields=b"\0\1ab",
             ttl=int((world.ends() + KEEP).timestamp()) if rule is OnLapse.TAKE_OVER else None,
-            generation="generation-a1",
+            generation="a1",
         )
 
     @pytest.mark.parametrize("rule", RULES)
@@ -116,18 +116,18 @@ class Acquiring:
 
     def test_a_generation_lasts_until_the_work_is_complete(self, world: World) -> None:
         """A release, a lapse and a hold that is resolved keep it: it is the same work, tried again."""
-        assert world.won("a1").generation == "generation-a1"
+        assert world.won("a1").generation == "a1"
         world.finish(GIVEN_BACK)
-        assert world.won("a2").generation == "generation-a1"
+        assert world.won("a2").generation == "a1"
         world.clock.advance(LEASE.total_seconds() + 1)
-        assert world.won("a3").generation == "generation-a1"
+        assert world.won("a3").generation == "a1"
         world.finish(HELD, "a3")
         world.finish(UNSTARTED, resolver(world.row())._replace(state=State.HELD))
         acquisition = world.acquisition("a4")
         assert isinstance(world.acquire(acquisition), Won)
         again = world.acquire(acquisition)
         assert isinstance(again, Won)
-        assert again.generation == world.row().generation == "generation-a1"
+        assert again.generation == world.row().generation == "a1"
 
     @pytest.mark.parametrize("change", [PAID, FAILED], ids=["complete", "stored error"])
     def test_a_completion_ends_its_generation(self, world: World, change: Change) -> None:
@@ -138,7 +138,7 @@ class Acquiring:
         assert row.generation is None
         assert row.ttl is not None
         world.clock.advance(row.ttl - world.clock.now().timestamp())
-        assert world.won("a2").generation == world.row().generation == "generation-a2"
+        assert world.won("a2").generation == world.row().generation == "a2"
 
     @pytest.mark.parametrize(
         ("state", "change"), [(State.IN_PROGRESS, None), (State.HELD, HELD), (State.RELEASED, GIVEN_BACK)]
@@ -184,7 +184,7 @@ class Acquiring:
         first = world.won()
         world.clock.advance(LEASE.total_seconds() + 0.001)
         second = world.won("a2")
-        assert second == Won(second.fence, took_over=True, generation="generation-a1")
+        assert second == Won(second.fence, took_over=True, generation="a1")
         assert second.fence > first.fence
         assert world.row().attempt_id == "a2"
 

@@ -101,7 +101,6 @@ class World:
             fields=fields,
             caller=None if presented is None else presented.mark(attempt),
             trace=trace,
-            generation=f"generation-{attempt}",
         )
 
     def acquire(self, acquisition: Acquire) -> AcquireAnswer:
