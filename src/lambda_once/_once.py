@@ -282,8 +282,7 @@ class Once:
         ``@app.post("/pay", middlewares=[once.route()])``. The options are those of `api_gateway`. Pass
         ``async_resolver=True`` for ``app.resolve_async``, which needs another kind of middleware.
         """
-        from lambda_once.integrations.event_handler import Route
-        from lambda_once.integrations.event_handler_chain import load_async_frames
+        from lambda_once.integrations.event_handler import Route, middleware_of
 
         if misplaced:
             raise Misconfigured(
@@ -295,11 +294,7 @@ class Once:
         if self._require_key:
             check_key("once.route", "a route", settings, Where.API)
         load()
-        route = Route(self._runtime, settings)
-        if not async_resolver:
-            return route.middleware
-        load_async_frames()
-        return route.async_middleware
+        return middleware_of(Route(self._runtime, settings), async_resolver=async_resolver)
 
     @overload
     def function(self, f: Callable[P, R], /) -> Callable[P, R]: ...

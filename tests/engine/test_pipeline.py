@@ -17,7 +17,7 @@ from lambda_once.core.writes import Write
 from lambda_once.engine import pipeline as module
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.pipeline import MOST, OLDEST, Pipeline
+from lambda_once.engine.pipeline import MOST_COMPLETIONS, OLDEST, Pipeline
 from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
@@ -125,13 +125,13 @@ def test_what_ended_meanwhile_goes_out_in_the_next_write(line: Line) -> None:
 
 def test_a_write_takes_no_more_than_a_call_does(line: Line) -> None:
     """The 26th ending is the first of another write."""
-    keys = [f"{n:02}" for n in range(MOST + 1)]
+    keys = [f"{n:02}" for n in range(MOST_COMPLETIONS + 1)]
     line.end("a")
     line.on_its_way()
     line.end(*keys)
     line.let_through(2)
-    assert line.on_its_way() == keys[:MOST]
-    assert line.on_its_way() == keys[MOST:]
+    assert line.on_its_way() == keys[:MOST_COMPLETIONS]
+    assert line.on_its_way() == keys[MOST_COMPLETIONS:]
 
 
 def test_the_first_write_waits_for_company(monkeypatch: pytest.MonkeyPatch) -> None:

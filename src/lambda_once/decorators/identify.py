@@ -17,6 +17,7 @@ from lambda_once.engine.invocation import Call, Invocation, Redelivery, never_an
 from lambda_once.engine.replay import refusal
 from lambda_once.errors import KeyMissing, Misconfigured, OnceError
 from lambda_once.observability.reporter import Details
+from lambda_once.settings import FOR_QUEUES
 from lambda_once.sources.unit import NOTHING, Unit, itself
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Identifier(NamedTuple):
             redelivery=redelivery,
             history=history,
             error_in=self.error_in,
+            keep=self.settings.keep or FOR_QUEUES,
             place=self.place and self.place._replace(record=next(iter(call_stack()), None)),
         )
 

@@ -3,9 +3,9 @@ One batch: its tokens are acquired, its jobs run lane by lane, its completions a
 
 Records with one token and one fingerprint are one `Job`: the first runs, the others share its outcome. The
 jobs of a standard queue are independent. Where order counts they are in *lanes*, one for each group (groups
-that share a job share a lane). A failure stops each order that has a record in the job: what follows there is
-retried unstarted, so that the order is kept. On a FIFO queue each group is an order; in a stream the shard is
-one, with a group for each partition key where work is concurrent.
+that share a job share a lane). A failure stops each sequence that has a record in the job: what follows
+there is retried unstarted, so that the order is kept. On a FIFO queue each group is a sequence; in a stream
+the shard is one, with a group for each partition key where work is concurrent.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Job:
         "groups",
         "id",
         "known",
-        "orders",
         "ownership",
+        "sequences",
         "undecided",
         "waits",
     )
@@ -67,7 +67,7 @@ class Job:
         self,
         id_: object,
         group: str | None,
-        order: str | None,
+        sequence: str | None,
         call: Call | None = None,
         argument: Any = None,
     ) -> None:
@@ -75,8 +75,8 @@ class Job:
         """The id of its first record."""
         self.groups = set() if group is None else {group}
         """The groups that its records belong to, where order counts."""
-        self.orders = set() if order is None else {order}
-        """The orders that its failure stops."""
+        self.sequences = set() if sequence is None else {sequence}
+        """The sequences that its failure stops."""
         self.waits = call is not None and call.redelivery is Redelivery.IN_ORDER
         """Whether it waits in its turn for the attempt that holds its token."""
         self.call = call
@@ -97,12 +97,12 @@ class Job:
         self.undecided = False
         """Whether its error, if it is a `GiveUp`, may still be given to ``on_give_up``."""
 
-    def fold(self, group: str | None, order: str | None) -> None:
+    def fold(self, group: str | None, sequence: str | None) -> None:
         """Add another record, which shares the outcome."""
         if group is not None:
             self.groups.add(group)
-        if order is not None:
-            self.orders.add(order)
+        if sequence is not None:
+            self.sequences.add(sequence)
 
     @property
     def has_failed(self) -> bool:
@@ -145,7 +145,7 @@ class Job:
 
 
 class Skipped(RetryLater):
-    """An earlier record of the same order failed: this one was not started, to keep the order."""
+    """An earlier record of the same sequence failed: this one was not started, to keep the order."""
 
 
 class Unstarted(RetryLater):
@@ -173,7 +173,7 @@ class Batch:
     Runs jobs of one invocation. *function* gets a job's argument and the context.
 
     *on_give_up* gets each job that can never succeed, in its turn, and its error: if it returns, the job is
-    done, and its order goes on.
+    done, and its sequence goes on.
     """
 
     def __init__(
@@ -526,11 +526,11 @@ class Batch:
 
 
 def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
-    """Fail *job* if one of *jobs* before it in one of its orders has failed; return whether one has."""
-    if not job.orders:
+    """Fail *job* if one of *jobs* before it in one of its sequences has failed; return whether one has."""
+    if not job.sequences:
         return False
     earlier = jobs[: jobs.index(job)]
-    failed = next((each for each in earlier if each.has_failed and each.orders & job.orders), None)
+    failed = next((each for each in earlier if each.has_failed and each.sequences & job.sequences), None)
     if failed is not None and job.error is None:
         job.error = Skipped(f"an earlier record of its order failed: {failed.id}")
     return failed is not None
@@ -556,7 +556,7 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that may wait for the other attempt's outcome now; none of them is in an order."""
+    """Return the jobs that may wait for the other attempt's outcome now; none of them is in a sequence."""
     refused = [(job, job.call) for job in jobs if not job.groups and isinstance(job.error, InProgress)]
     return [
         job

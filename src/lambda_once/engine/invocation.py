@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lambda_once.engine.places import Place, Places
     from lambda_once.observability.traces import Segment
 
-LONGEST = timedelta(seconds=900)
+LONGEST_INVOCATION = timedelta(seconds=900)
 """Assumed to remain without a Lambda context: the longest time limit of a standard function."""
 NO_REQUEST_ID = "-"
 """The request id where there is none."""
@@ -113,7 +113,7 @@ def invocation_of(context: object, clock: Clock, reporter: Reporter) -> Invocati
     request_id = _text(context, "aws_request_id")
     left = _remaining(context)
     now = clock.now()
-    ends = now + (LONGEST if left is None else left)
+    ends = now + (LONGEST_INVOCATION if left is None else left)
     return Invocation(
         locked_by=f"{function}/{request_id or NO_REQUEST_ID}",
         context=context,
@@ -194,13 +194,10 @@ class Call(NamedTuple):
     """The place in the code that its token is named after; None: it has a name of its own (``name=``)."""
     error_in: Callable[[Any], BaseException | None] = never_an_error
     """The error that a returned value means (a response of API Gateway), or None."""
+    keep: timedelta = FOR_QUEUES
+    """How long its outcome is kept."""
     separate: bool = True
     """Whether a user's name or credential separates it from other HTTP callers who send the same key."""
-
-    @property
-    def keep(self) -> timedelta:
-        """How long its outcome is kept."""
-        return self.settings.keep or FOR_QUEUES
 
     @property
     def seal(self) -> Seal | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Done = Callable[[BaseException | None], object]
 
-MOST = 25
+MOST_COMPLETIONS = 25
 """Completions of one write: what one BatchExecuteStatement takes."""
 LINGER = 0.001
 """Seconds that the first write waits for another one to join it: ten quick records then cost one."""
@@ -194,7 +194,7 @@ class Pipeline:
         with self._changed.condition:
             now = self._clock.now()
             ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
-            group = ready if self._deadline.is_final_at(now) else ready[:MOST]
+            group = ready if self._deadline.is_final_at(now) else ready[:MOST_COMPLETIONS]
             for queued in group:
                 self._waiting.remove(queued)
             self._on_its_way += group

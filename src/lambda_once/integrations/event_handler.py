@@ -6,7 +6,8 @@ import json
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.codec import Codec
 from lambda_once.core.results import NotSerialisable
@@ -16,7 +17,13 @@ from lambda_once.decorators.runtime import Runtime
 from lambda_once.decorators.validation import check_no_history, check_of_one
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import Misconfigured, OnceError, RetryLater, StoredError
-from lambda_once.integrations.event_handler_chain import Watch, watched, watched_async
+from lambda_once.integrations.event_handler_chain import (
+    Watch,
+    is_synchronous,
+    load_async_frames,
+    watched,
+    watched_async,
+)
 from lambda_once.policies import ErrorResponse
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import REPLAYED
@@ -113,6 +120,16 @@ class Route:
                 return self._answer(outcome)
         return self._refused(app, failure)
 
+    def refuse_synchronous(self, app: Any) -> NoReturn:
+        """Report and raise that the coroutine middleware is under ``app.resolve``."""
+        error = Misconfigured(
+            "once.route(async_resolver=True) is for app.resolve_async: leave it out under app.resolve"
+        )
+        with self._runtime.invocation(app.lambda_context) as invocation:
+            kind = source.kind_of(app.current_event.raw_event)
+            self.identifier.of_kind(kind).refused(error, invocation, invocation.request_id)
+        raise error
+
     def _prepared(
         self, app: Any, invocation: Invocation, chain: Callable[[], Callable[[Any], Any]]
     ) -> tuple[Callable[[Any], Any], Call | None]:
@@ -208,6 +225,33 @@ class Route:
         response = revived(apply_on_replay(self._settings, outcome))
         response.headers[REPLAYED] = "true"
         return response
+
+
+def middleware_of(route: Route, *, async_resolver: bool) -> Callable[..., Any]:
+    """Return the middleware of *route*: a coroutine function for ``app.resolve_async``."""
+    if not async_resolver:
+        return route.middleware
+    load_async_frames()
+    middleware = CoroutineMiddleware(route.async_middleware)
+    middleware.route = route
+    return update_wrapper(middleware, route.async_middleware)
+
+
+class CoroutineMiddleware(partial[Awaitable[Any]]):
+    """
+    A coroutine middleware that checks how it is called, before there is a coroutine.
+
+    ``app.resolve`` would never await it. The Event Handler asks `inspect.iscoroutinefunction` what a
+    middleware is, and that looks through a partial at the function.
+    """
+
+    route: Route
+
+    def __call__(self, app: Any, next_middleware: Any = None) -> Awaitable[Any]:
+        _check_call(next_middleware)
+        if is_synchronous(next_middleware):
+            self.route.refuse_synchronous(app)
+        return super().__call__(app, next_middleware)
 
 
 def _check(settings: Settings) -> None:

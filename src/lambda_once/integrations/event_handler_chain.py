@@ -51,6 +51,13 @@ class Watch:
             self.response = response
 
 
+def is_synchronous(chain: object) -> bool:
+    """Whether *chain* is of ``app.resolve``."""
+    from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
+
+    return type(chain) is MiddlewareFrame
+
+
 def load_async_frames() -> None:
     """Import what chains of ``app.resolve_async`` are made of, where Powertools has it."""
     with suppress(ImportError):
