@@ -127,18 +127,14 @@ def _ordered_twice(rig: Rig, provider: Provider, minutes: float) -> None:
     assert pay(event, rig.context("r2"))["statusCode"] == 201
 
 
-def test_an_equal_order_after_keep_is_charged(rig: Rig) -> None:
-    """It is new work: under the first one's key the provider would replay its first charge."""
-    provider = Provider(rig)
-    _ordered_twice(rig, provider, minutes=6)
-    assert len(provider.charged) == 2
-
-
-def test_an_order_that_failed_is_charged_once(rig: Rig) -> None:
-    """Its retry is the same work, under the same key."""
-    provider = Provider(rig, fails=True)
-    _ordered_twice(rig, provider, minutes=1)
-    assert len(provider.charged) == 1
+@pytest.mark.parametrize(
+    ("fails", "minutes", "charges"), [(False, 6, 2), (True, 1, 1)], ids=["after keep", "a retry"]
+)
+def test_an_order_is_charged_once_within_keep(rig: Rig, fails: bool, minutes: float, charges: int) -> None:
+    """A retry has the key of what failed; after keep it is new work, under another key."""
+    provider = Provider(rig, fails=fails)
+    _ordered_twice(rig, provider, minutes)
+    assert len(provider.charged) == charges
 
 
 def test_twin_of_a_key_without_a_generation(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

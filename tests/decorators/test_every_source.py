@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once import GiveUp, KeyMissing, Misconfigured
+from lambda_once import KeyMissing, Misconfigured
 from lambda_once.core.lifecycle import State
 from lambda_once.observability.events import Event
 from lambda_once.testing import api_event, eventbridge_event, pipes_event, s3_event
@@ -18,9 +18,6 @@ SUCCESS: tuple[Any, ...] = (None, {"batchItemFailures": []})
 
 of_every_source = pytest.mark.parametrize("row", SOURCES, ids=lambda row: row.name)
 of_piped_sources = pytest.mark.parametrize("row", PIPED, ids=lambda row: row.name)
-in_order = pytest.mark.parametrize(
-    "row", [row for row in SOURCES if row.in_order and row.decorator != "sqs"], ids=lambda row: row.name
-)
 
 
 def collecting(seen: list[Any]) -> Callable[[Any], None]:
@@ -109,23 +106,6 @@ def test_a_bad_record_fails_alone(rig: Rig, row: Row, is_object: bool) -> None:
     (logged,) = [details for details in rig.reported if details.event is Event.BAD_RECORD]
     assert "not processed. Fix the producer" in str(logged.reason)
     assert "secret" not in str(logged.reason)
-
-
-@in_memory
-@in_order
-def test_a_bad_record_may_be_given_up(rig: Rig, row: Row) -> None:
-    """It is parked in its turn, and its sequence goes on."""
-    seen: list[Any] = []
-    parked: list[tuple[Any, GiveUp]] = []
-    options: Any = {"on_give_up": lambda record, error: parked.append((record, error))}
-    handler = getattr(rig.once, row.decorator)(**options)(collecting(seen))
-    event = row.build("a", "b", "c")
-    row.spoil(event, 1)
-    assert handler(event, rig.context()) in SUCCESS
-    assert len(seen) == 2
-    ((record, error),) = parked
-    assert type(record) is type(seen[0])
-    assert "has " in str(error)
 
 
 @in_memory

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from pydantic import BaseModel, Field
 
-from lambda_once import STORE, RetryLater
+from lambda_once import HOLD, STORE, Misconfigured, RetryLater
 from lambda_once.core.lifecycle import State
-from tests.decorators.rig import Rig, elsewhere, on_every_store
-from tests.sources.samples import batch, fifo_record, sqs_record
+from tests.decorators.rig import Rig, elsewhere, in_memory, on_every_store
+from tests.sources.samples import batch, fifo_record, notification, sqs_record
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 
@@ -291,3 +294,251 @@ def test_fifo_records_are_known_by_their_deduplication_id(rig: Rig) -> None:
     )
     assert handler(event, rig.context()) == ALL_WELL
     assert seen == ["a", "b"]
+
+
+# -- records that cannot be processed, models, and work that failed for good
+
+
+class Order(BaseModel):
+    id: int = Field(alias="orderId")
+    lines: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        sqs_record({"n": 1}, id_="bad"),  # no key
+        sqs_record("not json", id_="bad"),
+        sqs_record({"id": None}, id_="bad"),
+        sqs_record({"id": ""}, id_="bad"),
+        sqs_record("[" * 100_000, id_="bad"),
+        {**sqs_record({}, id_="bad"), "body": None},
+    ],
+    ids=["key missing", "no JSON", "null key", "empty key", "too deep", "no body"],
+)
+def test_a_bad_record_fails_alone(rig: Rig, bad: dict[str, Any]) -> None:
+    """One record without a key is returned, with a log line; the others are processed."""
+    seen: list[str] = []
+
+    @rig.once.sqs(key="id")
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    event = batch(sqs_record({"id": 1}, id_="a"), bad, sqs_record({"id": 2}, id_="c"))
+    assert handler(event, rig.context()) == failed("bad")
+    assert seen == ["a", "c"]
+    (logged,) = [details for details in rig.reported if details.event == "once.bad_record"]
+    assert logged.delivery == "bad"
+    assert logged.reason
+
+
+def test_a_record_without_an_id_fails_the_batch(rig: Rig) -> None:
+    """A record without messageId has no id to return: the good one runs, and the whole batch is returned."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.message_id)
+
+    nameless = {name: value for name, value in sqs_record("x").items() if name != "messageId"}
+    assert handler(batch(nameless, sqs_record("y", id_="b")), rig.context()) == failed("")
+    assert seen == ["b"]
+    assert handler(batch(sqs_record("y", id_="b")), rig.context("request-2")) == ALL_WELL
+    assert seen == ["b"]
+
+
+def test_a_key_that_breaks_fails_its_record_alone(rig: Rig) -> None:
+    """Whatever a callable key raises fails that record, and no other."""
+    seen: list[str] = []
+
+    def key(record: SQSRecord) -> object:
+        if record.body == "x":
+            raise ZeroDivisionError
+        return record.body
+
+    @rig.once.sqs(key=key)
+    def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+
+    event = batch(sqs_record("x", id_="a"), sqs_record("y", id_="b"))
+    assert handler(event, rig.context()) == failed("a")
+    assert seen == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "result", "answer", "state"),
+    [
+        ({"on_error": {Declined: HOLD}}, Declined(), failed("a"), State.HELD),
+        ({"on_error": STORE}, Declined(), ALL_WELL, State.COMPLETE),
+        ({}, object(), ALL_WELL, State.COMPLETE),
+    ],
+    ids=["HOLD", "STORE", "a result that is not JSON"],
+)
+def test_a_redelivery_is_answered_as_the_first(
+    rig: Rig, options: Any, result: Any, answer: Any, state: State
+) -> None:
+    """HOLD is a failure: the message reaches the dead-letter queue. Everything stored is success."""
+    seen: list[str] = []
+
+    @rig.once.sqs(raise_on_entire_batch_failure=False, **options)
+    def handler(record: SQSRecord) -> Any:
+        seen.append(record.body)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    event = batch(sqs_record("x", id_="a"))
+    assert handler(event, rig.context()) == answer
+    assert handler(event, rig.context("request-2")) == answer
+    assert seen == ["x"]
+    assert rig.row().state is state
+    assert ("once.result_unavailable" in rig.events()) is (not isinstance(result, Exception))
+
+
+def test_a_model_sees_through_envelopes(rig: Rig) -> None:
+    """What SNS put around the order is opened before the model is made."""
+    seen: list[int] = []
+
+    @rig.once.sqs(model=Order)
+    def handler(order: Order) -> None:
+        seen.append(order.id)
+
+    enclosed = notification('{"orderId": 5}')
+    resent = notification('{"orderId": 5}', id_="another")
+    handler(batch(sqs_record(enclosed, id_="a")), rig.context())
+    assert handler(batch(sqs_record(resent, id_="b")), rig.context("request-2")) == ALL_WELL
+    assert seen == [5]
+
+
+# -- a coroutine function: concurrent, and still a plain handler
+
+
+def records(*bodies: str) -> dict[str, Any]:
+    """A batch of *bodies*, each its own messageId."""
+    return batch(*(sqs_record(body, id_=body) for body in bodies))
+
+
+def test_the_handler_is_plain_and_the_records_run_at_once(rig: Rig) -> None:
+    """Three records meet at one barrier, so they run concurrently; the redelivery runs none."""
+    barrier = asyncio.Barrier(3)
+    seen: list[str] = []
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord, context: object) -> None:
+        await asyncio.wait_for(barrier.wait(), 5)
+        seen.append(record.body)
+
+    assert not inspect.iscoroutinefunction(handler)
+    assert handler(records("a", "b", "c"), rig.context()) == ALL_WELL
+    assert handler(records("a", "b", "c"), rig.context("request-2")) == ALL_WELL
+    assert sorted(seen) == ["a", "b", "c"]
+
+
+def test_concurrency_is_bounded(rig: Rig) -> None:
+    """No more than concurrency= records are in progress at one moment."""
+    in_progress: set[str] = set()
+    most: list[int] = []
+
+    @rig.once.sqs(concurrency=2)
+    async def handler(record: SQSRecord) -> None:
+        in_progress.add(record.body)
+        for _ in range(5):
+            await asyncio.to_thread(int)
+        most.append(len(in_progress))
+        in_progress.remove(record.body)
+
+    assert handler(records(*"abcdef"), rig.context()) == ALL_WELL
+    assert max(most) == 2
+
+
+def test_one_failure_leaves_the_others(rig: Rig) -> None:
+    """A record that raises goes back alone."""
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord) -> None:
+        if record.body == "b":
+            raise ValueError
+
+    assert handler(records("a", "b", "c"), rig.context()) == failed("b")
+
+
+@on_every_store
+def test_each_record_has_its_own_attempt(rig: Rig) -> None:
+    """Concurrent records do not see each other's attempt."""
+    tokens: dict[str, set[str]] = {}
+
+    @rig.once.sqs(key=lambda record: record.body)
+    async def handler(record: SQSRecord) -> None:
+        for _ in range(3):
+            tokens.setdefault(record.body, set()).add(rig.once.current().token)
+            await asyncio.to_thread(int)
+
+    handler(records("a", "b", "c"), rig.context())
+    assert {body: {token.rpartition("/")[2] for token in found} for body, found in tokens.items()} == {
+        "a": {"a"},
+        "b": {"b"},
+        "c": {"c"},
+    }
+
+
+@in_memory
+def test_a_running_loop_is_refused_clearly(rig: Rig) -> None:
+    """From inside an event loop the handler says how to call it there, and nothing runs."""
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord) -> None:
+        raise AssertionError
+
+    async def wrongly() -> None:
+        handler(records("a"), rig.context())
+
+    with pytest.raises(Misconfigured, match=r"asyncio\.to_thread"):
+        asyncio.run(wrongly())
+    assert rig.rows() == []
+
+
+def test_the_advice_of_the_error_works(rig: Rig) -> None:
+    """An async test calls the handler by asyncio.to_thread."""
+    seen: list[str] = []
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord) -> None:
+        seen.append(record.body)
+
+    async def rightly() -> Any:
+        return await asyncio.to_thread(handler, records("a"), rig.context())
+
+    assert asyncio.run(rightly()) == ALL_WELL
+    assert seen == ["a"]
+
+
+def test_the_loop_outlives_the_invocation(rig: Rig) -> None:
+    """Clients that belong to a loop can be kept: the next invocation has the same one."""
+    loops: list[object] = []
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    handler(records("a"), rig.context())
+    handler(records("b"), rig.context("request-2"))
+    assert loops[0] is loops[1]
+
+
+def test_system_exit_finishes_all_and_leaves_nothing_running(rig: Rig) -> None:
+    """SystemExit in one record cancels the others: no token stays in progress, none goes on later."""
+    went_on: list[str] = []
+
+    @rig.once.sqs
+    async def handler(record: SQSRecord) -> None:
+        if record.body == "a":
+            raise SystemExit(1)
+        if record.body != "d":
+            await asyncio.Event().wait()
+        went_on.append(record.body)
+
+    with pytest.raises(SystemExit):
+        handler(records("a", "b", "c"), rig.context())
+    assert rig.states() == [State.RELEASED] * 3
+    assert handler(records("d"), rig.context("request-2")) == ALL_WELL
+    assert went_on == ["d"]
