@@ -81,51 +81,83 @@ def test_the_shorthand_of_v2_is_a_success(rig: Rig) -> None:
     assert shop.runs == 1
 
 
-def test_a_quoted_key_is_the_same_key(rig: Rig) -> None:
-    """The header may be a quoted string of RFC 8941 or plain."""
-    shop = Shop(rig)
-    shop.ask(rest(headers={KEY: ["k"]}))
-    shop.ask(rest(headers={KEY.lower(): ['"k"']}))
-    assert shop.runs == 1
+NEW, REPLAYED, UNPROTECTED = "new", "replayed", "unprotected"
+K = {KEY: ["k"]}
+KEYED, GET = rest(headers=K), rest(headers=K, httpMethod="GET")
+ACME, ZENITH = (rest(headers={**K, "X-Tenant": [name]}) for name in ("acme", "zenith"))
+CONTENT = rest('{"a": 1, "b": 2}')
+BODY = '{"orderId": 5}'
+ENCODED = rest(base64_of(BODY.encode()), headers=K, isBase64Encoded=True)
+OF_BOB = rest(headers=K, requestContext={"authorizer": {"principalId": "bob"}})
+
+# Options, and what becomes of each request. A number is the seconds that pass before the next.
+SEQUENCES: dict[str, tuple[dict[str, Any], list[tuple[Any, Any]]]] = {
+    "a quoted key is the same": ({}, [(KEYED, NEW), (rest(headers={KEY.lower(): ['"k"']}), REPLAYED)]),
+    "another key": ({}, [(KEYED, NEW), (rest(headers={KEY: ["another"]}), NEW)]),
+    "another path": ({}, [(KEYED, NEW), (rest(headers=K, path="/orders/6/pay"), NEW)]),
+    "another method": ({}, [(KEYED, NEW), (rest(headers=K, httpMethod="PUT"), NEW)]),
+    "another principal": ({}, [(KEYED, NEW), (OF_BOB, NEW)]),
+    "scope=": (
+        {"scope": 'headers."x-tenant"'},
+        [(ACME, NEW), (ACME, REPLAYED), (ZENITH, NEW), (KEYED, 400)],
+    ),
+    **{
+        f"{method} is safe": ({}, [(rest(headers=K, httpMethod=method), UNPROTECTED)] * 2)
+        for method in ("GET", "HEAD", "OPTIONS")
+    },
+    "methods=": (
+        {"methods": {"get"}},
+        [(GET, NEW), (GET, REPLAYED), (KEYED, UNPROTECTED), (KEYED, UNPROTECTED)],
+    ),
+    "without a key the content, for five minutes": (
+        {},
+        [
+            (CONTENT, NEW),
+            (rest('{"b": 2.0, "a": 1}'), REPLAYED),
+            (rest(CONTENT["body"], queryStringParameters={"page": "2"}), NEW),
+            (rest('{"a": 2, "b": 2}'), NEW),
+            (301, None),
+            (CONTENT, NEW),
+        ],
+    ),
+    "with a key for a day": (
+        {},
+        [(KEYED, NEW), (86_000, None), (KEYED, REPLAYED), (500, None), (KEYED, NEW)],
+    ),
+    "without_key=run": (
+        {"without_key": "run"},
+        [(rest(), UNPROTECTED), (rest(), UNPROTECTED), (KEYED, NEW), (KEYED, REPLAYED)],
+    ),
+    "base64 and text": ({}, [(rest(BODY, headers=K), NEW), (ENCODED, REPLAYED)]),
+    "key= of the body": (
+        {"key": "orderId"},
+        [(rest(BODY), NEW), (rest(BODY), REPLAYED), (rest("{}"), 400)],
+    ),
+    "a callable key=": (
+        {"key": lambda event: event["pathParameters"]["id"]},
+        [(rest(), NEW), (rest(), REPLAYED)],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        rest(headers={KEY: ["k"]}, path="/orders/6/pay"),
-        rest(headers={KEY: ["k"]}, httpMethod="PUT"),
-        rest(headers={KEY: ["k"]}, requestContext={"authorizer": {"principalId": "bob"}}),
-        rest(headers={KEY: ["another"]}),
-    ],
-    ids=["path", "method", "principal", "key"],
-)
-def test_a_key_stands_within_path_method_and_principal(rig: Rig, other: Json) -> None:
-    """The same key in another place, or of somebody else, is no duplicate."""
-    shop = Shop(rig)
-    shop.ask(rest(headers={KEY: ["k"]}))
-    assert shop.ask(other) == created(2)
+@pytest.mark.parametrize(("options", "requests"), SEQUENCES.values(), ids=SEQUENCES)
+def test_which_requests_are_the_same(rig: Rig, options: Any, requests: list[tuple[Any, Any]]) -> None:
+    """A new one runs, a duplicate is replayed, one without what it needs is a 400 and runs nothing."""
+    shop = Shop(rig, **options)
 
+    def asked(event: Json) -> object:
+        runs, acquisitions = shop.runs, rig.store.acquisitions
+        answer = shop.ask(event)
+        if shop.runs > runs:
+            assert answer == created(shop.runs)
+            return NEW if rig.store.acquisitions > acquisitions else UNPROTECTED
+        return REPLAYED if "Idempotent-Replayed" in answer["headers"] else answer["statusCode"]
 
-def test_scope_is_one_more_wall(rig: Rig) -> None:
-    """scope= sees the event, its header names in any case; a request without it is a 400."""
-    shop = Shop(rig, scope='headers."x-tenant"')
-    acme, zenith = ({KEY: ["k"], "X-Tenant": [name]} for name in ("acme", "zenith"))
-    shop.ask(rest(headers=acme))
-    shop.ask(rest(headers=acme))
-    shop.ask(rest(headers=zenith))
-    assert shop.runs == 2
-    assert shop.ask(rest(headers={KEY: ["k"]}))["statusCode"] == 400
-    assert shop.runs == 2
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-def test_reading_is_not_protected(rig: Rig, method: str) -> None:
-    """Safe methods run every time, and leave no token."""
-    shop = Shop(rig)
-    event = rest(headers={KEY: ["k"]}, httpMethod=method)
-    shop.ask(event)
-    assert shop.ask(event) == created(2)
-    assert rig.rows() == []
+    for request, outcome in requests:
+        if isinstance(request, int):
+            rig.clock.advance(request)
+        else:
+            assert asked(request) == outcome
 
 
 def test_reading_has_the_invocations_time(rig: Rig) -> None:
@@ -145,79 +177,9 @@ def test_reading_has_the_invocations_time(rig: Rig) -> None:
     assert leases == [32.0]
 
 
-def test_methods_says_what_is_protected(rig: Rig) -> None:
-    """methods= replaces the default set: GET may be in it, and POST left out."""
-    shop = Shop(rig, methods={"get"})
-    shop.ask(rest(headers={KEY: ["k"]}, httpMethod="GET"))
-    shop.ask(rest(headers={KEY: ["k"]}, httpMethod="GET"))
-    assert shop.runs == 1
-    shop.ask(rest(headers={KEY: ["k"]}))
-    shop.ask(rest(headers={KEY: ["k"]}))
-    assert shop.runs == 3
-
-
-def test_without_a_key_the_content_counts_for_five_minutes(rig: Rig) -> None:
-    """A request without a key is known by method, path, query and body, for a short time."""
-    shop = Shop(rig)
-    shop.ask(rest('{"a": 1, "b": 2}'))
-    shop.ask(rest('{"b": 2.0, "a": 1}'))
-    assert shop.runs == 1
-    shop.ask(rest('{"a": 1, "b": 2}', queryStringParameters={"page": "2"}))
-    shop.ask(rest('{"a": 2, "b": 2}'))
-    assert shop.runs == 3
-    rig.clock.advance(301)
-    shop.ask(rest('{"a": 1, "b": 2}'))
-    assert shop.runs == 4
-
-
-def test_a_keyed_response_is_kept_for_a_day(rig: Rig) -> None:
-    """With a key the stored response is given for 24 hours, and no longer."""
-    shop = Shop(rig)
-    event = rest(headers={KEY: ["k"]})
-    shop.ask(event)
-    rig.clock.advance(86_000)
-    shop.ask(event)
-    assert shop.runs == 1
-    rig.clock.advance(500)
-    shop.ask(event)
-    assert shop.runs == 2
-
-
-def test_without_key_run_is_unprotected(rig: Rig) -> None:
-    """without_key="run": a request without a key runs every time, one with it once."""
-    shop = Shop(rig, without_key="run")
-    shop.ask(rest())
-    shop.ask(rest())
-    assert (shop.runs, rig.rows()) == (2, [])
-    shop.ask(rest(headers={KEY: ["k"]}))
-    shop.ask(rest(headers={KEY: ["k"]}))
-    assert shop.runs == 3
-
-
-def test_a_base64_body_is_decoded(rig: Rig) -> None:
-    """The same body, as base64 and as text, is the same payload under one key."""
-    shop = Shop(rig)
-    shop.ask(rest('{"orderId": 5}', headers={KEY: ["k"]}))
-    encoded = rest(base64_of(b'{"orderId": 5}'), headers={KEY: ["k"]}, isBase64Encoded=True)
-    assert shop.ask(encoded)["headers"]["Idempotent-Replayed"] == "true"
-
-
-def test_a_key_of_the_body_can_be_named(rig: Rig) -> None:
-    """key= selects from the parsed body; a body without it is a 400 and runs nothing."""
-    shop = Shop(rig, key="orderId")
-    shop.ask(rest('{"orderId": 5}'))
-    shop.ask(rest('{"orderId": 5}'))
-    assert shop.runs == 1
-    assert shop.ask(rest("{}"))["statusCode"] == 400
-    assert shop.runs == 1
-
-
-def test_a_callable_key_gets_the_event(rig: Rig) -> None:
-    """A callable key sees the event as it came."""
-    shop = Shop(rig, key=lambda event: event["pathParameters"]["id"])
-    shop.ask(rest())
-    shop.ask(rest())
-    assert shop.runs == 1
+def test_a_callable_key_is_the_key(rig: Rig) -> None:
+    """It sees the event as it came, and its value is the last part of the token."""
+    Shop(rig, key=lambda event: event["pathParameters"]["id"]).ask(rest())
     assert rig.row().token.endswith("/5")
 
 

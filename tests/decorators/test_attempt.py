@@ -183,7 +183,7 @@ def test_nested_work_has_its_own_attempt(rig: Rig) -> None:
 
 
 def test_threads_have_their_own_attempts(rig: Rig) -> None:
-    """Functions in threads of one Once settle their own tokens, each with its own result."""
+    """Functions in threads of one Once finish their own tokens, each with its own result."""
 
     @rig.once.function
     def work(order: int) -> tuple[int, str]:

@@ -188,7 +188,7 @@ def test_a_fenced_attempt_gets_no_other_callers_outcome(rig: Rig) -> None:
 
     @rig.once.api_gateway(name="till")
     def slow(event: Json) -> Json:
-        # Meanwhile its lease runs out, a person gives the token back, and bob's request is worked.
+        # Meanwhile its lease runs out, a person gives the token back, and bob's request runs.
         store: Any = rig.store.sound
         seen = store.records[rig.row().token]
         store.records[seen.token] = seen._replace(

@@ -60,7 +60,7 @@ def _goes_on(source: str, *, is_async: bool, concurrency: int) -> None:
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 @pytest.mark.parametrize("source", SOURCES)
 def test_what_is_parked_stops_nothing(source: str, is_async: bool, concurrency: int) -> None:
-    """The records beside and behind it are worked in the same delivery."""
+    """The records beside and behind it run in the same delivery."""
     _goes_on(source, is_async=is_async, concurrency=concurrency)
 
 

@@ -523,17 +523,11 @@ SOUND_OF_CALLS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("decorator", HANDLERS)
+@pytest.mark.parametrize("decorator", [*HANDLERS, "route"])
 @pytest.mark.parametrize(("options", "words"), OF_ONE)
 def test_callables_of_handlers(decorator: str, options: dict[str, Any], words: str) -> None:
-    """A callable that cannot take the event or record is refused when the handler is decorated."""
+    """A callable that cannot take the event or record is refused when the handler or route is made."""
     refused(words, lambda: getattr(once, decorator)(**options)(decorated))
-
-
-@pytest.mark.parametrize(("options", "words"), OF_ONE)
-def test_callables_of_a_route(options: dict[str, Any], words: str) -> None:
-    """The middleware of a route checks them when it is made, as the other decorators do."""
-    refused(words, lambda: once.route(**options))
 
 
 @pytest.mark.parametrize("made", [once.route, lambda **options: once.api_gateway(**options)(decorated)])
@@ -636,29 +630,25 @@ def test_a_word_that_is_neither_yes_nor_no(rig: Rig, monkeypatch: pytest.MonkeyP
     assert runs == []
 
 
+@pytest.mark.parametrize(
+    ("argument", "environment", "warnings"),
+    [(None, "", 1), ("shop", "", 0), (None, "shop", 0)],
+    ids=["missing", "argument", "environment"],
+)
 def test_a_missing_service_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    argument: str | None,
+    environment: str,
+    warnings: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Without a service all tokens begin alike: a warning, once for each Once."""
     monkeypatch.delenv("POWERTOOLS_SERVICE_NAME", raising=False)
-    nameless = Once(store=MemoryStore(), logger=logging.getLogger("nameless"))
+    if environment:
+        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", environment)
+    made = Once(store=MemoryStore(), service=argument, logger=logging.getLogger("made"))
     for key in ("a", "b"):
-        nameless.run(key, len, [])
-    (line,) = [line for line in caplog.records if line.message == "once.no_service"]
-    assert "POWERTOOLS_SERVICE_NAME" in line.__dict__["reason"]
-
-
-@pytest.mark.parametrize("service", ["argument", "environment"])
-def test_a_named_service_is_not_warned_of(
-    service: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Either way of naming it will do."""
-    if service == "environment":
-        monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
-    named = Once(
-        store=MemoryStore(),
-        service="shop" if service == "argument" else None,
-        logger=logging.getLogger("named"),
-    )
-    named.run("a", len, [])
-    assert "once.no_service" not in [line.message for line in caplog.records]
+        made.run(key, len, [])
+    lines = [line for line in caplog.records if line.message == "once.no_service"]
+    assert len(lines) == warnings
+    assert all("POWERTOOLS_SERVICE_NAME" in line.__dict__["reason"] for line in lines)

@@ -30,7 +30,7 @@ def failed(*ids: str) -> dict[str, Any]:
 
 
 @on_every_store
-def test_each_record_is_worked_once(rig: Rig) -> None:
+def test_each_record_runs_once(rig: Rig) -> None:
     """Two records are processed; their redelivery succeeds and does nothing."""
     seen: list[str] = []
 
@@ -169,7 +169,7 @@ def test_a_lease_is_renewed_before_a_late_start(rig: Rig) -> None:
     assert leases == [12.0, 12.0]
 
 
-def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> None:
+def test_a_record_whose_lease_was_lost_does_not_start(rig: Rig) -> None:
     """Where another attempt took the token over meanwhile, the record is a duplicate of that attempt."""
     seen: list[str] = []
     second = sqs_record("b", id_="b")
@@ -187,7 +187,7 @@ def test_a_lease_that_was_lost_before_a_late_start_is_not_worked(rig: Rig) -> No
 
 
 def test_waiting_records_wait_after_the_others_ran(rig: Rig) -> None:
-    """Under on_in_progress="wait" the won records run first, and waiting ends with the time there is."""
+    """Under on_in_progress="wait" the acquired records run first, and waiting ends with the time there is."""
     processed: list[tuple[str, float]] = []
     waited: list[Any] = []
     x, y = sqs_record("x", id_="a"), sqs_record("y", id_="b")

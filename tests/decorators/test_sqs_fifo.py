@@ -39,7 +39,7 @@ def test_the_first_failure_ends_its_group(rig: Rig) -> None:
 
 @on_every_store
 def test_what_was_not_started_can_be_acquired_at_once(rig: Rig) -> None:
-    """The tokens of the group's rest are released: the next delivery works them in their order."""
+    """The tokens of the group's rest are released: the next delivery runs them in their order."""
     seen: list[str] = []
     fails = {"a1"}
 
