@@ -167,7 +167,7 @@ def test_no_table_is_named() -> None:
 
 @pytest.mark.parametrize("shards", ["0", "101", "-1", "x", "two", "", "1.5"])
 def test_shards_are_a_number(monkeypatch: pytest.MonkeyPatch, shards: str) -> None:
-    """LAMBDA_ONCE_STATUS_SHARDS that is no number from 1 to 100 is refused, and told as it was given."""
+    """LAMBDA_ONCE_STATUS_SHARDS that is no number from 1 to 100 is refused, and named as it was given."""
     monkeypatch.setenv("LAMBDA_ONCE_STATUS_SHARDS", shards)
     with pytest.raises(
         Misconfigured, match=f"LAMBDA_ONCE_STATUS_SHARDS is '?{re.escape(shards)}'?: .* 1 to 100"
@@ -182,7 +182,7 @@ def test_what_tells_no_parameters_is_refused() -> None:
 
 
 def test_the_table_may_be_named_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is looked up when `Once` is made or a function is decorated."""
+    """Nothing is requested when `Once` is made or a function is decorated."""
     once = Once()
     work = once.function(len)
     monkeypatch.setenv("LAMBDA_ONCE_TABLE", "tokens")

@@ -94,7 +94,7 @@ class KeyReused(GiveUp):
 
     ``fields``: the names of up to 5 fields that differ from the first payload or are new, each cut to 64
     characters; empty if unknown. ``hidden``: they are for the log alone, because HTTP callers who send the
-    same key are not told apart, and one could guess the values of another, field by field.
+    same key are not distinguished, and one could guess the values of another, field by field.
     """
 
     def __init__(

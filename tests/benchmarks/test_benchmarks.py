@@ -140,7 +140,7 @@ def test_a_throttled_process_is_stopped_and_goes_on() -> None:
 
 
 def test_the_page_gets_the_figures_between_its_marks(whole_run: Run) -> None:
-    """What stands before and after the marks stays; what stood between them goes; twice is once."""
+    """The text before and after the marks stays; the text between them goes; twice is once."""
     page = f"# Title\n\n{report.BEGIN}\nstale-figures\n{report.END}\n\nafter\n"
     written = report.replaced(page, whole_run)
     assert written.startswith("# Title\n")

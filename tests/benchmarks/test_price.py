@@ -30,13 +30,13 @@ from lambda_once.testing import create_table, lambda_context
 from tests.kit.dynamodb_local import EngineAbsent, running
 
 TOKEN: Item = {"lockToken": {"S": "orders/charge/12345"}, "attempt": {"S": "a" * 32}}
-AT_WORK: Item = {
+IN_PROGRESS: Item = {
     **TOKEN,
     "status": {"S": "inProgress"},
     "expectedCompletion": {"S": "2026-11-20T10:12:30.000Z"},
     "created": {"S": "2026-11-20T10:12:00.000Z"},
 }
-COMPLETE: Item = {name: value for name, value in AT_WORK.items() if name != "status"}
+COMPLETE: Item = {name: value for name, value in IN_PROGRESS.items() if name != "status"}
 NOTHING = Charged(0, 0, 0, 0, 0, 0)
 
 
@@ -69,33 +69,33 @@ def test_a_refused_write_costs_what_is_there() -> None:
 
 def test_the_index_is_written_when_the_status_comes_and_when_it_goes() -> None:
     """Acquire and complete cost one entry each, a longer lease two; a finished row has none."""
-    extended: Item = {**AT_WORK, "expectedCompletion": {"S": "2026-11-20T10:15:00.000Z"}}
-    other: Item = {**AT_WORK, "attempt": {"S": "b" * 32}}
-    assert index_units(None, AT_WORK) == 1
-    assert index_units(AT_WORK, COMPLETE) == 1
-    assert index_units(AT_WORK, extended) == 2
-    assert index_units(AT_WORK, other) == 1
+    extended: Item = {**IN_PROGRESS, "expectedCompletion": {"S": "2026-11-20T10:15:00.000Z"}}
+    other: Item = {**IN_PROGRESS, "attempt": {"S": "b" * 32}}
+    assert index_units(None, IN_PROGRESS) == 1
+    assert index_units(IN_PROGRESS, COMPLETE) == 1
+    assert index_units(IN_PROGRESS, extended) == 2
+    assert index_units(IN_PROGRESS, other) == 1
     assert index_units(COMPLETE, {**COMPLETE, "resolution": {"M": {}}}) == 0
 
 
 def test_a_write_costs_the_larger_row_and_the_index() -> None:
     """Completing with a result pays for the row with it; re-acquiring a large row pays for what it had."""
     large: Item = {**COMPLETE, "result": {"S": "x" * 3_000}}
-    assert update_units(None, AT_WORK) == 2
-    assert update_units(AT_WORK, COMPLETE) == 2
-    assert update_units(AT_WORK, large) == 4 + 1
-    assert update_units(large, AT_WORK) == 4 + 1
+    assert update_units(None, IN_PROGRESS) == 2
+    assert update_units(IN_PROGRESS, COMPLETE) == 2
+    assert update_units(IN_PROGRESS, large) == 4 + 1
+    assert update_units(large, IN_PROGRESS) == 4 + 1
 
 
 def test_a_transaction_doubles_the_row_and_not_the_index() -> None:
     """`transact` pays twice for our row, once for its entry."""
-    assert update_units(AT_WORK, COMPLETE, transacted=True) == 3
+    assert update_units(IN_PROGRESS, COMPLETE, transacted=True) == 3
 
 
 def test_a_statement_costs_what_the_same_write_costs() -> None:
     """What the meter puts a PartiQL statement at, which DynamoDB Local does not say."""
-    assert update_units(None, AT_WORK) == STATEMENT_UNITS
-    assert index_units(None, AT_WORK) == STATEMENT_INDEX_UNITS
+    assert update_units(None, IN_PROGRESS) == STATEMENT_UNITS
+    assert index_units(None, IN_PROGRESS) == STATEMENT_INDEX_UNITS
 
 
 def test_expiry_is_free_and_storage_is_not() -> None:
@@ -142,11 +142,11 @@ def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("amount", "told"), [(0, "0"), (0.625, "$0.625"), (2.5, "$2.50"), (117, "$117.00"), (2315.6, "$2,316")]
+    ("amount", "printed"), [(0, "0"), (0.625, "$0.625"), (2.5, "$2.50"), (117, "$117.00"), (2315.6, "$2,316")]
 )
-def test_dollars_are_told_by_their_size(amount: float, told: str) -> None:
+def test_dollars_are_written_by_their_size(amount: float, printed: str) -> None:
     """Tenths of a cent below a dollar, cents below a thousand."""
-    assert price.dollars(amount) == told
+    assert price.dollars(amount) == printed
 
 
 def test_the_page_has_what_the_recorded_units_come_to() -> None:
@@ -175,9 +175,9 @@ def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
 def test_every_price_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     """A reader of another region sees the tables at the prices there."""
     price.main(["--write", "1.25"])
-    told = capsys.readouterr().out
-    assert "| a million write, read units | $1.25, $0.125 |" in told
-    assert "| API event, new | $5.00 |" in told
+    printed = capsys.readouterr().out
+    assert "| a million write, read units | $1.25, $0.125 |" in printed
+    assert "| API event, new | $5.00 |" in printed
 
 
 def test_the_page_keeps_list_prices(capsys: pytest.CaptureFixture[str]) -> None:

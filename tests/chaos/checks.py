@@ -115,12 +115,12 @@ def _unexplained(
         return "and the first of them was complete"
     if next_one["created"] <= one["lease"]:
         return f"and the first of them held the token until {one['lease']}"
-    if not evidence.was_interrupted(one["attempt"]) and not _lapsed_at_work(one, evidence):
+    if not evidence.was_interrupted(one["attempt"]) and not _lapsed_while_it_ran(one, evidence):
         return "and nothing interrupted the first of them"
     return None
 
 
-def _lapsed_at_work(effect: Entry, evidence: Evidence) -> bool:
+def _lapsed_while_it_ran(effect: Entry, evidence: Evidence) -> bool:
     """Tell whether the attempt of *effect* itself said that it was late: a busy machine can be that slow."""
     return any(
         event["pid"] == effect["pid"] and event["at"] > effect["lease"]
@@ -129,7 +129,7 @@ def _lapsed_at_work(effect: Entry, evidence: Evidence) -> bool:
 
 
 def _held(evidence: Evidence, _effects: Effects) -> Iterator[str]:
-    """Nobody is called for nothing: whoever waits for a person was killed, paused or cut off."""
+    """No operator is called for nothing: an attempt that waits for a person was killed, paused or cut off."""
     for key in {message.key for message in evidence.messages if message.dead}:
         row = evidence.rows.get(key)
         if row is None:

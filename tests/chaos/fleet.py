@@ -46,7 +46,7 @@ class Interrupted:
 
 
 class Worker:
-    """One place for a process: whoever is killed has a successor within milliseconds."""
+    """One place for a process: a killed one has a successor within milliseconds."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Worker:
             return self._pid
 
     def kill(self, pid: int | None) -> None:
-        """Kill the worker *pid*, where it is still the one at work."""
+        """Kill the worker *pid*, where it is still the one that runs."""
         if self._signal(pid, signal.SIGKILL) and pid is not None:
             self._interrupted.killed.add(pid)
 
@@ -108,7 +108,7 @@ class Worker:
         self.paused.clear()
 
     def _signal(self, pid: int | None, number: signal.Signals) -> bool:
-        """Send the signal to *pid* if it is the one at work: its number may be another's by now."""
+        """Send the signal to *pid* if it is the one that runs: its number may be another's by now."""
         with self._lock:
             if pid is None or pid != self._pid:
                 return False
@@ -205,7 +205,7 @@ def _without_settings() -> dict[str, str]:
 
 
 class Poller(threading.Thread):
-    """Gives a worker what its queue has, until told to stop. ``error`` is what it ended by."""
+    """Gives a worker what its queue has, until it is stopped. ``error`` is what it ended by."""
 
     def __init__(self, worker: Worker, messages: Queue) -> None:
         super().__init__(name="chaos-poller")
@@ -227,7 +227,7 @@ class Poller(threading.Thread):
                     self._invoke(received)
                 else:
                     self.stopping.wait(0.02)
-        except Exception as error:  # noqa: BLE001  (a thread's error is told by whoever joins it)
+        except Exception as error:  # noqa: BLE001  (a thread's error is raised where it is joined)
             self.error = error
             self.ready.set()
 

@@ -27,7 +27,7 @@ from tests.chaos.deliveries import Lane
 from tests.chaos.journal import Journal
 from tests.kit.tables import CREDENTIALS
 
-PATIENCE = 0.4
+CLIENT_TIMEOUT = 0.4
 """Seconds that a client waits for an answer."""
 REMAINING_MS = 1500
 """The time limit of an invocation."""
@@ -60,7 +60,7 @@ class Place:
     lean: bool = False
     """Whether the handlers' requests are sent by the lean client."""
 
-    def client(self, patience: float = PATIENCE) -> Any:
+    def client(self, patience: float = CLIENT_TIMEOUT) -> Any:
         """Return a client that waits *patience* seconds for an answer; nothing is connected yet."""
         return botocore.session.get_session().create_client(
             "dynamodb",
@@ -71,7 +71,7 @@ class Place:
             config=Config(connect_timeout=patience, read_timeout=patience, retries={"total_max_attempts": 1}),
         )
 
-    def lean_client(self, patience: float = PATIENCE) -> LeanClient:
+    def lean_client(self, patience: float = CLIENT_TIMEOUT) -> LeanClient:
         """Return a lean client with the same time limits."""
         there = Endpoint(self.endpoint, "eu-central-1")
         return LeanClient(there, CREDENTIALS, connect=patience, answer=patience, connections=WORKERS)

@@ -22,7 +22,7 @@ from lambda_once.testing import create_table
 from tests.chaos.checks import Evidence, Result, check
 from tests.chaos.deliveries import Lane, Queue
 from tests.chaos.fleet import Interrupted, Poller, Worker
-from tests.chaos.handlers import LEASE, PATIENCE, Place
+from tests.chaos.handlers import CLIENT_TIMEOUT, LEASE, Place
 from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
@@ -84,7 +84,7 @@ def run(load: Load, endpoint: str, folder: Path) -> Report:
     _create_tables(client, place)
     try:
         crew = Crew(load, place, folder)
-        with crew.at_work():
+        with crew.working():
             crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds / 2)))
             crew.throttle(Deadline(clock, clock.now() + timedelta(seconds=load.throttled)))
             crew.wait(Deadline(clock, clock.now() + timedelta(seconds=load.seconds / 2 - load.throttled)))
@@ -108,7 +108,7 @@ class Crew:
         if load.without is not None:
             self._options["without"] = load.without
         upstream = urlsplit(place.endpoint)
-        delays = Delays(PATIENCE, load.pause * LEASE.total_seconds())
+        delays = Delays(CLIENT_TIMEOUT, load.pause * LEASE.total_seconds())
         self._plans = [Plan(load.seed, number, load.weights, load.only) for number in range(load.workers)]
         self._workers = [
             Worker(folder / f"worker-{number}", self.interrupted) for number in range(load.workers)
@@ -120,7 +120,7 @@ class Crew:
         ]
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def working(self) -> Iterator[None]:
         """Work the queue in the block. After it no process is left and no request is under way."""
         try:
             for worker, proxy, poller in zip(self._workers, self._proxies, self._pollers, strict=True):

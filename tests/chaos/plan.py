@@ -38,9 +38,9 @@ class Fate(Enum):
     KILLED_AFTER = "killed after"
     """It is written, and the worker is killed before it hears of it."""
     PAUSED_BEFORE = "paused before"
-    """The worker stands still (SIGSTOP) past its lease; what it sent arrives as it wakes up."""
+    """The worker is paused (SIGSTOP) past its lease; what it sent arrives as it wakes up."""
     PAUSED_AFTER = "paused after"
-    """It is written, and the worker stands still past its lease before it hears of it."""
+    """It is written, and the worker is paused past its lease before it reads the answer."""
 
 
 Weights = Mapping[Fate, int]

@@ -42,7 +42,7 @@ class Delays:
     patience: float
     """The read timeout of the clients."""
     pause: float
-    """How long a worker stands still: longer than a lease. A ghost is at most as late."""
+    """How long a worker is paused: longer than a lease. A ghost is at most as late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     sender: int | None = None
-    """The process at work when its connection was opened; None: it was gone by then."""
+    """The process that ran when its connection was opened; None: it was gone by then."""
 
     @property
     def operation(self) -> str:
@@ -110,7 +110,7 @@ _AT_ONCE: dict[Fate, tuple[bool, Reply | Ending | None]] = {
 
 
 class Proxy:
-    """Stands between one worker and the engine at *upstream* (host, port), on a free loopback port."""
+    """Sits between one worker and the engine at *upstream* (host, port), on a free loopback port."""
 
     def __init__(self, upstream: tuple[str, int], plan: Plan, victim: Victim, delays: Delays) -> None:
         self._upstream = upstream
@@ -166,7 +166,7 @@ class Proxy:
 
     def lost(self, request: Request) -> None:
         """Note that the sender of *request* did not wait for the answer."""
-        self._note(request, "nobody waited")
+        self._note(request, "no client waited")
 
     def _note(self, request: Request, trouble: str) -> None:
         for attempt in request.attempts:
@@ -242,7 +242,7 @@ class _Exchange(BaseHTTPRequestHandler):
     connection: socket.socket
 
     def setup(self) -> None:
-        """Note whose connection it is, before the one at work may be another."""
+        """Note whose connection it is, before another process may run."""
         self.sender = cast("_Server", self.server).proxy.sender()
         super().setup()
 

@@ -9,7 +9,7 @@ from lambda_once.stores import requests
 
 
 def _without_the_lease() -> None:
-    """Whoever is in progress counts as lapsed, in the decision and in the write condition."""
+    """An attempt in progress counts as lapsed, in the decision and in the write condition."""
     requests.LAPSED = requests.LAPSED.replace("expectedCompletion < :now", "expectedCompletion <> :now")
     Record.lapsed = lambda self, _now: self.state is State.IN_PROGRESS  # type: ignore[method-assign,assignment]
 

@@ -93,7 +93,7 @@ def test_a_repeat_after_nothing_is_a_violation() -> None:
 
 
 def test_an_attempt_that_was_slow_by_itself_is_explained() -> None:
-    """A machine so busy that an attempt outlives its lease is told by the attempt: it was fenced."""
+    """A machine so busy that an attempt outlives its lease is reported by the attempt: it was fenced."""
     fenced = event(Event.FENCED, SECOND, seconds=7)
     assert violations(evidence(effect(FIRST, 0), fenced, effect(SECOND, 6, pid=2))) == []
 

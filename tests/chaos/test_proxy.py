@@ -16,8 +16,8 @@ import pytest
 from tests.chaos.plan import Fate, Plan
 from tests.chaos.proxy import Delays, Proxy
 
-PATIENCE = 0.2
-DELAYS = Delays(patience=PATIENCE, pause=0.6)
+CLIENT_TIMEOUT = 0.2
+DELAYS = Delays(patience=CLIENT_TIMEOUT, pause=0.6)
 ATTEMPT = "0123456789abcdef" * 2
 WORKER = 4711
 
@@ -77,7 +77,7 @@ class Line:
     def send(self, body: dict[str, Any], operation: str = "UpdateItem") -> tuple[int, Any]:
         """Send one request as an impatient client; return the status and the body of the answer."""
         host, port = self.proxy.endpoint.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+        connection = http.client.HTTPConnection(host, int(port), timeout=CLIENT_TIMEOUT)
         try:
             headers = {"X-Amz-Target": f"DynamoDB_20120810.{operation}"}
             connection.request("POST", "/", json.dumps(body), headers)
@@ -150,7 +150,7 @@ def test_a_connection_breaks(fate: Fate, error: type[Exception], arrived: int) -
     ],
 )
 def test_an_error_is_answered(fate: Fate, status: int, code: str, arrived: int) -> None:
-    """The client is told an error in DynamoDB's words; a 500 may have been written all the same."""
+    """The client gets an error in DynamoDB's words; a 500 may have been written all the same."""
     with line(fate) as wire:
         answered, body = wire.send(request())
         assert (answered, body["__type"].partition("#")[2]) == (status, code)

@@ -23,7 +23,7 @@ from tests.chaos.journal import Journal
 
 
 def main() -> None:
-    """Keep one worker at work until the orders end. Ends with its status where it failed by itself."""
+    """Keep one worker running until the orders end. Ends with its status where it failed by itself."""
     options = json.loads(sys.argv[1])
     guard = options.pop("without", None)
     if guard is not None:

@@ -47,7 +47,7 @@ def _request(number: int) -> str:
 
 
 def _some_of_each_status(shop: Shop) -> None:
-    """One payment is lost, one held, two at work."""
+    """One payment is lost, one held, two in progress."""
     shop.begin("orders/charge/pay_12301", lease=30, locked_by=_request(1))
     shop.clock.advance(1_260)
     shop.begin("orders/ship/acme/order_12344", lease=60, locked_by=_request(2))
@@ -60,7 +60,7 @@ def _some_of_each_status(shop: Shop) -> None:
 
 
 def _held(shop: Shop) -> None:
-    """Tried once before, and given back by a person; now it is held again."""
+    """Tried once before, and released by a person; now it is held again."""
     token, failure = "orders/charge/pay_12345", Failure("GatewayTimeout", "no answer in 10 s")
     delivery = "059f36b4-87a3-44ab-83d2-661975830a7d"
     shop.begin(token, mortal=False, locked_by=_request(3), delivery=delivery)
@@ -76,7 +76,7 @@ def _held(shop: Shop) -> None:
 
 
 def _nothing(_shop: Shop) -> None:
-    """No table is looked at."""
+    """No table is read."""
 
 
 PICTURES = (

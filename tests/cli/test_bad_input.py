@@ -46,8 +46,8 @@ def test_no_region_is_set(command: list[str], monkeypatch: pytest.MonkeyPatch) -
 @BY_COMMAND
 def test_no_profile_of_that_name(command: list[str]) -> None:
     """It is named."""
-    message = complaint(CliRunner().invoke(app, [*command, "--table", "tokens", "--profile", "nobody"]))
-    assert "nobody" in message
+    message = complaint(CliRunner().invoke(app, [*command, "--table", "tokens", "--profile", "missing"]))
+    assert "missing" in message
 
 
 @BY_COMMAND

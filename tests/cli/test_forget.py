@@ -318,7 +318,7 @@ def test_the_outcome_as_data(payments: Payments) -> None:
 
 
 def test_the_write_of_an_attempt_in_progress_is_no_value(payments: Payments) -> None:
-    """Whoever does not ask `forget_objection` first gets a ValueError, and no write."""
+    """Without a call of `forget_objection` first a caller gets a ValueError, and no write."""
     _charge(payments, NAME)
     row = payments.row("p-1")._replace(state=State.IN_PROGRESS)
     with pytest.raises(ValueError, match="is in progress"):

@@ -30,7 +30,7 @@ __all__ = ["open_shop"]
 
 
 def _some_of_each_status(shop: Shop) -> None:
-    """Two overdue, the earlier lease first; one held; one at work; one complete."""
+    """Two overdue, the earlier lease first; one held; one in progress; one complete."""
     shop.begin("orders/ship/late-2", lease=60)
     shop.begin("orders/charge/acme/late-1", lease=30)
     shop.complete("orders/charge/done")
@@ -44,7 +44,7 @@ def _keys(shop: Shop, *options: str) -> list[str]:
 
 
 def test_overdue_then_held_then_in_progress(shop: Shop) -> None:
-    """Overdue by lease, held, at work; what is complete is not unfinished."""
+    """Overdue by lease, held, in progress; what is complete is not unfinished."""
     _some_of_each_status(shop)
     ran = shop.run("list", "--output", "jsonl")
     assert [(row["key"], row["status"]) for row in lines(ran)] == [

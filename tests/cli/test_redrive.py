@@ -82,7 +82,7 @@ def test_nothing_held_exits_with_0(payments: Payments) -> None:
 
 
 def test_a_dry_run_shows_and_writes_nothing(payments: Payments) -> None:
-    """Nobody is asked either."""
+    """No confirmation is asked for either."""
     _some_are_held(payments)
     ran = payments.run("redrive", "--because", "x", "--dry-run")
     assert ran.exit_code == 0

@@ -223,7 +223,7 @@ def test_force_is_required_unless_overdue_or_held(
     assert payments.row("p-1").state is State.HELD
 
 
-def test_another_attempt_than_was_looked_at_is_refused_at_once(payments: Payments) -> None:
+def test_another_attempt_than_the_given_one_is_refused_at_once(payments: Payments) -> None:
     """`--attempt` is what `show` had printed."""
     token = payments.hold("p-1")
     before = payments.row("p-1")

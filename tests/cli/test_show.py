@@ -352,11 +352,11 @@ def test_a_large_table_requires_scan(shop: Shop, monkeypatch: pytest.MonkeyPatch
 
 def test_an_unknown_token_prints_advice(shop: Shop) -> None:
     """What is near among the unfinished, and how parts of a key are found."""
-    ran = shop.run("show", "nobody")
+    ran = shop.run("show", "missing")
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1] == (
-        f"lambda-once: no token and no key nobody in the table {shop.name}. "
-        "To search by a part: lambda-once find nobody"
+        f"lambda-once: no token and no key missing in the table {shop.name}. "
+        "To search by a part: lambda-once find missing"
     )
     shop.begin("orders/charge/12345-b")
     assert "unfinished and similar: orders/charge/12345-b. To" in shop.run("show", "12345").stderr

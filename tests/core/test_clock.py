@@ -63,7 +63,7 @@ def test_a_deadline_tells_what_remains() -> None:
 
 
 def test_a_pause_ends_at_the_deadline() -> None:
-    """Nobody sleeps beyond it."""
+    """No sleep ends beyond it."""
     clock = FakeClock()
     deadline = Deadline(clock, clock.now() + timedelta(seconds=10))
     deadline.pause(4)

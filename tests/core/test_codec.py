@@ -411,7 +411,7 @@ def test_a_dataclass_may_contain_itself() -> None:
         (tuple[int, ...], False),
     ],
 )
-def test_plain_annotations_are_told_from_typed_ones(annotation: object, plain: bool) -> None:
+def test_plain_annotations_are_distinguished_from_typed_ones(annotation: object, plain: bool) -> None:
     """An annotation is plain when JSON comes back as it says."""
     assert is_plain(annotation) is plain
 

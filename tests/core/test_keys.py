@@ -304,7 +304,7 @@ def test_a_fingerprint_may_be_null(expression: str, found: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "told"),
+    ("payload", "named"),
     [
         ({"order": 1, "amount": "secret"}, "(its fields: order, amount)"),
         ({f"f{n}": n for n in range(9)}, "(its fields: f0, f1, f2, f3, f4, 4 more)"),
@@ -316,12 +316,12 @@ def test_a_fingerprint_may_be_null(expression: str, found: object) -> None:
         (5, "(it has no fields: it is not an object)"),
     ],
 )
-def test_a_message_names_the_fields_of_the_payload(payload: object, told: str) -> None:
+def test_a_message_names_the_fields_of_the_payload(payload: object, named: str) -> None:
     """KeyMissing names what there is to select from, bounded and on one line, and no value."""
     for expression in ("absent", "[absent]", "powertools_base64(@)"):
         with pytest.raises(KeyMissing) as raised:
             select(expression, payload)
-        assert told in str(raised.value)
+        assert named in str(raised.value)
         assert "secret" not in str(raised.value)
     long = {"x" * 100: 1}
     with pytest.raises(KeyMissing, match="fields: " + "x" * 64 + r"\)"):

@@ -33,13 +33,13 @@ def test_nothing_stored_runs(rule: OnLapse) -> None:
 @pytest.mark.parametrize(("state", "rule"), list(product([State.COMPLETE, State.RELEASED], RULES)))
 @pytest.mark.parametrize("attempt", ["a1", "a2"])
 def test_finished_and_past_its_ttl_runs(state: State, rule: OnLapse, attempt: str) -> None:
-    """In the second of its ttl and after, whoever asks and with whatever payload."""
+    """In the second of its ttl and after, for any caller and any payload."""
     assert _decision(row(state, ttl=SECONDS, fingerprint="g"), attempt, rule=rule) is Decision.RUN
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_released_by_another_runs(rule: OnLapse) -> None:
-    """Whatever payload it was for: what was given back stands for nothing."""
+    """Whatever payload it was for: what was released blocks nothing."""
     released = row(State.RELEASED, ttl=SECONDS + 1, fingerprint="g")
     assert _decision(released, rule=rule) is Decision.RUN
 
@@ -103,7 +103,7 @@ def test_the_same_credential_is_replayed(caller: str | None, presented: Presente
 def test_no_outcome_is_returned_without_proof(
     rule: OnLapse, caller: str | None, outcome: Any, fingerprint: str | None
 ) -> None:
-    """Of which kind it is, and whether the payload is another, is not told, either."""
+    """Of which kind it is, and whether the payload is another, is not revealed, either."""
     complete = row(State.COMPLETE, caller=caller, **outcome)
     found = _decision(complete, fingerprint=fingerprint, rule=rule, presented=UNPROVEN)
     assert found is Decision.OTHER_CALLER
@@ -131,8 +131,8 @@ def test_what_is_no_outcome_needs_no_proof(state: State, lease: Any, decision: D
 
 
 @pytest.mark.parametrize("presented", [ALICE, Presented(None), Presented("unverified")])
-def test_an_unproven_callers_row_is_nobody_elses(presented: Presented) -> None:
-    """Whoever presents a credential in place of what was not known is another caller."""
+def test_an_unproven_callers_row_belongs_to_no_other_caller(presented: Presented) -> None:
+    """A credential in place of what was not known makes another caller."""
     assert (
         _decision(row(State.COMPLETE, caller=UNPROVEN.mark("a1")), presented=presented)
         is Decision.OTHER_CALLER
@@ -143,7 +143,7 @@ def test_an_unproven_callers_row_is_nobody_elses(presented: Presented) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_stands_for_nothing_is_anybodys(rule: OnLapse) -> None:
+def test_a_row_that_blocks_nothing_is_free_to_all_callers(rule: OnLapse) -> None:
     """What was released or is past its ttl hands out nothing; the handler checks for itself."""
     mark = ALICE.mark("a1")
     released = row(State.RELEASED, ttl=SECONDS + 1, caller=mark)

@@ -93,7 +93,7 @@ def test_what_can_hold(on_error: OnError, can: bool) -> None:
 
 
 def test_a_callable_can_hold() -> None:
-    """Nobody knows before it is asked."""
+    """It is unknown before it is asked."""
     assert can_hold(lambda _: RELEASE)
     assert lapse_rule(None, lambda _: RELEASE) == (OnLapse.HOLD, None)
 

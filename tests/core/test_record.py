@@ -25,7 +25,7 @@ def test_an_unfinished_row_never_expires(state: State) -> None:
 
 
 def test_a_lease_ends_after_its_last_millisecond() -> None:
-    """Then the attempt has lapsed; what is settled never has."""
+    """Then the attempt has lapsed; a finished one never has."""
     assert row(State.IN_PROGRESS, expected_completion=LAPSED).lapsed(NOW)
     assert not row(State.IN_PROGRESS, expected_completion=NOW).lapsed(NOW)
     assert not row(State.IN_PROGRESS, expected_completion=ALIVE).lapsed(NOW)

@@ -1,4 +1,4 @@
-"""What each write makes of a row; who may write stands in the contract suite of the stores."""
+"""What each write makes of a row; who may write is in the contract suite of the stores."""
 
 from __future__ import annotations
 
@@ -161,11 +161,11 @@ def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
     assert after_write(before, _write(change, Resolver("a1", LAPSED, "probe"))) is None
 
 
-VERDICTS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
+DECISIONS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
 NOTE = Resolution("ann", "seen at the provider", NOW, "ann", times=2)
 
 
-@pytest.mark.parametrize("change", VERDICTS)
+@pytest.mark.parametrize("change", DECISIONS)
 @pytest.mark.parametrize("state", State)
 def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: State) -> None:
     """What an earlier outcome left is gone; in another state than was seen it writes nothing."""
@@ -182,13 +182,13 @@ def test_an_onlooker_writes_to_any_state_that_it_saw(change: Change, state: Stat
         assert (after.actual_completion is None) is isinstance(change, Release)
 
 
-@pytest.mark.parametrize("change", VERDICTS)
+@pytest.mark.parametrize("change", DECISIONS)
 @pytest.mark.parametrize("state", State)
-def test_a_verdict_knows_itself_again(change: Change, state: State) -> None:
+def test_a_decision_recognises_its_own_write(change: Change, state: State) -> None:
     """After a lost answer; the attempt that was seen does not take it for a write of its own."""
-    verdict = _write(change, _seen("ann", state))
-    made = after_write(row(state), verdict)
-    assert made_by(made, verdict)
+    decision = _write(change, _seen("ann", state))
+    made = after_write(row(state), decision)
+    assert made_by(made, decision)
     assert not made_by(made, _write(change))
 
 
@@ -205,9 +205,9 @@ def test_a_note_stays_until_there_is_another() -> None:
     assert done.resolution == NOTE
     later = NOTE._replace(by="bob", times=1)
     by_another = replace(_write(Hold(BROKEN), Resolver.of(done, "bob")), note=later)
-    settled = after_write(done, by_another)
-    assert settled is not None
-    assert settled.resolution == later
+    finished = after_write(done, by_another)
+    assert finished is not None
+    assert finished.resolution == later
 
 
 @pytest.mark.parametrize("lease", [ALIVE, LAPSED])
@@ -253,7 +253,7 @@ ENDS = [change for change in CHANGES if isinstance(change, End)]
 
 @pytest.mark.parametrize(("mine", "other"), list(product(CHANGES, ENDS)))
 def test_another_write_of_the_same_attempt_is_not_our_write(mine: Change, other: Change) -> None:
-    """Not even an equal one of the same millisecond: it stands."""
+    """Not even an equal one of the same millisecond: it remains."""
     found = after_write(row(State.IN_PROGRESS, ttl=1), _write(other))
     assert found is not None
     assert not made_by(found, _write(mine))
@@ -261,7 +261,7 @@ def test_another_write_of_the_same_attempt_is_not_our_write(mine: Change, other:
 
 @pytest.mark.parametrize("mine", CHANGES)
 @pytest.mark.parametrize("state", [State.COMPLETE, State.HELD, State.RELEASED])
-def test_a_row_without_a_write_id_is_nobodys_own(mine: Change, state: State) -> None:
+def test_a_row_without_a_write_id_matches_no_write(mine: Change, state: State) -> None:
     """It was written before there were any."""
     assert not made_by(row(state, ttl=None), _write(mine))
 
@@ -288,13 +288,13 @@ def test_a_lease_beyond_ours_is_our_extension() -> None:
     assert not made_by(longer, _write(Extend(LATER + timedelta(seconds=1))))
 
 
-def test_a_ttl_that_stands_is_no_pin() -> None:
+def test_a_stored_ttl_is_no_pin() -> None:
     """It was not taken away."""
     assert not made_by(row(State.IN_PROGRESS, ttl=1), _write(Pin.PIN))
 
 
 def test_chunks_are_counted_on_the_row() -> None:
-    """Every other form stands in it as it is."""
+    """Every other form is in it as it is."""
     assert stored_form(Chunks((b"1", b"2"))) == Parts(2)
     for form in (None, Inline("0"), Unavailable.UNAVAILABLE):
         assert stored_form(form) == form

@@ -63,7 +63,7 @@ def run() -> Run:
 
 
 @cache
-def told() -> Run:
+def whole_run() -> Run:
     """Run the whole demo once for all tests that only look at what it said and left."""
     return run()
 
@@ -79,18 +79,18 @@ def keys(performance: Performance, state: State) -> set[str]:
 
 
 def test_every_scene_ends_as_promised_and_says_so() -> None:
-    """All twelve verdicts are told, in their order, and the exit code is 0."""
-    code, said, _ = told()
+    """All twelve outcomes are printed, in their order, and the exit code is 0."""
+    code, said, _ = whole_run()
     assert code == KEPT
     assert "All 12 scenes and 4 patterns ended as promised" in said
-    verdicts = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
-    assert verdicts == [f"✓ {scene.verdict}" for scene in scenes.SCENES]
+    outcomes = [line[1:].split("  ")[0].rstrip() for line in said.splitlines() if line.startswith(" ✓")]
+    assert outcomes == [f"✓ {scene.verdict}" for scene in scenes.SCENES]
     assert "✗" not in said
 
 
 def test_the_rows_tell_what_waits_for_a_person() -> None:
     """One payment is held, one is in progress with its lease over, and everything else is complete."""
-    performance = told().performance
+    performance = whole_run().performance
     assert keys(performance, State.HELD) == {"pay_12347"}
     assert keys(performance, State.IN_PROGRESS) == {"pay_12348"}
     assert len(keys(performance, State.COMPLETE)) == len(performance.records) - 2 == 8
@@ -98,9 +98,9 @@ def test_the_rows_tell_what_waits_for_a_person() -> None:
     assert died.lapsed(performance.ended)
 
 
-def test_what_began_and_settled_nothing_is_counted() -> None:
+def test_unfinished_attempts_are_counted() -> None:
     """Of the attempts that began, those that died and the one that was fenced are missing, as on an alarm."""
-    code, said, _ = told()
+    code, said, _ = whole_run()
     assert code == KEPT
     assert "3 attempts began and did not finish (2 died, 1 fenced)" in said
 
@@ -132,7 +132,7 @@ def test_without_fencing_the_demo_fails(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_patterns_keep_what_plain_writes_lose() -> None:
     """Each is seen beside the plain writes, which were really made; no pattern needs a token."""
-    found = {each.pattern: each for each in told().performance.contrasts}
+    found = {each.pattern: each for each in whole_run().performance.contrasts}
     assert list(found) == ["Ledger", "Ratchet", "Unique", "Documents"]
     assert not any(each.broken for each in found.values())
     plain = {name: each.plain for name, each in found.items()}
@@ -155,7 +155,7 @@ def test_a_pattern_without_its_condition_fails_the_demo(monkeypatch: pytest.Monk
 
 def test_the_tables_hold_no_log_lines_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the handlers print is captured; --verbose shows it."""
-    _, quiet, performance = told()
+    _, quiet, performance = whole_run()
     monkeypatch.setattr(demo, "perform", lambda _endpoint: performance)
     _, verbose = tell("--verbose")
     assert "once.replayed" not in quiet
@@ -233,7 +233,7 @@ def test_a_reference_without_a_value_is_refused() -> None:
         Template({}).function("PaymentsFunction")
 
 
-def test_an_invocation_stands_still_only_where_it_was_told_to() -> None:
+def test_an_invocation_pauses_only_where_requested() -> None:
     """It passes other places, stops at its own, and goes on when it may."""
     passed: list[str] = []
 
@@ -252,7 +252,7 @@ def test_an_invocation_stands_still_only_where_it_was_told_to() -> None:
 
 
 def test_a_killed_invocation_does_nothing_more() -> None:
-    """What stands behind the place is never executed."""
+    """The code behind the place is never executed."""
     passed: list[str] = []
 
     def work() -> None:

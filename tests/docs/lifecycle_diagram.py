@@ -42,7 +42,7 @@ PRESENTED = Presented("a")
 UNPROVEN = Presented(None, proof=False)
 FAILURE = Failure("Declined", "no money")
 
-_AT_WORK = Record(
+_IN_PROGRESS = Record(
     token="t",
     state=State.IN_PROGRESS,
     attempt_id=THEIRS,
@@ -52,31 +52,31 @@ _AT_WORK = Record(
     expected_completion=NOW + MINUTE,
     fingerprint="f",
 )
-_LAPSED = _AT_WORK._replace(expected_completion=NOW - MINUTE)
+_LAPSED = _IN_PROGRESS._replace(expected_completion=NOW - MINUTE)
 _KEPT = epoch_seconds(NOW + MINUTE)
-_COMPLETE = _AT_WORK._replace(state=State.COMPLETE, stored=Inline("1"), ttl=_KEPT)
-_RELEASED = _AT_WORK._replace(state=State.RELEASED, ttl=_KEPT)
+_COMPLETE = _IN_PROGRESS._replace(state=State.COMPLETE, stored=Inline("1"), ttl=_KEPT)
+_RELEASED = _IN_PROGRESS._replace(state=State.RELEASED, ttl=_KEPT)
 
 ROWS: dict[str, Record | None] = {
     "nothing": None,
     "complete or released, past its ttl": _COMPLETE._replace(ttl=epoch_seconds(NOW - MINUTE)),
     "released by another attempt": _RELEASED,
-    "in progress, by our own attempt": _AT_WORK._replace(attempt_id=OURS),
+    "in progress, by our own attempt": _IN_PROGRESS._replace(attempt_id=OURS),
     "anything else, of a caller with other credentials": _COMPLETE._replace(caller=Presented("b").mark("x")),
     "complete, and nothing proves the request's caller": _COMPLETE._replace(caller=UNPROVEN.mark("x")),
     "anything else, with another fingerprint": _COMPLETE._replace(fingerprint="g"),
     "complete, with a result": _COMPLETE,
     "complete, its result unavailable": _COMPLETE._replace(stored=Unavailable.UNAVAILABLE),
     "complete, with an error": _COMPLETE._replace(error=FAILURE),
-    "held": _AT_WORK._replace(state=State.HELD, error=FAILURE),
-    "in progress, lease alive": _AT_WORK,
+    "held": _IN_PROGRESS._replace(state=State.HELD, error=FAILURE),
+    "in progress, lease alive": _IN_PROGRESS,
     "in progress, lapsed": _LAPSED,
     "released by our own attempt": _RELEASED._replace(attempt_id=OURS),
 }
 
 NODES: dict[str, Record | None] = {
     "Absent": None,
-    "InProgress": _AT_WORK,
+    "InProgress": _IN_PROGRESS,
     "Lapsed": _LAPSED,
     "Complete": _COMPLETE,
     "Failed": _COMPLETE._replace(error=FAILURE),
@@ -168,11 +168,11 @@ def _steps(row: Record | None) -> list[tuple[str, Record]]:
             after_write(row, Write("t", resolver, answer, NOW, _KEPT, new_write_id(answer))),
         )
     )
-    steps += _verdicts(row)
+    steps += _resolutions(row)
     return [(label, after) for label, after in steps if after is not None]
 
 
-def _verdicts(row: Record | None) -> list[tuple[str, Record | None]]:
+def _resolutions(row: Record | None) -> list[tuple[str, Record | None]]:
     """Return what a person may make of *row* without insisting on it, what changes its state only."""
     if row is None or objection(row, NOW) is not None:
         return []

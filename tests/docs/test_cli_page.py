@@ -51,7 +51,7 @@ def _sections() -> dict[str, str]:
     return found
 
 
-def _told(section: str) -> set[str]:
+def _documented(section: str) -> set[str]:
     return {option for row in _ROW.finditer(section) for option in _OPTION.findall(row["first"])}
 
 
@@ -62,16 +62,16 @@ def test_every_command_has_its_section() -> None:
     assert set(re.findall(r"\[`([a-z]+)`\]", tasks)) == set(COMMANDS)
 
 
-def test_what_all_have_in_common_is_told_once() -> None:
+def test_common_options_are_documented_once() -> None:
     """The options that name a table."""
     common = PAGE.read_text(encoding="utf-8").split("\n## ")[1]
-    assert _told(common) == COMMON
+    assert _documented(common) == COMMON
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_and_page_agree(name: str) -> None:
-    """Every option of a command stands in its section, and every option there is one."""
-    assert _told(_sections()[name]) == _options(name) - COMMON
+    """Every option of a command is in its section, and every option there is one."""
+    assert _documented(_sections()[name]) == _options(name) - COMMON
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -19,7 +19,7 @@ def test_the_table_shows_every_decision() -> None:
     assert shown == set(Decision)
 
 
-def test_only_time_leads_away_from_what_is_settled() -> None:
+def test_only_time_leads_away_from_a_final_state() -> None:
     """No write leaves a completed token, and only a resolution leaves a held one."""
     leaving = {pair: labels for pair, labels in edges().items() if pair[0] in {"Complete", "Failed", "Held"}}
     assert leaving == {

@@ -14,9 +14,9 @@ _FIELD = re.compile(r"^\| `(\w+)` \| (?:text|number|time) \|", re.MULTILINE)
 
 def test_the_table_of_log_events_is_the_codes() -> None:
     """Every event once, in the code's order, with its level and its metric."""
-    told = [(name, level, metric or None) for name, level, metric in _EVENT.findall(PAGE)]
+    documented = [(name, level, metric or None) for name, level, metric in _EVENT.findall(PAGE)]
     said = [(event.value, logging.getLevelName(event.level), event.metric) for event in Event]
-    assert told == said
+    assert documented == said
 
 
 def test_the_table_of_fields_is_the_codes() -> None:

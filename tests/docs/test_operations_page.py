@@ -37,7 +37,7 @@ BESIDE = {
 """Sections that are about no symptom."""
 _INLINE = re.compile(rf"`(?:lambda-once )?((?:{'|'.join(COMMANDS)})(?: [^`]*)?)`")
 _SECTION = re.compile(r"^## (?P<title>[^\n]+)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_TOLD = re.compile(r"[Aa]larms? ((?:[A-Z]\w+(?:, )?)+)")
+_ALARMS = re.compile(r"[Aa]larms? ((?:[A-Z]\w+(?:, )?)+)")
 
 
 def _sections() -> dict[str, str]:
@@ -91,8 +91,8 @@ def test_commands_that_are_named_in_passing_have_their_options() -> None:
     named = _INLINE.findall(prose(PATH))
     assert named
     for name, *rest in map(str.split, named):
-        told = {word for word in rest if word.startswith("--")}
-        assert told <= _options(_command(name)), name
+        mentioned = {word for word in rest if word.startswith("--")}
+        assert mentioned <= _options(_command(name)), name
 
 
 @pytest.mark.parametrize("line", sorted(set(AWS)))
@@ -121,9 +121,9 @@ def test_the_alarms_of_the_page_are_those_of_the_template() -> None:
     nested = sorted((ROOT / "examples" / "infrastructure").glob("*.yaml"))
     templates = [yaml.compose(path.read_text(encoding="utf-8")) for path in (ROOT / "template.yaml", *nested)]
     alarms = {name for template in templates for name in _alarms(template)}
-    told = {name for found in _TOLD.findall(PAGE) for name in re.findall(r"\w+", found)}
-    told |= set(re.findall(r"\b[A-Z]\w+", " ".join(re.findall(r"-->\|([^|]+)\|", PAGE)))) - {"KeyReused"}
-    assert told == alarms
+    mentioned = {name for found in _ALARMS.findall(PAGE) for name in re.findall(r"\w+", found)}
+    mentioned |= set(re.findall(r"\b[A-Z]\w+", " ".join(re.findall(r"-->\|([^|]+)\|", PAGE)))) - {"KeyReused"}
+    assert mentioned == alarms
 
 
 def _alarms(template: yaml.Node) -> Iterator[str]:

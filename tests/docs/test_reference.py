@@ -48,14 +48,14 @@ def test_the_reference_has_the_own_options_of_each_decorator(decorator: str, whe
 def test_the_table_of_problems_is_the_codes() -> None:
     """Status, type and Retry-After of every row are what a client gets."""
     rows = _PROBLEM.findall(API)
-    told = {kind: (int(status), urn, wait == "yes") for status, urn, kind, wait in rows}
+    documented = {kind: (int(status), urn, wait == "yes") for status, urn, kind, wait in rows}
     said = {}
-    for kind in told:
+    for kind in documented:
         error: type[OnceError] = getattr(lambda_once, kind, RetryLater)
         problem = problem_for(error("text"))
         said[kind] = (problem.status, problem.type, problem.retry_after is not None)
-    assert told == said
-    assert len(told) == 9
+    assert documented == said
+    assert len(documented) == 9
 
 
 def test_the_tree_of_errors_is_that_of_the_module() -> None:

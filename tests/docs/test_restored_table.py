@@ -46,7 +46,7 @@ class Restored(NamedTuple):
 
         return charge({"orderId": "12345"}, lambda_context())
 
-    def at_work(self, attempt: str = "a" * 32) -> None:
+    def leave_in_progress(self, attempt: str = "a" * 32) -> None:
         """Leave the row as it was at T, in progress by *attempt*, its lease over by now."""
         row = {
             "lockToken": TOKEN,
@@ -107,7 +107,7 @@ def test_what_was_acquired_and_completed_later_runs_again(restored: Restored) ->
 
 def test_what_was_completed_later_runs_again_under_take_over_only(restored: Restored) -> None:
     """Its row is in progress and overdue: held under hold, taken over otherwise."""
-    restored.at_work()
+    restored.leave_in_progress()
     with pytest.raises(Held):
         restored.charge(on_lapse="hold")
     assert restored.worked == []
@@ -123,9 +123,9 @@ def test_what_is_remembered_does_not_run(restored: Restored, remember: Callable[
     assert restored.worked == []
 
 
-def test_a_row_that_is_still_at_work_is_completed(restored: Restored, remember: Callable[..., None]) -> None:
+def test_a_row_in_progress_is_completed(restored: Restored, remember: Callable[..., None]) -> None:
     """The row of the same attempt leaves the index and replays."""
-    restored.at_work()
+    restored.leave_in_progress()
     remember(restored.client, restored.table, LINE)
     assert restored.state() is State.COMPLETE
     assert restored.charge() is None
@@ -133,8 +133,8 @@ def test_a_row_that_is_still_at_work_is_completed(restored: Restored, remember: 
 
 
 def test_another_attempt_is_left_alone(restored: Restored, remember: Callable[..., None]) -> None:
-    """A row that names somebody else, or that is settled, is refused and stays."""
-    restored.at_work("b" * 32)
+    """A row that names somebody else, or that is complete, is refused and stays."""
+    restored.leave_in_progress("b" * 32)
     with pytest.raises(ClientError, match="ConditionalCheckFailed"):
         remember(restored.client, restored.table, LINE)
     assert restored.state() is State.IN_PROGRESS

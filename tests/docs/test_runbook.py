@@ -54,7 +54,7 @@ class Killed(BaseException):
 
 @dataclass
 class Night:
-    """One table of DynamoDB Local, a function that charges orders, and whoever is on call."""
+    """One table of DynamoDB Local, a function that charges orders, and the operator on call."""
 
     client: Any
     table: str
@@ -273,7 +273,7 @@ def test_the_counts(night: Night) -> None:
 
 
 def test_the_index_is_throttled(night: Night) -> None:
-    """The list of what is at work."""
+    """The list of what is in progress."""
     (line,) = SECTIONS["The index is throttled"]
     night.lapses()
     night.clock.advance(-50)

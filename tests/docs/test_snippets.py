@@ -34,13 +34,13 @@ def test_the_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_a_page_tells_to_make_can_be_made(page: Path) -> None:
     """Every `make` in a shell block names a target."""
     targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
-    told = {
+    documented = {
         target
         for block in blocks(page)
         if block.language in {"bash", "sh"}
         for target in _MAKE.findall(block.text)
     }
-    assert told <= targets
+    assert documented <= targets
 
 
 def test_a_clone_needs_two_commands() -> None:

@@ -42,7 +42,7 @@ ENVIRON = {
 }
 JSON = "application/x-amz-json-1.0"
 KEY = {"lockToken": {"S": "t"}}
-PATIENCE = 5.0
+READ_TIMEOUT = 5.0
 """Seconds after which a server gives up a connection that a failing test has left open."""
 
 
@@ -89,7 +89,7 @@ class Server:
 
     def _answer(self, connection: socket.socket, script: list[bytes]) -> None:
         with connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(READ_TIMEOUT)
             if self._context is not None:
                 connection = self._context.wrap_socket(connection, server_side=True)
             with connection, connection.makefile("rb") as reader:
@@ -268,7 +268,7 @@ def _asked(lean: LeanClient, token: str) -> Any:
     ids=["103", "102", "a whole response"],
 )
 def test_no_request_gets_the_response_of_another(left: bytes) -> None:
-    """What stands before a response would leave that one on the connection, for the next request."""
+    """Bytes before a response would leave it on the connection, for the next request."""
     with serving([_of("a"), left + _of("b")], [_of("b"), _of("c")]) as server:
         lean = client(server)
         assert _asked(lean, "a") == "a"
@@ -278,7 +278,7 @@ def test_no_request_gets_the_response_of_another(left: bytes) -> None:
         assert [_asked(lean, token) for token in "bc"] == ["b", "c"]
 
 
-def test_a_response_that_nobody_asked_for_ends_the_connection() -> None:
+def test_an_unrequested_response_ends_the_connection() -> None:
     """It came while the connection was kept: the next request would get it."""
     with serving([_of("a")], [_of("b")]) as server:
         lean = client(server)
@@ -368,7 +368,7 @@ def test_no_answer_in_time() -> None:
     assert is_transient(raised.value)
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection_is_transient() -> None:
     """A refused connection is transient, as botocore's is."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -440,7 +440,7 @@ def test_expired_credentials_are_read_again_once(code: str) -> None:
     assert tokens == ["wimpel", "neu", "neu"]
 
 
-def test_without_new_credentials_the_refusal_stands() -> None:
+def test_without_new_credentials_the_refusal_is_returned() -> None:
     """One request, and the error that becomes `Misconfigured`."""
     with (
         serving([refusal("ExpiredTokenException")]) as server,

@@ -66,7 +66,7 @@ def requests(table: str) -> list[tuple[str, dict[str, Any]]]:
                 "Statements": [
                     _statement(insert, {"S": "p"}, {"B": b"\1"}),
                     _statement(insert, {"S": "b"}, {"B": b"\1"}),
-                    _statement(update, {"N": "1"}, {"S": "nobody"}),
+                    _statement(update, {"N": "1"}, {"S": "none"}),
                 ]
             },
         ),

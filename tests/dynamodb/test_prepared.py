@@ -71,7 +71,7 @@ def test_it_is_made_again_in_another_process(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_tracing_library_that_is_loaded_later_sees_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing order does not matter: it is looked for at first use. One line says why."""
+    """Importing order does not matter: it is detected at first use. One line says why."""
     lines: list[str] = []
     transport = Transport("lean", declined=lines.append)
     assert isinstance(_prepared(transport), LeanClient)

@@ -49,7 +49,7 @@ def engine() -> Iterator[str]:
     Never the engine of DYNAMODB_ENDPOINT: the table's name is given by the SAM CLI, and somebody may have one
     of that name there.
     """
-    with _absence_told(), running() as endpoint:
+    with _skipped_if_absent(), running() as endpoint:
         yield endpoint
 
 
@@ -86,14 +86,14 @@ def api(stack: Stack) -> Iterator[Api]:
 
 def _built(engine: str, folder: Path, name: str) -> Stack:
     """Build the stack in *folder*, which has a template and events."""
-    with _absence_told():
+    with _skipped_if_absent():
         provide()
         endpoint = f"http://host.docker.internal:{urlsplit(engine).port}"
         return Stack(build(folder / "template.yaml", name), folder / "events", endpoint)
 
 
 @contextmanager
-def _absence_told() -> Iterator[None]:
+def _skipped_if_absent() -> Iterator[None]:
     """Skip where something is not installed; under CI fail, as every missing engine does."""
     try:
         yield

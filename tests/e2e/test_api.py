@@ -83,7 +83,7 @@ def test_a_payment_needs_a_key(api: Api, tokens: Tokens) -> None:
 
 
 def test_two_requests_at_once_are_one_payment(api: Api) -> None:
-    """Two clicks in one moment: one is worked, the other told to come back, and then gets the same answer."""
+    """Two clicks in one moment: one is worked, the other is asked to retry, and then gets the same answer."""
     path, payment = "/orders/order_5/pay", {"card": "tok_slow", "amount": 4990}
     with ThreadPoolExecutor(2) as clients:
         clicks = [clients.submit(send, api, "POST", path, payment, key="twice") for _ in range(2)]

@@ -63,7 +63,7 @@ def test_a_crash_leaves_its_token_in_progress(stack: Stack, tokens: Tokens) -> N
 
 
 def test_a_payment_that_timed_out_waits_for_a_person(stack: Stack, tokens: Tokens) -> None:
-    """Once the lease is over the redelivery is held: nobody knows whether the card was charged."""
+    """Once the lease is over the redelivery is held: whether the card was charged is unknown."""
     row = in_progress(tokens, timed_out(stack, "PaymentsFunction", "sqs-payment-slow"))
     assert "ttl" not in row
 

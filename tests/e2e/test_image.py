@@ -50,7 +50,7 @@ def test_an_absent_image_is_pulled(machine: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_cannot_be_pulled_is_made_by_the_script(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script is the last resort, and what it leaves behind is looked at."""
+    """The script is the last resort, and what it leaves behind is checked."""
     install(machine, "docker", FOUND_ONCE_THERE)
     monkeypatch.setenv(SCRIPT_VARIABLE, str(install(machine, "make-image", 'touch "$here/image"')))
     provide()
@@ -66,7 +66,7 @@ def test_a_script_that_makes_another_image_is_no_help(machine: Path, monkeypatch
 
 
 def test_a_script_that_fails_is_heard(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the script said stands in the message."""
+    """The message has the output of the script."""
     failing = install(machine, "make-image", "echo no debootstrap here >&2; exit 1")
     monkeypatch.setenv(SCRIPT_VARIABLE, str(failing))
     with pytest.raises(ImageAbsent, match="make-image failed: no debootstrap here"):

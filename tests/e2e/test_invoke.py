@@ -52,7 +52,7 @@ def test_an_event_takes_effect_once(
 
 
 def test_one_bad_message_leaves_the_rest_of_its_batch(stack: Stack, tokens: Tokens) -> None:
-    """Of three messages the one that is no JSON goes back to its queue; the others are settled."""
+    """Of three messages the one that is no JSON goes back to its queue; the others are done."""
     ran = stack.invoke("FulfilmentFunction", "sqs-batch-malformed")
     assert ran.answer == {"batchItemFailures": [{"itemIdentifier": "1bd4e9b6-5166-4e89-9f3e-74d2a7c8f9a6"}]}
     shipped = {entry["order_id"] for entry in ran.said.entries("shipped")}
@@ -61,7 +61,7 @@ def test_one_bad_message_leaves_the_rest_of_its_batch(stack: Stack, tokens: Toke
 
 
 def test_a_batch_delivered_again_runs_only_what_failed(stack: Stack, tokens: Tokens) -> None:
-    """The message that failed is given back and tried again; the two that were worked are replayed."""
+    """The message that failed is released and tried again; the two that were worked are replayed."""
     failed = {"batchItemFailures": [{"itemIdentifier": "6ac93e0b-a6bb-4dde-8e83-c9c7fcbdeefb"}]}
     ran = stack.invoke("FulfilmentFunction", "sqs-batch-mixed")
     assert ran.answer == failed

@@ -73,21 +73,21 @@ def test_points_are_counted_once(stack: Stack, client: Any) -> None:
 
 
 def test_a_late_change_does_not_count(stack: Stack, client: Any) -> None:
-    """What the editor changed before what stands changes nothing, however late it comes."""
+    """A change of the editor that is older than the stored one changes nothing, however late it comes."""
     assert stack.invoke("CatalogueFunction", "eventbridge-product-changed").answer == {"outcome": "Applied"}
-    stands = rows(client, CATALOGUE)
+    stored = rows(client, CATALOGUE)
     late = stack.invoke("CatalogueFunction", "eventbridge-product-changed-late")
     assert late.answer == {"outcome": "Stale"}
-    assert rows(client, CATALOGUE) == stands
+    assert rows(client, CATALOGUE) == stored
 
 
 def test_a_contract_is_read_as_it_was_written(stack: Stack, client: Any) -> None:
     """It comes back whole; written again for a new one, it is a conflict and changes nothing."""
     written = stack.invoke("ContractsFunction", "direct-contract")
-    stands = rows(client, CONTRACTS)
+    stored = rows(client, CONTRACTS)
     again = stack.invoke("ContractsFunction", "direct-contract")
     read = stack.invoke("ContractsFunction", "direct-contract-read")
     assert again.answer["errorType"] == "Conflict"
     assert read.answer["version"] == written.answer["version"]
     assert read.answer["contract"]["clauses"]
-    assert sorted(map(repr, rows(client, CONTRACTS))) == sorted(map(repr, stands))
+    assert sorted(map(repr, rows(client, CONTRACTS))) == sorted(map(repr, stored))

@@ -19,7 +19,7 @@ from lambda_once.stores.contract import AcquireAnswer, Unanswered, Won, WriteAns
 from lambda_once.testing import FakeClock
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
-from tests.simulation.guards import once_looked_at
+from tests.simulation.guards import read_once
 
 
 class Silent(FrailStore):
@@ -175,6 +175,6 @@ def test_what_is_acquired_again_is_looked_at_again() -> None:
 
 def test_twin_that_looks_at_the_first_acquisition_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work starts on a lease that is all but over."""
-    once_looked_at(monkeypatch)
+    read_once(monkeypatch)
     with pytest.raises(AssertionError):
         _starts_with_time_to_work(Rig())

@@ -78,7 +78,7 @@ def test_twin_that_believes_any_answer_calls_a_page_an_outage(monkeypatch: pytes
 
 
 def test_an_older_botocore_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where botocore does not tell before it parses, the parsed answer is looked at."""
+    """Where botocore does not report it before it parses, the parsed answer is checked."""
     monkeypatch.setattr(errors, "_before_parse", lambda **_: None)
     with strangers.page(*PAGES["a page"]) as address:
         client = tables.client(address)
@@ -94,7 +94,7 @@ def test_what_speaks_no_http_is_an_outage() -> None:
         client.close()
 
 
-def test_a_proxy_that_finds_nobody_is_an_outage() -> None:
+def test_a_proxy_without_an_upstream_is_an_outage() -> None:
     """A page of status 502 may be gone in a second."""
     with strangers.page(502, "text/html", b"<html>bad gateway</html>") as address:
         client = tables.client(address)

@@ -21,31 +21,31 @@ from tests.sources.samples import batch, http, sqs_record
 
 def runs_nothing(layers: Layers, error: type[OnceError], words: str, **options: Any) -> None:
     """Check that work on the table is refused by *error* in *words*, never starts, and is reported."""
-    told: list[Details] = []
+    reported: list[Details] = []
 
-    @layers.once(hooks=[told.append], **options).function
+    @layers.once(hooks=[reported.append], **options).function
     def work(order: int) -> None:
         pytest.fail("it ran unprotected")
 
     with pytest.raises(error, match=words) as raised:
         work(5)
-    reasons = [details.reason for details in told if details.event == "once.misconfigured"]
+    reasons = [details.reason for details in reported if details.event == "once.misconfigured"]
     assert reasons == ([str(raised.value)] if error is Misconfigured else [])
 
 
 def test_no_table_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no table is named at all that is reported at each call, before anything is connected."""
     monkeypatch.delenv("LAMBDA_ONCE_TABLE", raising=False)
-    told: list[Details] = []
+    reported: list[Details] = []
 
-    @Once(service="shop", hooks=[told.append]).function
+    @Once(service="shop", hooks=[reported.append]).function
     def work(order: int) -> None:
         pytest.fail("it ran unprotected")
 
     for _ in range(2):
         with pytest.raises(Misconfigured, match="LAMBDA_ONCE_TABLE"):
             work(5)
-    assert [details.event.value for details in told] == ["once.misconfigured"] * 2
+    assert [details.event.value for details in reported] == ["once.misconfigured"] * 2
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_table_that_cannot_answer(status: int, code: str) -> None:
 
 
 def closed_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A port of this machine on which nothing listens."""
     with socket.socket() as placeholder:
         placeholder.bind(("127.0.0.1", 0))
         port: int = placeholder.getsockname()[1]
@@ -116,7 +116,7 @@ def closed_port() -> int:
 
 
 def unreachable() -> Layers:
-    """Layers whose client finds nobody at the other end."""
+    """Layers whose client finds no server."""
     import boto3
 
     config = Config(connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1})
@@ -125,7 +125,7 @@ def unreachable() -> Layers:
 
 
 def test_no_network() -> None:
-    """Nobody at the other end is an outage: nothing runs."""
+    """No server is an outage: nothing runs."""
     runs_nothing(unreachable(), StoreUnavailable, "retry later")
 
 
@@ -154,7 +154,7 @@ def test_a_batch_without_a_network() -> None:
 
 
 def test_a_request_without_a_network() -> None:
-    """The client is told that nothing was done, and to ask again."""
+    """The client learns that nothing was done, and may retry."""
     layers = unreachable()
 
     @layers.once().api_gateway
@@ -178,8 +178,8 @@ def test_a_request_without_permission() -> None:
 
 
 def test_a_completion_that_is_refused_does_not_fail_the_caller() -> None:
-    """A permission taken away during the work leaves the caller its result, and is told loudly."""
-    told: list[str] = []
+    """A permission taken away during the work leaves the caller its result, and is logged as an error."""
+    reported: list[str] = []
     with mounted():
         layers = Layers(over_http(new_client()))
         layers.client.create_table(
@@ -189,11 +189,11 @@ def test_a_completion_that_is_refused_does_not_fail_the_caller() -> None:
             KeySchema=[{"AttributeName": "lockToken", "KeyType": "HASH"}],
         )
 
-        @layers.once(hooks=[lambda details: told.append(details.event)]).function
+        @layers.once(hooks=[lambda details: reported.append(details.event)]).function
         def work(order: int) -> str:
             answers = Answers(400, "AccessDeniedException")
             layers.client.meta.events.register_first("before-send.dynamodb", answers)
             return "done"
 
         assert work(5) == "done"
-    assert "once.completion_failed" in told
+    assert "once.completion_failed" in reported

@@ -246,7 +246,7 @@ def test_async_functions_run_once(layers: Layers) -> None:
 
 
 def test_an_unserialisable_result_does_not_run_again(layers: Layers) -> None:
-    """Work whose result cannot be kept is done; the first caller gets the result, a duplicate is told."""
+    """Work whose result cannot be kept is done; the first caller gets the result, a duplicate an error."""
     ran: list[object] = []
     result = object()
 

@@ -96,7 +96,7 @@ def test_an_amended_order_in_the_batch_of_the_new_one(layers: Layers) -> None:
 
 
 def test_two_tenants_self(layers: Layers) -> None:
-    """Two objects' methods share tokens only where the decorator was told what tells them apart."""
+    """Two objects' methods share tokens only where the decorator was given what distinguishes them."""
     once = layers.once()
 
     class Tenant:

@@ -1,4 +1,4 @@
-"""A clock that is wrong: refused by name where AWS sees it, and what becomes of leases where nobody does."""
+"""A clock that is wrong: refused by name where AWS sees it, and what leases do where nothing detects it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_fast_clock_takes_over_a_living_attempt(store: FrailStore) -> None:
     assert ran == ["first", "second"]
 
 
-def test_a_lease_of_a_slow_clock_protects_nobody(store: FrailStore) -> None:
+def test_a_lease_of_a_slow_clock_protects_no_attempt(store: FrailStore) -> None:
     """Degraded: what is acquired an hour behind has lapsed for all others. Both run; the outcome is one."""
     ran: list[str] = []
 
@@ -119,7 +119,7 @@ def test_a_lease_of_a_slow_clock_protects_nobody(store: FrailStore) -> None:
 
 
 def test_twin_of_clocks_that_agree(store: FrailStore) -> None:
-    """Where both clocks are right the second finds the first at work."""
+    """Where both clocks are right the second finds the first in progress."""
     second = Machine(store).runs(lambda: pytest.fail("it ran beside the first"))
 
     def work() -> str:

@@ -122,7 +122,7 @@ def test_a_batch_on_a_table_that_cannot_take_tokens(
     wrong: Wrong, create: Callable[[Any, str], None], words: str
 ) -> None:
     """No record runs, each says why, and nothing is written."""
-    told: list[str] = []
+    messages: list[str] = []
     with tables.fresh(wrong.client, create) as name:
 
         @wrong.once(name).sqs
@@ -131,10 +131,10 @@ def test_a_batch_on_a_table_that_cannot_take_tokens(
 
         with pytest.raises(BatchProcessingError) as raised:
             handler(batch(sqs_record("x"), sqs_record("y", id_="b")), lambda_context())
-        told = [str(error) for _, error, _ in raised.value.child_exceptions]
+        messages = [str(error) for _, error, _ in raised.value.child_exceptions]
         assert wrong.client.scan(TableName=name)["Items"] == []
-    assert len(told) == 2
-    for each in told:
+    assert len(messages) == 2
+    for each in messages:
         assert pytest.raises(AssertionError, match=words).matches(AssertionError(each))
 
 

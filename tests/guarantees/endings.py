@@ -58,7 +58,7 @@ class Ending:
     """When each request was sent, its operation, and its arguments."""
     worked: list[int] = field(default_factory=list)
     """When each work ended."""
-    told: list[Details] = field(default_factory=list)
+    reported: list[Details] = field(default_factory=list)
     outcome: Any = None
     """What the handler returned or raised; None: it has not answered."""
     answered: int = LATE
@@ -76,7 +76,7 @@ class Ending:
 
     def run(self, handler_of: Callable[[Once], Handler], event: Any) -> None:
         """Have the handler called once."""
-        once = Once(table=TABLE, client=self, service="shop", hooks=[self.told.append])
+        once = Once(table=TABLE, client=self, service="shop", hooks=[self.reported.append])
         once._runtime.clock = self.clock
         sandbox = Sandbox("the function")
 

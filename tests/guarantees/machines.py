@@ -85,7 +85,7 @@ class Cluster:
     onces: dict[str, Once] = field(default_factory=dict)
 
     def attempt(self, who: str) -> Any:
-        """The attempt that *who* is at work on, asked from inside of it."""
+        """The attempt that *who* runs, asked from inside of it."""
         return self.onces[who].current()
 
     def crash(self, **options: Any) -> None:
@@ -95,7 +95,7 @@ class Cluster:
         contextvars.copy_context().run(begin.__enter__)
 
     def lapse(self) -> None:
-        """Let the lease of whoever has the token end."""
+        """Let the lease of the token's owner end."""
         self.clock.advance(LEASE.total_seconds() + 1)
 
     @property
@@ -158,7 +158,7 @@ def tried(handler: Handler, request_id: str | None = None) -> Any:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A table of the strict engine with nobody at it."""
+    """A table of the strict engine without machines."""
     with mounted() as engine, ExitStack() as stack:
         client = over_http(tables.client(parameter_validation=False))
         create_table(client, TABLE)

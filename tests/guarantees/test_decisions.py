@@ -1,4 +1,4 @@
-"""Guarantees 2 and 3 for what a person decides: nobody who is late undoes it, or takes it for their own."""
+"""Guarantees 2 and 3 for what a person decides: no late write undoes it, or takes it for its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _unsafe() -> None:
 
 
 def _decided(machines: Cluster, seen: Record, decision: Resolve, result: str | None = None) -> WriteAnswer:
-    """Let an operator who looked at *seen* say what became of it."""
+    """Let an operator who read *seen* decide it."""
     now = machines.clock.now()
     write = resolution(seen, decision, by="ann", because="seen", now=now, result=result)
     (answer,) = machines.store.write([write], machines.deadline)
@@ -76,9 +76,9 @@ def held_while_paused(machines: Cluster) -> None:
 
 
 def successor_in_progress(machines: Cluster) -> None:
-    """An operator says that it was not done, the next delivery is at work, and the attempt resumes."""
+    """An operator says that it was not done, the next delivery is in progress, and the attempt resumes."""
 
-    def at_work() -> str:
+    def while_it_runs() -> str:
         assert isinstance(resume(), Fenced)
         return "second"
 
@@ -92,7 +92,7 @@ def successor_in_progress(machines: Cluster) -> None:
         first = machines.attempt("first")
         resumed.append(lambda: _raised(lambda: first.extend(3_600)))
         assert _decided(machines, machines.row(), Resolve.NOT_DONE) == Written.WRITTEN
-        assert tried(machines.machine("second", at_work)) == "second"
+        assert tried(machines.machine("second", while_it_runs)) == "second"
         return "first"
 
     assert tried(machines.machine("first", outlives_its_lease, on_lapse="hold")) == "second"
@@ -159,21 +159,21 @@ def two_on_a_released_token(machines: Cluster) -> None:
 
 @pytest.mark.parametrize("scenario", [two_on_a_held_token, two_on_a_finished_token, two_on_a_released_token])
 def test_a_decision_is_on_the_attempt_that_was_read(scenario: Scenario, machines: Cluster) -> None:
-    """Not on a later one, of which nobody has found out anything."""
+    """Not on a later one, whose outcome is unknown."""
     scenario(machines)
 
 
 def finished_meanwhile(machines: Cluster) -> None:
     """An operator looks at a lapsed token; the attempt resumes and completes it before they say not done."""
-    looked: list[Record] = []
+    rows_read: list[Record] = []
 
     def outlives_its_lease() -> str:
         machines.lapse()
-        looked.append(machines.row())
+        rows_read.append(machines.row())
         return "first"
 
     deliver(machines.machine("first", outlives_its_lease, on_lapse="hold"))
-    assert _decided(machines, looked[0], Resolve.NOT_DONE) == Refused(machines.row())
+    assert _decided(machines, rows_read[0], Resolve.NOT_DONE) == Refused(machines.row())
     assert tried(machines.machine("second")) == "first"
 
 

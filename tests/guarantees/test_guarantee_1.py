@@ -26,7 +26,7 @@ MANY = 16
 
 
 def _sixteen_at_once(store: Store) -> None:
-    """Sixteen threads deliver one order; whoever runs does not end before all others were answered."""
+    """Sixteen threads deliver one order; the one that runs does not end before all others were answered."""
     once = Once(service="shop")
     at_once, refused = threading.Barrier(MANY), threading.Semaphore(0)
     ran: list[int] = []
@@ -54,7 +54,7 @@ def _sixteen_at_once(store: Store) -> None:
 
 
 def test_at_most_one_attempt_holds_a_token() -> None:
-    """Of sixteen that come at once, one runs and fifteen are told that it is in progress."""
+    """Of sixteen that come at once, one runs and fifteen get that it is in progress."""
     _sixteen_at_once(MemoryStore())
 
 
@@ -97,7 +97,7 @@ def later(machines: Cluster, handler: Callable[..., Any]) -> None:
 
 
 def test_a_living_attempt_is_not_taken_over(machines: Cluster) -> None:
-    """A delivery comes while the first is at work, within its lease."""
+    """A delivery comes while the first is in progress, within its lease."""
     second = machines.machine("second")
     first = machines.machine("first", lambda: later(machines, second))
     tried(first)
@@ -123,13 +123,13 @@ def test_concurrent_probes_run_once(machines: Cluster) -> None:
 
     def thinking(*_: Any) -> object:
         machines.crash(on_lapse=lambda *_: NOT_DONE)
-        machines.ran.append("second, at work")
+        machines.ran.append("second, in progress")
         return NOT_DONE
 
     machines.crash(on_lapse=lambda *_: NOT_DONE)
     machines.lapse()
     tried(machines.machine("first", on_lapse=thinking))
-    assert machines.ran == ["second, at work"]
+    assert machines.ran == ["second, in progress"]
 
 
 def test_a_lease_only_ever_lengthens(machines: Cluster) -> None:
@@ -153,7 +153,7 @@ KEEP_A_MOMENT = timedelta(seconds=1)
 
 
 def test_a_row_outlives_its_lease(machines: Cluster) -> None:
-    """DynamoDB deletes what is past its ttl while the attempt is at work."""
+    """DynamoDB deletes what is past its ttl while the attempt is in progress."""
     other = machines.machine("other", keep=KEEP_A_MOMENT)
 
     def work() -> None:
@@ -183,7 +183,7 @@ class _Delayed(MemoryStore):
     """
     A store whose second row comes of a delayed copy of an acquisition.
 
-    The first acquisition is refused while another attempt is at work. That one lapses and releases the token;
+    The first acquisition is refused: another attempt is in progress. That one lapses and releases the token;
     then the copy is written, and the second acquisition of the same attempt finds the token its own.
     """
 
@@ -206,10 +206,10 @@ class _Delayed(MemoryStore):
             acquisition.attempt_id == self._first.attempt_id
             and self.records[acquisition.token].attempt_id == "other"
         ):
-            given_back = Write(
+            released = Write(
                 acquisition.token, Holder("other"), Release(), self._clock.now(), acquisition.ttl, "w"
             )
-            super().write([given_back], deadline)
+            super().write([released], deadline)
             super().acquire([self._first], deadline)
         return super().acquire(acquisitions, deadline)
 

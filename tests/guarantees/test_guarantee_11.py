@@ -205,11 +205,11 @@ def test_a_large_batch_ends_in_time_whatever_the_table(is_async: bool, table: Ta
 
 
 def test_completions_come_before_releases() -> None:
-    """What was done is written first, and one line tells what was given back."""
+    """What was done is written first, and one log line names what was released."""
     ending = _large(400, 3_000, Table.HEALTHY, is_async=False)
     kinds = [kind for when, kind in _writes(ending) if when >= 2_400]
     assert kinds == sorted(kinds), kinds
-    lines = [details for details in ending.told if details.event is Event.RELEASED]
+    lines = [details for details in ending.reported if details.event is Event.RELEASED]
     assert len(lines) == 1
     assert "were not started" in str(lines[0].reason)
 

@@ -91,7 +91,7 @@ def _only_that_person_releases(payments: Payments) -> None:
     assert payments.asked.count("p-2") == 1
 
 
-def test_what_a_person_holds_nobody_else_releases(payments: Payments) -> None:
+def test_what_a_person_holds_only_a_person_releases(payments: Payments) -> None:
     """Neither a colleague's redrive, nor the watchdog, nor a delivery; her note is there on Monday."""
     _only_that_person_releases(payments)
 
@@ -151,7 +151,7 @@ def _until_an_attempt_runs(payments: Payments) -> None:
 
 
 def test_a_decision_ends_where_an_attempt_runs(payments: Payments) -> None:
-    """The row keeps it; it does not stand any more, or nobody would ever release that token again."""
+    """The row keeps it; it does not stand any more, or no redrive would ever release that token again."""
     _until_an_attempt_runs(payments)
 
 

@@ -32,16 +32,16 @@ def test_a_late_completion_gets_its_successors_outcome(machines: Cluster) -> Non
 
 
 def test_a_late_exception_does_not_release_its_successors_token(machines: Cluster) -> None:
-    """The first fails while its successor is at work; then a third delivery comes."""
+    """The first fails while its successor is in progress; then a third delivery comes."""
     third = machines.machine("third")
 
-    def at_work() -> None:
+    def while_it_runs() -> None:
         with pytest.raises(ZeroDivisionError):
             resume()
         assert isinstance(tried(third), InProgress)
 
     def resume() -> None:
-        """Let the first raise: its write goes out while the second is at work."""
+        """Let the first raise: its write goes out while the second is in progress."""
         error = ZeroDivisionError()
         machines.late(first_id[0], Release())
         raise error
@@ -51,7 +51,7 @@ def test_a_late_exception_does_not_release_its_successors_token(machines: Cluste
     def outlives_its_lease() -> None:
         first_id.append(machines.attempt("first").id)
         machines.lapse()
-        tried(machines.machine("second", at_work))
+        tried(machines.machine("second", while_it_runs))
 
     tried(machines.machine("first", outlives_its_lease))
     assert machines.ran == ["first", "second"]

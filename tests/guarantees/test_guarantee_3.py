@@ -46,7 +46,7 @@ def test_a_lost_transaction_is_ours(machines: Cluster) -> None:
 
 
 def test_a_lost_completion_is_ours(machines: Cluster) -> None:
-    """The second try finds the token complete by us, and nobody is told anything else."""
+    """The second try finds the token complete by us, and no caller gets anything else."""
 
     def work() -> str:
         machines.lose_answers()

@@ -99,7 +99,7 @@ class FailingHandler(logging.Handler):
 
 
 def _full() -> logging.Logger:
-    logger = logging.Logger("full", logging.DEBUG)  # noqa: LOG001  (one that nobody else gets)
+    logger = logging.Logger("full", logging.DEBUG)  # noqa: LOG001  (one that no other logger shares)
     logger.addHandler(FailingHandler())
     return logger
 
@@ -147,5 +147,5 @@ def observed(**observers: Any) -> Callable[[Cluster], None]:
     ids=["hook", "logger", "handler", "metrics", "tracer", "all"],
 )
 def test_an_observer_that_fails_repeats_no_work(machines: Cluster, observers: dict[str, Any]) -> None:
-    """What hooks, loggers, metrics and tracers raise reaches nobody and changes no outcome."""
+    """What hooks, loggers, metrics and tracers raise reaches no caller and changes no outcome."""
     observed(**observers)(machines)

@@ -51,7 +51,7 @@ def crashed_at_the_second_acquisition(machines: Cluster) -> None:
 
 
 def crashed_before_the_deploy(machines: Cluster) -> None:
-    """Acquired under take_over; a deploy says hold, and a redelivery is told Held before the ttl is over."""
+    """Acquired under take_over; a deploy says hold, and a redelivery gets Held before the ttl is over."""
     machines.crash(keep=KEEP)
     machines.lapse()
     assert isinstance(tried(machines.machine("deployed", on_lapse="hold")), Held)

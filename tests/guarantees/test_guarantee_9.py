@@ -30,7 +30,7 @@ Ask = Callable[..., Any]
 
 
 def shop(store: Any, **options: Any) -> Ask:
-    """A handler that answers with a secret of whoever asks first."""
+    """A handler that answers with a secret of the first caller."""
     once = Once(store=store, service="shop")
 
     @once.api_gateway(name="pay", **options)
@@ -77,7 +77,7 @@ def _verified(store: Any) -> None:
 
 
 def _constant(store: Any) -> None:
-    """An authorizer with one principal for all, of a name that nobody would recognise as a constant."""
+    """An authorizer with one principal for all, of a name that does not look like a constant."""
     ask = shop(store)
     first = ask("Bearer one", principal="api")
     assert ask("Bearer one", principal="api") == first
@@ -130,7 +130,7 @@ def _balanced(store: Any) -> None:
 
 
 def _unnamed(store: Any) -> None:
-    """An authorizer that reads a header of its own, and names nobody."""
+    """An authorizer that reads a header of its own, and names no caller."""
     till = Till(store)
     for principal in ("user", "me", "user|a1b2c3d4"):
         answers = []
@@ -224,7 +224,7 @@ def _lapsed(store: Any, clock: FakeClock) -> None:
 
 
 def test_what_lapsed_is_its_callers_too() -> None:
-    """Nobody else takes over what may have been done for somebody."""
+    """No other caller takes over what may have been done for one."""
     _lapsed(MemoryStore(), FakeClock())
 
 
@@ -250,7 +250,7 @@ def _compares_nothing(_record: Record, _presented: Presented | None) -> bool:
     return False
 
 
-def _names_nobody(*_: Any, **__: Any) -> Caller:
+def _without_a_caller(*_: Any, **__: Any) -> Caller:
     return Caller((), (), Presented(None))
 
 
@@ -258,7 +258,7 @@ def _names_nobody(*_: Any, **__: Any) -> Caller:
 def test_twin_that_compares_no_credential(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
-    """Whoever has the key, and a name that anybody can write, gets the response."""
+    """A caller with the key, and a name that anybody can write, gets the response."""
     monkeypatch.setattr(Record, "is_of_another", _compares_nothing)
     with pytest.raises(AssertionError):
         scenario(MemoryStore())
@@ -269,7 +269,7 @@ def test_twin_whose_token_has_no_caller(
     monkeypatch: pytest.MonkeyPatch, scenario: Callable[[Any], None]
 ) -> None:
     """Two users who send the same are one."""
-    monkeypatch.setattr(api, "caller_of", _names_nobody)
+    monkeypatch.setattr(api, "caller_of", _without_a_caller)
     with pytest.raises(AssertionError):
         scenario(MemoryStore())
 

@@ -198,7 +198,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
         without(requests, "LAPSED_AS_SEEN", "expectedCompletion = :lease"),
         decisions.renewed_meanwhile,
     ),
-    # 3. A lost response harms nobody
+    # 3. A lost response does no harm
     "without_recognition_an_acquisition_is_refused_by_itself": (
         unrecognised,
         three.test_a_lost_acquisition_is_ours,

@@ -135,7 +135,7 @@ def repeating(shop: Shop, answers: int) -> Any:
 
 @pytest.mark.parametrize("on_lapse", ["take_over", "hold"])
 @pytest.mark.parametrize("answers", [1, 2])
-def test_a_lost_answer_turns_nobody_against_itself(shop: Shop, on_lapse: Any, answers: int) -> None:
+def test_a_repeated_write_is_recognised_as_its_own(shop: Shop, on_lapse: Any, answers: int) -> None:
     """The client repeats the write, which its own record refuses: the first delivery runs (guarantee 3)."""
     work = Work()
     new = shop.new(work, history=repeating(shop, answers), on_lapse=on_lapse)
@@ -196,7 +196,7 @@ class _Deaf:
 
 
 def test_nothing_starts_on_a_lease_that_is_over(shop: Shop) -> None:
-    """A slow history may use up the lease: nothing runs, and token and record are given back."""
+    """A slow history may use up the lease: nothing runs, and token and record are released."""
     work = Work()
     clocks: list[Any] = []
 

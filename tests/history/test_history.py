@@ -137,7 +137,7 @@ def test_work_that_changes_its_event(shop: Shop) -> None:
 
 
 def test_twin_without_history_both_charge(shop: Shop) -> None:
-    """Negative twin: without it nobody knows of the other."""
+    """Negative twin: without it neither knows of the other."""
     till = Till()
     shop.old(till.charge)(EVENT)
     shop.new(till.charge, history=None)({**EVENT})
@@ -304,7 +304,7 @@ def test_a_death_before_the_probe_answers(shop: Shop) -> None:
     assert till.charged == []
 
 
-def test_a_death_at_work(shop: Shop) -> None:
+def test_a_death_while_the_handler_runs(shop: Shop) -> None:
     """No old attempt was killed before: that the new one did not charge is known by its own key."""
     till, machine = Till(), Machine(3)  # it acquires, asks the history, and is recorded there
 
@@ -318,7 +318,7 @@ def test_a_death_at_work(shop: Shop) -> None:
 
 
 def _second_message(shop: Shop) -> Till:
-    """Kill a version with a finer key at work, lapse, and deliver a second message of the same order."""
+    """Kill a running version with a finer key, lapse, and deliver a second message of the same order."""
     till = Till()
 
     def version(machine: Machine) -> Any:
@@ -406,7 +406,7 @@ def _begun(shop: Shop, seconds: float) -> tuple[PowertoolsRecord, datetime]:
 
 
 def test_only_our_own_record_is_deleted(shop: Shop) -> None:
-    """Once its time is over the record may be another attempt's, which is at work."""
+    """Once its time is over the record may be another attempt's, which is in progress."""
     record, now = _begun(shop, 30)
     record.undo(now + timedelta(seconds=30) - SOONER)
     assert shop.record() is not None

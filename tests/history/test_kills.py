@@ -155,13 +155,13 @@ def ends(order: Order) -> list[Any]:
 
 @pytest.mark.parametrize("on_lapse", [by_arguments, take_over])
 def test_what_is_done_is_replayed_by_both(shop: Shop, on_lapse: Callable[[Order], Any]) -> None:
-    """Whoever dies where: the order is charged at last, and both versions return the same."""
+    """Whichever dies, anywhere: the order is charged at last, and both versions return the same."""
     for order in schedules(shop, on_lapse):
         assert ends(order) == ["charged", "charged"]
 
 
 @pytest.mark.parametrize("on_lapse", [by_downstream_key, hold])
-def test_what_nobody_can_know_is_held(shop: Shop, on_lapse: Callable[[Order], Any]) -> None:
+def test_an_unknown_outcome_is_held(shop: Shop, on_lapse: Callable[[Order], Any]) -> None:
     """Under hold, and where the key that the probe looks for cannot find a charge of the old version."""
     for order in schedules(shop, on_lapse):
         answer, _ = ends(order)
@@ -183,7 +183,7 @@ def test_an_operator_decides_once(shop: Shop) -> None:
 
 
 def test_own_work_is_found_by_its_own_key(shop: Shop) -> None:
-    """Where no old version was at work, a probe by downstream key decides alone."""
+    """Where no old version ran, a probe by downstream key decides alone."""
     for order in schedules(shop, by_downstream_key, [("new", "new", True)]):
         assert ends(order) == ["charged", "charged"]
 

@@ -62,11 +62,11 @@ def test_records_of_a_batch(shop: Shop, is_async: bool, on_lapse: Any) -> None:
     old(SQSRecord(raw[0]))
     seen: list[Any] = []
 
-    def at_work(record: Any) -> None:
+    def deliver_meanwhile(record: Any) -> None:
         seen.append(new(messages(2), lambda_context("shop")))
         worked.append(record.json_body["id"])
 
-    shop.old_records(at_work, event_key_jmespath=BY_BODY)(SQSRecord(raw[1]))
+    shop.old_records(deliver_meanwhile, event_key_jmespath=BY_BODY)(SQSRecord(raw[1]))
     assert seen == [{"batchItemFailures": [{"itemIdentifier": "m-o-1-2"}]}]
     assert new(messages(3), lambda_context("shop")) == {"batchItemFailures": []}
     assert sorted(worked) == IDS
@@ -244,7 +244,7 @@ def test_a_response_is_copied_if_it_would_be_stored(
 
 
 def test_requests_need_a_word(shop: Shop) -> None:
-    """A record has no caller, method or path: whoever sends its key would get the response (guarantee 9)."""
+    """A record has no caller, method or path: any sender of its key would get the response (guarantee 9)."""
     once = shop.once(history=shop.history(key=BY_HEADER))
     for options in ({}, {"caller": False}, {"caller": "headers.user"}):
         with pytest.raises(Misconfigured, match=r"across_callers=True"):

@@ -34,7 +34,7 @@ def _once(path: str, open_file: Callable[..., Any]) -> Any:
 
 
 def read_once() -> None:
-    """Let all sessions of this process share what was found, read or translated; nobody changes it."""
+    """Let all sessions of this process share what was found, read or translated; it is read-only."""
     JSONFileLoader._load_file = lambda _loader, path, open_file: _once(path, open_file)
     Loader.__init__ = _sharing_finds
     hooks.EventAliaser.__init__ = _sharing_aliases

@@ -17,7 +17,7 @@ Message = dict[str, Any]
 Invoke = Callable[[dict[str, Any]], str | None]
 """From an event to the function's response, as JSON; None: it failed, was killed or timed out."""
 
-MOST = 10
+MOST_MESSAGES = 10
 """Messages of one ReceiveMessage."""
 
 
@@ -77,7 +77,7 @@ class EventSourceMapping:
     queue_url: str
     invoke: Invoke
     reports: bool = True
-    batch_size: int = MOST
+    batch_size: int = MOST_MESSAGES
     forgets: Callable[[], bool] = lambda: False
     """Whether a deletion is lost on the network: the message is delivered again."""
     deleted: set[str] = field(default_factory=set)
@@ -89,7 +89,7 @@ class EventSourceMapping:
         """Receive once, without waiting, and invoke the function; return the number of messages."""
         received = self.client.receive_message(
             QueueUrl=self.queue_url,
-            MaxNumberOfMessages=min(self.batch_size, MOST),
+            MaxNumberOfMessages=min(self.batch_size, MOST_MESSAGES),
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )

@@ -60,7 +60,7 @@ class FaultyClient:
             try:
                 copy()
             except ClientError:
-                continue  # nobody waits for this answer
+                continue  # this answer is lost
 
 
 def every_second_answer_lost() -> Callable[[], Fate]:

@@ -34,7 +34,7 @@ class FrailStore:
         return self.sound.acquire(acquisitions, deadline)
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
-        if self.loses_ends:  # and nobody lives to try it again
+        if self.loses_ends:  # and no process is left to retry it
             return [Misconfigured("the environment died") for _ in writes]
         if self.out:
             return [Unanswered("ConnectTimeoutError") for _ in writes]

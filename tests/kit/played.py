@@ -12,8 +12,8 @@ from zlib import crc32
 
 from tests.kit.strict import mounted
 
-PATIENCE = 5.0
-"""Seconds after which a connection that nobody uses is given up."""
+IDLE_SECONDS = 5.0
+"""Seconds after which an idle connection is closed."""
 
 
 class Sent(NamedTuple):
@@ -60,7 +60,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Connection(StreamRequestHandler):
-    timeout = PATIENCE
+    timeout = IDLE_SECONDS
     server: _Server
 
     def handle(self) -> None:

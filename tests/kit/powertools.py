@@ -53,14 +53,14 @@ class Shop:
     client: Any
     tokens: str
     records: str
-    told: list[Details] = field(default_factory=list)
+    reported: list[Details] = field(default_factory=list)
 
     def through(self, client: Any) -> Shop:
         """Return the same shop, all of whose requests go through *client*."""
         return replace(self, client=client)
 
     def layer(self) -> DynamoDBPersistenceLayer:
-        """Return a layer that nobody has configured."""
+        """Return a layer that has not been configured."""
         return DynamoDBPersistenceLayer(table_name=self.records, boto3_client=self.client)
 
     def history(self, key: str = "id", **options: Any) -> PowertoolsHistory:
@@ -73,7 +73,7 @@ class Shop:
         """Return the `Once` of the new version, with the old one's history unless ``history=None``."""
         given = {"history": self.history()} | options
         store = DynamoDBStore(self.tokens, self.client)
-        once = Once(store=store, service="shop", hooks=[self.told.append], **given)
+        once = Once(store=store, service="shop", hooks=[self.reported.append], **given)
         once._runtime.clock = Hurried()
         return once
 
@@ -166,7 +166,7 @@ class Shop:
         return items
 
     def begun(self, event: dict[str, Any], **config: Any) -> None:
-        """Leave the record of an old version that was killed at work."""
+        """Leave the record of an old version that was killed while it ran."""
 
         def killed(_: Any) -> None:
             raise SystemExit
@@ -178,7 +178,7 @@ class Shop:
 
     def events(self) -> list[str]:
         """Return what the new version has reported."""
-        return [details.event.value for details in self.told]
+        return [details.event.value for details in self.reported]
 
 
 def _config(options: dict[str, Any]) -> IdempotencyConfig:

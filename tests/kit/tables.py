@@ -49,7 +49,7 @@ def lean(endpoint: str) -> LeanClient:
 @contextmanager
 def fresh(client: Any, create: Callable[[Any, str], None] = create_table) -> Iterator[str]:
     """
-    Create a table of a name that nobody has, yield the name, and delete the table, whatever happens.
+    Create a table of a unique name, yield the name, and delete the table, whatever happens.
 
     Its rows stay until then: tests live by a clock of their own, by which a ttl of theirs is not over.
     """

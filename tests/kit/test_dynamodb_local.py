@@ -27,7 +27,7 @@ def test_the_engine_answers(dynamodb_local: str) -> None:
 
 @pytest.mark.engine
 def test_an_engine_ends_with_its_block(dynamodb_local: str) -> None:
-    """A second engine runs beside the session's, and nobody listens on its port afterwards."""
+    """A second engine runs beside the session's, and its port is free afterwards."""
     _need_the_local_one()
     with running() as endpoint:
         assert endpoint != dynamodb_local

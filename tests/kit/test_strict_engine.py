@@ -37,7 +37,7 @@ pytestmark = pytest.mark.engine
 
 Request = tuple[str, dict[str, Any]]
 TABLE = "TABLE"
-"""Stands for the name of the table, which differs from test to test."""
+"""A placeholder for the name of the table, which differs from test to test."""
 
 
 def asked(client: Any, operation: str, arguments: dict[str, Any]) -> object:
@@ -46,8 +46,8 @@ def asked(client: Any, operation: str, arguments: dict[str, Any]) -> object:
         answer = getattr(client, operation)(**arguments)
     except ClientError as error:
         reasons = error.response.get("CancellationReasons", [])
-        told = [(reason.get("Code"), reason.get("Item")) for reason in reasons]
-        return error.response["Error"]["Code"], error.response.get("Item"), told
+        returned = [(reason.get("Code"), reason.get("Item")) for reason in reasons]
+        return error.response["Error"]["Code"], error.response.get("Item"), returned
     answer.pop("ResponseMetadata", None)
     if "Responses" in answer and operation == "batch_execute_statement":
         return [response.get("Error", {}).get("Code") for response in answer["Responses"]]
@@ -95,7 +95,7 @@ def both(dynamodb_local: str) -> Iterator[Both]:
 
 
 def _named(value: Any, name: str) -> Any:
-    """Put *name* where TABLE stands."""
+    """Replace TABLE by *name*."""
     if isinstance(value, dict):
         return {key.replace(TABLE, name): _named(part, name) for key, part in value.items()}
     if isinstance(value, list):
@@ -201,7 +201,7 @@ ours: st.SearchStrategy[Request] = st.one_of(
 )
 
 
-# -- requests that nobody should make, too
+# -- requests that are wrong, too
 
 attributes = st.sampled_from(
     ["attempt", "#s", "#t", "fence", "ghost", "status", "expectedCompletion", "lockToken"]
@@ -243,7 +243,7 @@ VALUES = {":a": {"S": "a1"}, ":n": {"N": "5"}, ":b": {"BOOL": True}, ":x": {"S":
 NAMES = {"#s": "status", "#t": "ttl"}
 
 
-def _update(update: str, condition: str | None, token: str, surplus: str, told: str) -> Request:
+def _update(update: str, condition: str | None, token: str, surplus: str, returned: str) -> Request:
     text = f"{update} {condition or ''}"
     named = {name: name_of for name, name_of in NAMES.items() if name in text or name == surplus}
     given_values = {name: value for name, value in VALUES.items() if name in text or name == surplus}
@@ -251,8 +251,8 @@ def _update(update: str, condition: str | None, token: str, surplus: str, told: 
         "TableName": TABLE,
         "Key": {"lockToken": {"S": token}},
         "UpdateExpression": update,
-        "ReturnValues": told,
-        "ReturnValuesOnConditionCheckFailure": told,
+        "ReturnValues": returned,
+        "ReturnValuesOnConditionCheckFailure": returned,
     }
     if condition is not None:
         arguments["ConditionExpression"] = condition

@@ -88,8 +88,9 @@ def asked(client: Any, operation: str, arguments: Arguments) -> Any:
         answer = getattr(client, operation)(**arguments)
     except ClientError as error:
         return error.response["Error"]["Code"], plain(error.response.get("Item"))
-    for told in ("ResponseMetadata", "ConsumedCapacity"):  # Local has the latter where a delete found nothing
-        answer.pop(told, None)
+    # Local has the latter where a delete found nothing.
+    for field in ("ResponseMetadata", "ConsumedCapacity"):
+        answer.pop(field, None)
     return plain(answer)
 
 
@@ -175,9 +176,9 @@ writes = st.lists(
 )
 
 
-def write(both: Both, deed: tuple[Any, ...]) -> None:
+def write(both: Both, step: tuple[Any, ...]) -> None:
     """Put, update or delete an item, where a condition holds if there is one."""
-    kind, partition, sort, value, more, condition = deed
+    kind, partition, sort, value, more, condition = step
     arguments: Arguments = {"ReturnValues": "ALL_OLD"}
     if condition is not None:
         arguments |= {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
@@ -195,12 +196,12 @@ def write(both: Both, deed: tuple[Any, ...]) -> None:
 
 
 @bounded
-@given(deeds=writes)
-def test_writes_are_answered_alike(both: Both, deeds: list[tuple[Any, ...]]) -> None:
+@given(steps=writes)
+def test_writes_are_answered_alike(both: Both, steps: list[tuple[Any, ...]]) -> None:
     """Sums, sets, sizes and members, right and wrong: the same answers, and the same items."""
     both.clear()
-    for deed in deeds:
-        write(both, deed)
+    for step in steps:
+        write(both, step)
     both.all_of("scan")
 
 
@@ -238,14 +239,14 @@ def expressions(*texts: str | None) -> Arguments:
 
 
 @bounded
-@given(deeds=writes, wanted=ranges, filtered=filters, chosen=options)
+@given(steps=writes, wanted=ranges, filtered=filters, chosen=options)
 def test_pages_are_alike(
-    both: Both, deeds: list[tuple[Any, ...]], wanted: str, filtered: str | None, chosen: Arguments
+    both: Both, steps: list[tuple[Any, ...]], wanted: str, filtered: str | None, chosen: Arguments
 ) -> None:
     """A Query answers page by page alike, in order; of a Scan all pages together are the same."""
     both.clear()
-    for deed in deeds:
-        write(both, deed)
+    for step in steps:
+        write(both, step)
     more = {} if filtered is None else {"FilterExpression": filtered}
     condition = f"pk = :p{wanted}"
     used = expressions(condition, filtered, chosen.get("ProjectionExpression"))
@@ -262,12 +263,12 @@ def test_pages_are_alike(
 
 
 @bounded
-@given(deeds=writes, projection=st.sampled_from(["sk", "one, #two", "pk, nothing"]))
-def test_projections_are_alike(both: Both, deeds: list[tuple[Any, ...]], projection: str) -> None:
+@given(steps=writes, projection=st.sampled_from(["sk", "one, #two", "pk, nothing"]))
+def test_projections_are_alike(both: Both, steps: list[tuple[Any, ...]], projection: str) -> None:
     """Of one item, and of several at once."""
     both.clear()
-    for deed in deeds:
-        write(both, deed)
+    for step in steps:
+        write(both, step)
     wanted = {"ProjectionExpression": projection, **expressions(projection), "ConsistentRead": True}
     both.ask("get_item", Key=key("a", "1"), **wanted)
     keys = [key("a", sort) for sort in ("1", "2")]

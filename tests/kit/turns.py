@@ -67,7 +67,7 @@ class Turns:
         finally:
             with self._changed:
                 self._turn = None
-                # Counts as at work until it waits again or ends.
+                # Counts as running until it waits again or ends.
 
 
 class _Stepping:

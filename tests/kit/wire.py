@@ -28,7 +28,7 @@ def request_lost(request: AWSPreparedRequest, _forward: Forward) -> AWSResponse:
 
 
 def answer_lost(request: AWSPreparedRequest, forward: Forward) -> AWSResponse:
-    """It was written, and nobody knows."""
+    """It was written, and the answer is lost."""
     forward()
     raise ReadTimeoutError(endpoint_url=request.url)
 

@@ -168,7 +168,7 @@ def failures() -> None:
 
 
 def lapses() -> None:
-    """An attempt that is overtaken while it works, a duplicate that finds it at work, and a broken probe."""
+    """An attempt that is overtaken while it works, a duplicate of one in progress, and a broken probe."""
     shop = Shop()
 
     @shop.once.sqs(name="overtaken", key="id")

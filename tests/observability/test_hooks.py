@@ -60,7 +60,7 @@ def test_a_hook_that_raises_breaks_nothing(caplog: pytest.LogCaptureFixture) -> 
     assert "private" not in str([vars(record) for record in caplog.records])
 
 
-def test_each_broken_hook_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_broken_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Two broken hooks are two warnings; objects are named by their class."""
     reporter = Reporter(logger=LOGGER, hooks=[broken, Failing(KeyError("x"))])
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_each_broken_hook_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_hook_does_not_stop_an_exit() -> None:
-    """What is no Exception waits in the tally until tokens are settled, and is raised then, once."""
+    """What is no Exception waits in the tally until tokens are finished, and is raised then, once."""
     tally = Tally()
     Reporter(logger=LOGGER, hooks=[Failing(SystemExit(3)), Failing(SystemExit(4))]).report(DONE, tally)
     with pytest.raises(SystemExit, match="3"):
@@ -90,7 +90,7 @@ def test_a_hook_can_change_nothing() -> None:
 
 
 def test_hooks_are_fixed_when_given() -> None:
-    """A list that the user changes later does not change who is told."""
+    """A list that the user changes later does not change which hooks are called."""
     seen: list[Details] = []
     hooks = [seen.append]
     reporter = Reporter(logger=LOGGER, hooks=hooks)
@@ -100,7 +100,7 @@ def test_hooks_are_fixed_when_given() -> None:
 
 
 def test_a_hook_may_be_protected_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    """A hook that reports and flushes within a report waits for nobody, and each count is written once."""
+    """A hook that reports and flushes within a report does not block, and each count is written once."""
     inner, tally = Reporter("inner", logger=LOGGER), Tally()
 
     def nested(_: Details) -> None:

@@ -161,7 +161,7 @@ def test_standard_output_may_be_exchanged(service: str, monkeypatch: pytest.Monk
 def test_a_closed_standard_output(
     service: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the line cannot be written, logging says so on standard error and the count stands."""
+    """Where the line cannot be written, logging says so on standard error and the count remains."""
     stream = io.StringIO()
     stream.close()
     monkeypatch.setattr(sys, "stdout", stream)
@@ -172,7 +172,7 @@ def test_a_closed_standard_output(
 
 
 def test_a_logger_that_raises(caplog: pytest.LogCaptureFixture) -> None:
-    """A broken logger breaks nothing: it is told once elsewhere, hooks and counts go on."""
+    """A broken logger breaks nothing: it is logged once elsewhere, hooks and counts go on."""
 
     class Broken(logging.Logger):
         def isEnabledFor(self, level: int) -> bool:  # noqa: ARG002, N802 - logging's names

@@ -212,7 +212,7 @@ def test_a_document_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_metrics_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    """A Metrics that raises breaks nothing; it is told once."""
+    """A Metrics that raises breaks nothing; it is logged once."""
 
     class Broken:
         @property

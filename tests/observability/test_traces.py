@@ -132,7 +132,7 @@ def test_no_tracer_is_made() -> None:
 
 @pytest.mark.parametrize("step", ["enter", "annotate", "exit"])
 def test_a_tracer_that_raises(step: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A tracer that fails at any step stops nothing, and is told of once."""
+    """A tracer that fails at any step stops nothing, and is logged once."""
     worked = []
     reporter = Reporter(logger=LOGGER, tracer=cast("Tracer", FakeTracer(step)))
     for number in range(2):

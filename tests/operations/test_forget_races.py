@@ -189,7 +189,7 @@ def test_new_work_is_left_alone(races: Races, policy: Policy | None, hours: floa
 
 
 def test_twin_without_the_condition(races: Races, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write to whatever row there is erases new work, or takes the token from the attempt at work."""
+    """A write to whatever row there is erases new work, or takes the token from the attempt in progress."""
     owner = requests._owner
 
     def unconditional(write: Write) -> Any:

@@ -82,7 +82,7 @@ def test_what_was_acquired_again_meanwhile_stays(
 def test_a_bounded_sweep_goes_on_where_the_last_one_stopped(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page by page, run by run, until the whole table was looked at; then it begins anew."""
+    """Page by page, run by run, until the whole table was read; then it begins anew."""
     monkeypatch.setattr(sweep, "ROWS", 2)
     monkeypatch.setattr(sweep.sweep_expired, "__defaults__", (2,))
     for n in range(10):
@@ -104,7 +104,7 @@ def test_a_table_with_ttl_is_left_to_dynamodb(strict: Post) -> None:
 
 @pytest.mark.engine
 def test_a_table_without_ttl_is_swept(engine: Post) -> None:
-    """Nobody needs to say so."""
+    """Without an option."""
     put(engine, CHARGE.format("over"), 2 * HOUR)
     handler = engine.watchdog(sweep=None)
     assert [handler({}, None)["swept"] for _ in range(3)] == [1, 0, 0]

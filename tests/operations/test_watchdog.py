@@ -126,7 +126,7 @@ def test_what_the_index_lists_is_read_again(post: Post) -> None:
     assert post.states("a", "b") == [State.COMPLETE, State.RELEASED]
 
 
-def test_a_token_that_is_listed_twice_is_looked_at_once(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_listed_twice_is_examined_once(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its lease was extended while the pages were read: DynamoDB refuses a batch that names a row twice."""
     post.lapse("a", "b")
     listed = listing.walk
@@ -315,7 +315,7 @@ def test_an_attempt_that_completes_meanwhile_wins(post: Post) -> None:
 
 
 def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
-    """All are looked at over several runs, by whichever watchdog; then it begins anew."""
+    """All are examined over several runs, by whichever watchdog; then it begins anew."""
     post.lapse(*range(7))
     runs = [post.run(rows=3) for _ in range(4)]
     assert [(found["overdue"], found["checked"], found["truncated"]) for found in runs] == [
@@ -327,7 +327,7 @@ def test_a_bounded_run_goes_on_where_the_last_one_stopped(post: Post) -> None:
     assert post.examined() == ["0", "1", "2", "3", "4", "5", "6", "0", "1", "2"]
 
 
-def test_equal_leases_in_many_shards_are_each_looked_at_once(post: Post) -> None:
+def test_equal_leases_in_many_shards_are_each_examined_once(post: Post) -> None:
     """A batch shares its lease: the walk tells its tokens apart in every shard."""
     wide = Post(post.client, post.name, shards=SHARDS)
     wide.clock = post.clock
@@ -363,7 +363,7 @@ def test_a_place_that_is_gone_is_still_a_place(post: Post) -> None:
     ],
 )
 def test_a_lost_or_stale_cursor_costs_the_order_only(post: Post, place: str | None) -> None:
-    """Whatever the row says: no run fails of it, and all are looked at."""
+    """Whatever the row says: no run fails of it, and all are examined."""
     post.lapse(*range(3))
     if place is not None:
         row = {"lockToken": {"S": WATCHDOG_ROW}, "place": {"S": place}}
@@ -478,7 +478,7 @@ def test_the_ready_made_handler_takes_its_options_from_the_environment(
     strict.lapse("a", "b", "c")
     strict.lapse("d", token="orders/ship/{}")
     environment.setenv("LAMBDA_ONCE_TABLE", strict.name)
-    environment.setenv("LAMBDA_ONCE_WATCHDOG_RELEASE", "orders/ch*, , nobody")
+    environment.setenv("LAMBDA_ONCE_WATCHDOG_RELEASE", "orders/ch*, , other")
     environment.setenv("LAMBDA_ONCE_WATCHDOG_ROWS", "3")
     environment.setenv("LAMBDA_ONCE_WATCHDOG_SWEEP", "false")
     environment.setattr("lambda_once.operations.table.SystemClock", lambda: strict.clock)
@@ -507,7 +507,7 @@ def test_malformed_settings_are_named(environment: pytest.MonkeyPatch, name: str
         module.handler({}, None)
 
 
-def test_nothing_is_looked_up_before_the_first_run() -> None:
+def test_nothing_is_requested_before_the_first_run() -> None:
     """A module with a watchdog can be imported where there is no table."""
     handler = module.watchdog(actions=RELEASE)
     with pytest.raises(Misconfigured, match="LAMBDA_ONCE_TABLE"):

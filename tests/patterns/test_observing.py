@@ -217,7 +217,7 @@ def test_a_publisher(seen: Seen) -> None:
 
 
 def test_entries_of_a_transaction_are_not_counted(ground: Ground, seen: Seen) -> None:
-    """Whether they take effect is known to whoever sends them."""
+    """Whether they take effect is known to the sender."""
     receipts = Unique(ground.table(), ground.client, key="pk", **seen.objects)
     ground.client.transact_write_items(TransactItems=[receipts.transact_item({"pk": "5"})])
     seen.nothing()

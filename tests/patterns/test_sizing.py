@@ -13,7 +13,7 @@ from lambda_once.errors import Misconfigured
 from lambda_once.patterns import sizing
 from lambda_once.patterns.ledger.layout import layout_for
 from lambda_once.patterns.sizing import (
-    LONGEST,
+    LONGEST_LIFETIME,
     MOST_ITEM_BYTES,
     MOST_UNITS,
     LedgerPlan,
@@ -97,7 +97,9 @@ def test_the_longest_lifetime_keeps_both_limits_and_a_millisecond_more_breaks_on
     found = _possible(rate=rate, shards=items, **size)
     _check(found)
     assert found.solved == "lifetime"
-    assert found.lifetime == LONGEST or not changed(found, lifetime=found.lifetime + MILLISECOND).fits()
+    assert (
+        found.lifetime == LONGEST_LIFETIME or not changed(found, lifetime=found.lifetime + MILLISECOND).fits()
+    )
 
 
 @given(rates, lifetimes, shards, st.sampled_from(["id_bytes", "other_bytes"]), st.integers(1, 5_000))

@@ -393,7 +393,7 @@ def test_a_duplicate_in_another_layout_is_one(shop: Shop) -> None:
     assert send(shop.client, item) == (Duplicate(),)
 
 
-def test_an_id_of_one_shard_is_looked_for_in_both_items_of_shard_0(shop: Shop) -> None:
+def test_an_id_of_one_shard_is_searched_in_both_items_of_shard_0(shop: Shop) -> None:
     """Added by a ledger of one shard, and by one of four in the same transaction as its receipt: once."""
     four = Ledger(shop.orders, shop.client, window=WEEK, shards=4, clock=shop.clock)
     for n in range(12):
@@ -438,7 +438,7 @@ def test_without_the_condition_a_floor_does_not_hold(shop: Shop, monkeypatch: py
 def test_without_a_look_for_the_id_another_layout_adds_it_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative twin: the ids are rearranged, and none is looked for."""
+    """Negative twin: the ids are rearranged, and none is searched."""
     Ledger(shop.orders, shop.client, window=WEEK * 2, clock=shop.clock).add("ann", {"balance": 10}, id="x")
     monkeypatch.setattr("lambda_once.patterns.ledger.ledger.ids_at", lambda *_: set())
     longest = Ledger(shop.orders, shop.client, window=WEEK * 4, clock=shop.clock)

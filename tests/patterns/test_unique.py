@@ -146,7 +146,7 @@ def test_without_a_mark_nothing_is_added(ground: Ground) -> None:
     assert (again.same, other.same) == (True, False)
 
 
-def test_an_item_of_before_is_compared_as_it_stands(ground: Ground) -> None:
+def test_an_item_of_before_is_compared_as_stored(ground: Ground) -> None:
     """Items that another program put have no mark, and are duplicates all the same."""
     table = ground.table("pk", "sk")
     receipts(ground, table=table, mark=None).put(RECEIPT)

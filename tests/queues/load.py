@@ -144,7 +144,7 @@ def run(load: Load, queues: Queues, engine: str, folder: Path) -> Evidence:
     try:
         sent = [queues.send(*each) for each in bodies(load)]
         crew = _Crew(load, queues, folder)
-        with crew.at_work(options):
+        with crew.working(options):
             crew.wait(sent)
         receipts = client.scan(TableName=tables["RECEIPTS_TABLE"])["Items"]
         filed = [{"effect": "filed", "subject": item["orderId"]["S"], "pid": 0} for item in receipts]
@@ -204,7 +204,7 @@ class _Crew:
         return sum((mapping.died for mapping in self._mappings), Counter())
 
     @contextmanager
-    def at_work(self, options: dict[str, Any]) -> Iterator[None]:
+    def working(self, options: dict[str, Any]) -> Iterator[None]:
         """Poll in the block. After it no process is left."""
         try:
             for worker in self._workers:
@@ -236,7 +236,7 @@ class _Crew:
     def _guarded(self, part: Callable[[], None]) -> None:
         try:
             part()
-        except Exception as error:  # noqa: BLE001  (raised by whoever waits)
+        except Exception as error:  # noqa: BLE001  (raised where it is awaited)
             self._errors.append(error)
 
     def _poll(self, number: int) -> None:
@@ -247,7 +247,7 @@ class _Crew:
             def invoke(event: dict[str, Any]) -> str | None:
                 order = next(orders)
                 # A file, for an order must fit into one write of a pipe; one of its own, for an order that is
-                # given up may still be at work.
+                # given up may still be running.
                 file = self._folder / f"event-{number}-{order}.json"
                 file.write_text(json.dumps(event))
                 answer = worker.invoke(order, {"function": function, "event": str(file)})

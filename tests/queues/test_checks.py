@@ -1,4 +1,4 @@
-"""The verdict about a run on real queues: each broken promise has a sentence of its own."""
+"""The outcome of a run on real queues: each broken promise has a sentence of its own."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from multiprocessing import Pool
 from tests.simulation.play import play
 from tests.simulation.story import Counterexample
 
-MOST = 5
+MOST_BROKEN = 5
 """Stories that are printed before it gives up."""
 CHUNK = 25
 """Schedules that a process takes at a time."""
@@ -40,7 +40,7 @@ def main() -> int:
                 sys.stdout.write(f"{story}\n")
             if breaks:
                 broken.append(seed)
-            if len(broken) == MOST:
+            if len(broken) == MOST_BROKEN:
                 break
     sys.stdout.write(f"{options.seeds} schedules, broken promises in {broken or 'none'}\n")
     return 1 if broken else 0

@@ -19,7 +19,7 @@ class Endings:
     def __init__(self, scheduler: Scheduler, story: Story) -> None:
         self._scheduler = scheduler
         self._story = story
-        self._at_work: Counter[Sandbox] = Counter()
+        self._running: Counter[Sandbox] = Counter()
         self._returned: dict[Sandbox, int] = {}
         self._excused: set[Sandbox] = set()
 
@@ -27,20 +27,20 @@ class Endings:
     def working(self) -> Iterator[None]:
         """Note that work of the running sandbox goes on in the block; a probe is the user's, too."""
         sandbox = running().sandbox
-        self._at_work[sandbox] += 1
+        self._running[sandbox] += 1
         try:
             yield
         finally:
-            self._at_work[sandbox] -= 1
+            self._running[sandbox] -= 1
             self._returned[sandbox] = self._now(sandbox)
 
     def excuse(self, sandbox: Sandbox) -> None:
-        """Note that *sandbox* stood still: nobody promises when it answers."""
+        """Note that *sandbox* was paused: there is no promise when it answers."""
         self._excused.add(sandbox)
 
     def over(self, sandbox: Sandbox) -> None:
         """Judge that *sandbox* answers now, or is killed for its time."""
-        covered = not self._at_work[sandbox] and sandbox not in self._excused
+        covered = not self._running[sandbox] and sandbox not in self._excused
         covered = covered and self._returned.get(sandbox, 0) <= sandbox.deadline - LAST_WORK
         if covered and self._now(sandbox) > sandbox.deadline - FIRST_ANSWER:
             self._story.breaks("a handler whose work had returned in time answered too late")

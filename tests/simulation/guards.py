@@ -122,7 +122,7 @@ def whenever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def returning_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return what the work returned, though another write of its attempt stands."""
+    """Return what the work returned, though another write of its attempt is stored."""
     right = Finisher._outcome_of
 
     def own(self: Finisher, attempt: Ownership, successor: Record, ending: Any = None) -> Any:
@@ -259,7 +259,7 @@ def hopeful(self: DynamoDBStore, *args: Any) -> list[AcquireAnswer]:
 _right_acquire = DynamoDBStore.acquire
 
 
-def once_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start what was acquired in place of a lost attempt as it is, whatever has become of its lease."""
     right = Acquirer.make_ready
 
@@ -295,7 +295,7 @@ def awaited_by_the_client(_transport: Any, send: Any, arguments: Any, _deadline:
     return send(**arguments)
 
 
-def looked_at_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at a lease in the thread that acquired it, and not again on the event loop."""
     right = Acquirer.may_start
     monkeypatch.setattr(
@@ -306,7 +306,7 @@ def looked_at_before_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_seen_id(record: Record, *args: Any, **options: Any) -> Write:
-    """Let a third party write under the id of the attempt that it looked at."""
+    """Let a third party write under the id of the attempt that it read."""
     return replace(_right_resolving(record, *args, **options), by=Resolver.of(record, record.attempt_id))
 
 

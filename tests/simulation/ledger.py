@@ -59,13 +59,13 @@ class Ledger:
         """Attempts whose work may be done again: lapsed and taken over, released, expired, or resolved so."""
         self.resolved: set[str] = set()
         """Attempts about which an operator or a probe has said that they did nothing."""
-        self.looked: dict[Sandbox, Item] = {}
+        self.seen_by_operators: dict[Sandbox, Item] = {}
         """The row that each operator decides about."""
         self._fences: dict[str, int] = {}
         self.explicit = lease_ms is not None
         """Whether the lease is an option; else it is the remaining time and the margin."""
         self.completed: Callable[[str, Item], None] = lambda _token, _row: None
-        """Told of each row that becomes complete."""
+        """Called with each row that becomes complete."""
 
     # ---------------------------------------------------------------- who holds what
 
@@ -73,7 +73,7 @@ class Ledger:
         return self.scheduler.now + sandbox.skew
 
     def alive(self, tenure: Tenure) -> bool:
-        """Tell whether the attempt may be at work, and believe itself the holder."""
+        """Return whether the attempt may be running, and believe itself the holder."""
         sandbox = tenure.sandbox
         gone = sandbox.dead or sandbox.over or tenure.finished
         return not gone and self.own_now(sandbox) <= tenure.alive_until
@@ -101,8 +101,8 @@ class Ledger:
         elif state(after) == "inProgress" and (before is None or _acquires(before, after)):
             self._acquired(key, before, after, writer)
         elif before is not None:
-            if writer is not None and writer in self.looked:
-                self._decided(key, before, after, self.looked[writer])
+            if writer is not None and writer in self.seen_by_operators:
+                self._decided(key, before, after, self.seen_by_operators[writer])
             self._changed(key, before, after, writer)
         if after is not None:
             self._check_ttl(after, writer)
@@ -159,7 +159,7 @@ class Ledger:
         tenure = self.tenures.get(holder)
         own = tenure is not None and writer is tenure.sandbox and _attempt(after) == holder
         if found != "inProgress":
-            if writer is not None and writer not in self.looked:
+            if writer is not None and writer not in self.seen_by_operators:
                 self.story.breaks(f"a token that is {found} was changed by a late write")
             return
         if now == "inProgress":
@@ -179,12 +179,12 @@ class Ledger:
             self._stored(key, after)
             self.completed(key, after)
 
-    def _decided(self, key: str, before: Item, after: Item, looked: Item) -> None:
-        """Judge what an operator wrote: to the row that they looked at, and under an id of its own."""
-        if (state(before), _attempt(before)) != (state(looked), _attempt(looked)):
-            self.story.breaks("a verdict was given on what had changed since it was looked at")
+    def _decided(self, key: str, before: Item, after: Item, seen_by_operators: Item) -> None:
+        """Judge what an operator wrote: to the row that they read, and under an id of its own."""
+        if (state(before), _attempt(before)) != (state(seen_by_operators), _attempt(seen_by_operators)):
+            self.story.breaks("a decision was written on what had changed since it was read")
         if _attempt(after) == _attempt(before) or int(after["fence"]["N"]) != int(before["fence"]["N"]) + 1:
-            self.story.breaks("a verdict was written under the id or the fence that was found")
+            self.story.breaks("a decision was written under the id or the fence that was found")
         if state(before) != "inProgress" and state(after) == "complete":
             self._stored(key, after)
 
@@ -231,7 +231,7 @@ class Ledger:
         holder = _attempt(before)
         tenure = self.tenures.get(holder)
         if state(before) == "inProgress" and tenure is not None and self.alive(tenure):
-            self.story.breaks("the row of an attempt at work expired under it")
+            self.story.breaks("the row of an attempt in progress expired")
         if state(before) == "complete":
             self.unavailable.add(before["lockToken"]["S"])
         self._loses(before)
@@ -297,5 +297,5 @@ def milliseconds(stamp: str) -> int:
 
 
 def canonical(value: Any) -> str:
-    """Return JSON in which 0 and false, and equal objects of another order, are told apart and alike."""
+    """Return JSON in which 0 and false, and equal objects of another order, are distinguished, or equal."""
     return json.dumps(value, sort_keys=True)

@@ -64,7 +64,7 @@ class Loop(asyncio.BaseEventLoop):
                 outcome: tuple[Callable[[Any], None], Any] = future.set_exception, error
             else:
                 outcome = future.set_result, result
-            if not self.is_closed():  # in a dead sandbox nobody waits for it
+            if not self.is_closed():  # in a dead sandbox nothing waits for it
                 self.call_soon_threadsafe(settle, *outcome)
 
         self._scheduler.start(running().sandbox, work)
@@ -94,9 +94,9 @@ class Loop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(None)
 
     def __del__(self, _warn: object = None) -> None:
-        """Close it: nobody else does in a dead sandbox."""
+        """Close it: nothing else does in a dead sandbox."""
         with suppress(RuntimeError):
             self.close()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Say nothing: what a dead sandbox leaves behind is nobody's mistake."""
+        """Say nothing: what a dead sandbox leaves behind is no mistake."""

@@ -94,7 +94,7 @@ class Works:
         self._outcomes = outcomes
         self._rng = rng
         self.starting: Callable[[str], None] = lambda _message_id: None
-        """Told of each message whose work starts."""
+        """Called with each message whose work starts."""
         self.endings = Endings(network.scheduler, network.story)
         self.records = Records(scenario, ledger, outcomes)
 

@@ -61,13 +61,13 @@ class Network:
         self.outage = range(0)
         """The milliseconds in which every request is lost."""
         self.calm = False
-        """The storm is over: nobody takes long any more, and what is open gets done."""
+        """The storm is over: no request takes long any more, and what is open gets done."""
         self.writer: Sandbox | None = None
-        """Whose request the engine executes just now; None: nobody's of ours."""
+        """Whose request the engine executes just now; None: no sandbox's."""
         self.troubled: set[Sandbox] = set()
         """Who met any misfortune."""
         self.freeze: Callable[[Sandbox, int], None] = lambda _sandbox, _milliseconds: None
-        """Told of a sandbox that pauses for so long, and is not killed for it."""
+        """Called with a sandbox that pauses for so long, and is not killed for it."""
 
     def client(self) -> Client:
         return Client(self)

@@ -22,7 +22,7 @@ _STATES = {
 
 
 class Outcomes:
-    """Knows what was done under which attempt, and what callers were told."""
+    """Knows what was done under which attempt, and what callers got."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -69,7 +69,7 @@ class Outcomes:
         ledger.story.tell("", f"        the effect of {token} happens")
         others = [other for other in self.effects[token] if other not in ledger.excused]
         if others and attempt not in ledger.excused:
-            self._breaks("work was done twice, and the first time it neither lapsed nor was given back")
+            self._breaks("work was done twice, and the first time it neither lapsed nor was released")
         if attempt in self.effects[token]:
             self._breaks("one attempt had its effect twice")
         self.effects[token].append(attempt)
@@ -84,7 +84,7 @@ class Outcomes:
         if attempt.id not in self.effects[attempt.token]:
             self._breaks("a transaction reported success, and its items were not written")
 
-    # ---------------------------------------------------------------- what callers and listeners are told
+    # ---------------------------------------------------------------- what callers and listeners get
 
     def hook(self, details: Details) -> None:
         """Judge what is reported of an attempt."""
@@ -101,7 +101,7 @@ class Outcomes:
         if wanted is None or attempt is None or details.reason is not None:
             return
         if tenure is None or wanted not in tenure.states:
-            self._breaks(f"{happening} was told of an attempt whose token never said so")
+            self._breaks(f"{happening} was reported for an attempt whose token never had it")
 
     def _fenced_by_itself(self, tenure: Tenure, sandbox: Sandbox) -> bool:
         return tenure.sandbox is sandbox and not tenure.lost
@@ -130,15 +130,15 @@ class Outcomes:
             case ResultUnavailable() if token not in self._ledger.unavailable:
                 self._breaks("a stored result cannot be had")
             case Held() if sandbox not in self._ledger.network.troubled and _would_expire(row):
-                self._breaks("a caller was told that a person must look, and the row will expire")
+                self._breaks("a caller learned that a person must look, and the row will expire")
             case _:
                 return
 
     def fenced(self, attempt: Attempt) -> None:
-        """Judge that work was told that it lost its token."""
+        """Judge that work learned that it lost its token."""
         tenure = self._ledger.tenures.get(attempt.id)
         if tenure is not None and not tenure.lost and not tenure.finished:
-            self._breaks("an attempt was told that it is fenced, and it is not")
+            self._breaks("an attempt was reported as fenced, and it is not")
 
     def acknowledged(self, token: str, payload: str) -> None:
         """Judge that a message will not come again."""

@@ -32,7 +32,7 @@ from tests.simulation.story import RECORDS, Counterexample, Story
 
 QUIET_MS = 40_000
 """When misfortunes end."""
-SETTLED_MS = QUIET_MS + LATEST_MS + 10_000
+FINISHED_MS = QUIET_MS + LATEST_MS + 10_000
 """When the last delayed request has arrived."""
 ROUND_MS = 40_000
 """Between two deliveries afterwards: longer than any lease that is not renewed."""
@@ -51,14 +51,14 @@ def play(seed: int) -> Story:
 
 
 def play_out(found: Scenario) -> Story:
-    """Play the schedule of *found*. Raises `Counterexample`, its story told, where a promise is broken."""
+    """Play the schedule of *found*. Raises `Counterexample`, with its story, where a promise is broken."""
     with determined(found.seed):
         schedule = Schedule(found)
         schedule.run()
     story = schedule.story
     if story.broken:
-        verdict = f"seed {found.seed}: {story.broken[0]}"
-        raise Counterexample(f"{verdict}\n{found}\n{story.text()}\n{verdict}")
+        summary = f"seed {found.seed}: {story.broken[0]}"
+        raise Counterexample(f"{summary}\n{found}\n{story.text()}\n{summary}")
     return story
 
 
@@ -100,13 +100,13 @@ class Schedule:
             self.scheduler.at(self.rng.randrange(1, QUIET_MS // 2), self._deliver)
         for _ in range(4):
             self.scheduler.at(self.rng.randrange(QUIET_MS // 2, QUIET_MS), self._deliver)
-        for when in (self.rng.randrange(QUIET_MS), self.rng.randrange(QUIET_MS, SETTLED_MS)):
+        for when in (self.rng.randrange(QUIET_MS), self.rng.randrange(QUIET_MS, FINISHED_MS)):
             self.scheduler.at(when, self._operator)
             self.scheduler.at(when + COLLEAGUE_MS, self._operator)  # who may look at the very same row
-            self.scheduler.at(self.rng.randrange(SETTLED_MS), self._sweep)
+            self.scheduler.at(self.rng.randrange(FINISHED_MS), self._sweep)
         self.scheduler.at(QUIET_MS, self._calm)
         for n in range(ROUNDS):
-            self.scheduler.at(SETTLED_MS + n * ROUND_MS, self._round)
+            self.scheduler.at(FINISHED_MS + n * ROUND_MS, self._round)
         self.scheduler.run()
         for message in self.post.open:
             self.story.breaks(f"message {message.id} was lost: it was never finished")
@@ -228,7 +228,7 @@ class Schedule:
         self.endings.excuse(sandbox)
 
     def _time_is_up(self, sandbox: Sandbox) -> None:
-        """Kill what is still at work; who stands still just then is forgotten, and goes on as a zombie."""
+        """Kill what is still running; what is paused just then is forgotten, and goes on as a zombie."""
         if sandbox.over or sandbox.dead or self._frozen_until.get(sandbox, -1) >= self.scheduler.now:
             return
         self.story.tell(sandbox.name, "its time is up")
@@ -278,7 +278,7 @@ class Schedule:
                 self._resolve(token, row)
 
     def _resolve(self, token: str, row: Item) -> None:
-        """Settle a token as the command line does it: what was looked at is what is decided about."""
+        """Settle a token as the command line does it: the row that was read is decided about."""
         clock = MachineClock(self.scheduler, 0)
         sandbox = Sandbox("operator")
         done = bool(self.outcomes.effects[token])
@@ -293,14 +293,14 @@ class Schedule:
                 seen,
                 Resolve.DONE if done else Resolve.NOT_DONE,
                 by="operator",
-                because="looked at",
+                because="seen",
                 now=clock.now(),
                 result='{"by":"operator"}' if done else None,
                 keep=timedelta(seconds=self.scenario.keep),
             )
             store.write([write], Deadline(clock, write.now.replace(year=2030)))
 
-        self.ledger.looked[sandbox] = row
+        self.ledger.seen_by_operators[sandbox] = row
         self.story.tell("operator", f"{token} is {state(row)}, and was {'done' if done else 'not done'}")
         self.scheduler.start(sandbox, resolve)
 

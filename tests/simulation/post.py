@@ -1,4 +1,4 @@
-"""Messages, as their source keeps them: each comes again until it is told that it is done."""
+"""Messages, as their source keeps them: each comes again until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.scenario import Scenario
 
 @dataclass(eq=False)
 class Message:
-    """One message, which stands for a token; several may stand for the same."""
+    """One message, which has a token; several may have the same."""
 
     id: str
     key: str
@@ -21,7 +21,7 @@ class Message:
     """Its place in its group."""
     received: int = 0
     away: bool = False
-    """It is with somebody, and nobody else gets it until its visibility ends."""
+    """It is delivered, and not again until its visibility ends."""
     closed: bool = False
     """It will not come again."""
 

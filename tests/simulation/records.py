@@ -61,7 +61,7 @@ class Records:
     def completed(self, token: str, after: Item) -> None:
         """Judge that the token of the new version is complete now."""
         writer, record = self._ledger.network.writer, self._items.get(token)
-        if writer is None or writer in self._ledger.looked or "error" in after:
+        if writer is None or writer in self._ledger.seen_by_operators or "error" in after:
             return
         is_recorded = record is not None and record["status"]["S"] == "COMPLETED"
         if record is not None and is_recorded and self._writers[token] is not writer:
@@ -82,14 +82,14 @@ class Records:
             self._breaks("work began again whose record was complete")
         beside = self._working.setdefault(token, {})
         if any(alive() for other, alive in beside.items() if not (other.dead or other.over)):
-            self._breaks("two versions are at work on one key")
+            self._breaks("two versions are running on one key")
         beside[sandbox] = is_alive
         try:
             yield
         finally:
             del beside[sandbox]
 
-    # ---------------------------------------------------------------- what callers are told
+    # ---------------------------------------------------------------- what callers get
 
     def in_progress(self, sandbox: Sandbox, token: str) -> None:
         """Judge that a caller of the new version was refused for a record in progress."""

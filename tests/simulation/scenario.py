@@ -1,4 +1,4 @@
-"""What one seed stands for: who delivers what, under which policies, in which weather."""
+"""What one seed means: who delivers what, under which policies, in which weather."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Scenario:
 
 
 def scenario(seed: int) -> Scenario:
-    """Return what *seed* stands for."""
+    """Return the scenario of *seed*."""
     if random.Random(f"history {seed}").random() < 0.12:
         return with_history(without_history(seed))
     rng = random.Random(f"async def {seed}")
@@ -73,7 +73,7 @@ def with_history(found: Scenario) -> Scenario:
     """
     Return *found* while its function moves from Powertools: an old version is deployed, too.
 
-    What Powertools cannot do stays out: its records have no owner, so nobody wakes up late; it compares no
+    What Powertools cannot do stays out: its records have no owner, so none wakes up late; it compares no
     payloads, and knows no renewed lease and no transaction.
     """
     return replace(
@@ -89,7 +89,7 @@ def with_history(found: Scenario) -> Scenario:
 
 
 def without_history(seed: int) -> Scenario:
-    """Return what *seed* stands for, the new version alone."""
+    """Return the scenario of *seed*, the new version alone."""
     rng = random.Random(seed)
     face = rng.choice(("event", "event", "sqs", "sqs", "fifo"))
     rule = rng.choice(("take_over", "take_over", "take_over", "hold", "probe"))

@@ -1,7 +1,7 @@
 """
 Threads of which exactly one runs at a time, in a time of their own: a seed decides, and nothing else.
 
-Real threads carry the code under test, for it blocks where it stands; one of them has its turn at a
+Real threads carry the code under test, for it blocks where it is; one of them has its turn at a
 time, and comes back at every sleep, every request, every wait. Time is whole milliseconds, and passes only
 where everybody waits for it.
 """
@@ -92,7 +92,7 @@ class Task:
             self._work()
         except Killed:
             pass
-        except BaseException as failure:  # noqa: BLE001  (told by `Scheduler.run`, or by who waits for it)
+        except BaseException as failure:  # noqa: BLE001  (raised by `Scheduler.run`, or where it is awaited)
             self.failure = failure
             self.scheduler.failures.append(failure)
         self.over = True
@@ -102,7 +102,7 @@ class Task:
 
 
 class Scheduler:
-    """Decides who runs next: whoever's time comes first, and of equals who asked first."""
+    """Decides who runs next: the earliest time first, and of equals the first request."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -110,7 +110,7 @@ class Scheduler:
         self.back = taken()
         self.steps = 0
         self.failures: list[BaseException] = []
-        """What ended a task that nobody waited for: a mistake of the simulation, or of what it runs."""
+        """What ended a task that was not awaited: a mistake of the simulation, or of what it runs."""
         self._due: list[tuple[int, int, Callable[[], object]]] = []
         self._order = itertools.count()
 
@@ -189,7 +189,7 @@ class Thread:
 
 
 class Condition:
-    """`threading.Condition`: nobody else runs while somebody is inside, so there is no lock to take."""
+    """`threading.Condition`: no other task runs while one is inside, so there is no lock to take."""
 
     def __init__(self) -> None:
         self._waiting: list[Task] = []

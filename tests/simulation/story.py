@@ -34,7 +34,7 @@ class Story:
         self._steps.append((self._now(), who, lambda: f"{_worded(operation, arguments)} -> {what}"))
 
     def row(self, token: str, item: Item | None) -> None:
-        """Note what stands under *token* now."""
+        """Note the row of *token* as it is now."""
         self._steps.append((self._now(), "", lambda: f"        {_short(token)} is {described(item)}"))
 
     def record(self, token: str, item: Item | None) -> None:

@@ -65,11 +65,11 @@ def test_no_schedule_breaks_a_promise() -> None:
 
     And among these schedules is everything that they are to try.
     """
-    told: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for seed in range(SCHEDULES):
         text = play(seed).text()
-        told.update(word for word in WANTED if word in text)
-    assert {word for word in WANTED if told[word] < 2} == set(), told
+        counted.update(word for word in WANTED if word in text)
+    assert {word for word in WANTED if counted[word] < 2} == set(), counted
 
 
 def test_scenarios_differ() -> None:

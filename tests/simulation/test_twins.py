@@ -33,7 +33,6 @@ from tests.simulation.guards import (
     hopeful,
     judging_nothing,
     keeping_the_old_ttl,
-    looked_at_before_the_loop,
     looking_for_nothing,
     made_by_content,
     made_by_id_alone,
@@ -44,6 +43,7 @@ from tests.simulation.guards import (
     part_key_by_token,
     parts_after_the_row,
     placing,
+    read_before_the_loop,
     recognising,
     returning_its_own,
     ttl_after_with,
@@ -61,7 +61,7 @@ from tests.simulation.scenario import Scenario, with_history, with_lanes, withou
 from tests.simulation.story import Counterexample
 
 SEEDS = 60_000
-"""From these the seeds are taken that a twin may need: those of scenarios in which its guard is at work."""
+"""From these the seeds are taken that a twin may need: those of scenarios in which its guard matters."""
 PLAYED = 1_500
 """How many of them are played at most."""
 AIMED = 60
@@ -76,7 +76,7 @@ class Twin:
     finds: str
     where: Callable[[Scenario], bool] = lambda _scenario: True
     aim: Callable[[Scenario], Scenario] = lambda scenario: scenario
-    """Makes the circumstances in which the guard is at work where too few seeds stand for them."""
+    """Makes the circumstances in which the guard matters where too few seeds have them."""
 
 
 def take_over(found: Scenario) -> bool:
@@ -95,7 +95,7 @@ def probe(found: Scenario) -> bool:
 
 
 def deaf(found: Scenario) -> bool:
-    """Transactions are written, and nobody hears of it."""
+    """Transactions are written, and their answers are lost."""
     return found.transacts and found.weather is DEAF
 
 
@@ -154,7 +154,7 @@ def blocked(found: Scenario) -> Scenario:
 
 
 UNSET = "attribute_not_exists(#status)"
-UNSETTLED = "attribute_not_exists(actualCompletion)"
+UNFINISHED = "attribute_not_exists(actualCompletion)"
 IN_PROGRESS = "begins_with(#status, :in_progress)"
 TWO_HOLD = "two hold one token"
 OVERWRITTEN = "a stored outcome was overwritten"
@@ -167,7 +167,7 @@ TWINS = {
     "what is free may be in progress": Twin(
         without(requests, "FREE", UNSET), TWO_HOLD, lambda found: take_over(found) and not found.amended
     ),
-    "what is free may be complete": Twin(without(requests, "FREE", UNSETTLED), OVERWRITTEN),
+    "what is free may be complete": Twin(without(requests, "FREE", UNFINISHED), OVERWRITTEN),
     "a ghost re-opens what it released": Twin(
         without(requests, "FREE", "attempt <> :a"), "re-opened what it had released", take_over
     ),
@@ -235,7 +235,7 @@ TWINS = {
     # recognition
     "a lost response turns an attempt against itself": Twin(recognising(never), "fenced"),
     "the id alone is recognised": Twin(
-        recognising(made_by_id_alone), "never said so", lambda found: deaf(found) and not found.hurries
+        recognising(made_by_id_alone), "never had it", lambda found: deaf(found) and not found.hurries
     ),
     "the id alone is recognised beside a transaction": Twin(
         recognising(made_by_id_alone), "its items were not written", hurrying
@@ -250,7 +250,7 @@ TWINS = {
     "an operator writes under the id that was found": Twin(
         placing(resolutions, "resolving", with_seen_id), ""
     ),
-    # decisions (state and lease are belt and braces on a held row: nobody writes to it under the id it has)
+    # decisions (state and lease are belt and braces on a held row: no attempt writes under the id it has)
     "a decision on a held token hits a later attempt": Twin(
         placing(
             requests,
@@ -258,7 +258,7 @@ TWINS = {
             "(attempt = :seen OR attempt <> :seen OR expectedCompletion = :lease) "
             "AND begins_with(#status, :held)",
         ),
-        "what had changed since it was looked at",
+        "what had changed since it was read",
         lambda found: found.on_error == "hold",
     ),
     "a decision on a held token hits whatever is there": Twin(
@@ -268,7 +268,7 @@ TWINS = {
             "attempt = :seen OR expectedCompletion = :lease OR begins_with(#status, :held) "
             "OR attribute_exists(lockToken)",
         ),
-        "what had changed since it was looked at",
+        "what had changed since it was read",
         lambda found: found.on_error == "hold",
     ),
     # time
@@ -284,9 +284,7 @@ TWINS = {
         placing(Transport, "_sent", awaited_by_the_client), TOO_LATE, aim=four_at_once
     ),
     "an answer is awaited until the end": Twin(placing(invocation, "LAST_ANSWER", 0.0), TOO_LATE),
-    "a blocked loop starts work under any lease": Twin(
-        looked_at_before_the_loop, "all but over", aim=blocked
-    ),
+    "a blocked loop starts work under any lease": Twin(read_before_the_loop, "all but over", aim=blocked),
     # what expires
     "a row expires within its lease": Twin(with_ttl_within_the_lease, "before its lease", take_over),
     "a ttl stays behind its lease": Twin(
@@ -347,7 +345,7 @@ TWINS = {
     ),
     "a record's time is over before its lease": Twin(
         placing(powertools_history, "SOONER", timedelta(seconds=6)),
-        "two versions are at work",
+        "two versions are running",
         aim=with_history,
     ),
     "what has lapsed is overwritten unseen": Twin(

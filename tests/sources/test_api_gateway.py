@@ -47,7 +47,7 @@ def _hashed(event: Json) -> object:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_each_kind_is_known(kind: Kind) -> None:
-    """Every kind of request is told by its event, and read the same."""
+    """Every kind of request is recognised by its event, and read the same."""
     event = EVENTS[kind]
     request = request_of(event)
     assert kind_of(event) is request.kind is kind

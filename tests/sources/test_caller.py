@@ -11,7 +11,7 @@ import pytest
 from lambda_once.core.lifecycle import Presented
 from lambda_once.errors import Misconfigured
 from lambda_once.sources.api_gateway import request_of
-from lambda_once.sources.caller import LONGEST_JWT, NOBODY, Caller, Origin, caller_of, cookies_of, given
+from lambda_once.sources.caller import LONGEST_JWT, NO_CALLER, Caller, Origin, caller_of, cookies_of, given
 from lambda_once.sources.unit import MalformedRequest
 from tests.sources.samples import Json, alb, base64_of, http, lattice, lattice_v2, rest
 
@@ -171,7 +171,7 @@ def test_a_constant_principal_does_not_join_two_users() -> None:
         (f"Basic {basic('alice', 'a')}", [LAMBDA, Origin.BASIC]),
     ],
 )
-def test_what_stands_beside_a_principal_is_compared(text: str, joins: list[Origin], *, hashed: bool) -> None:
+def test_a_credential_beside_a_principal_is_compared(text: str, joins: list[Origin], *, hashed: bool) -> None:
     """A principal may be a constant: an opaque or Basic credential must be presented again."""
     event = http(headers={"authorization": text}, authorizer={"lambda": {"principalId": "api"}})
     caller = of(event, hashed=hashed)
@@ -281,7 +281,7 @@ def test_other_authorizers_are_no_lambda_authorizer(authorizer: object) -> None:
     ],
 )
 @pytest.mark.parametrize("hashed", [True, False])
-def test_what_nobody_verified_is_no_principal(event: Json, *, hashed: bool) -> None:
+def test_an_unverified_value_is_no_principal(event: Json, *, hashed: bool) -> None:
     """Empty principals, contexts without one, and headers that any client may send name no caller."""
     assert of(event, hashed=hashed) == Caller((), (), Presented(None))
     assert of(event).is_unscoped
@@ -630,11 +630,11 @@ def test_a_given_caller_must_be_writable() -> None:
         given(object())
 
 
-def test_nobody_is_deliberate() -> None:
+def test_no_caller_is_deliberate() -> None:
     """caller=False joins nothing, compares nothing and warns of nothing."""
-    assert NOBODY.scope == ()
-    assert NOBODY.presented is None
-    assert not NOBODY.is_unscoped
+    assert NO_CALLER.scope == ()
+    assert NO_CALLER.presented is None
+    assert not NO_CALLER.is_unscoped
 
 
 # ------------------------------------------------------------------ what never shows

@@ -98,7 +98,7 @@ def test_an_s3_record_is_what_happened_to_a_version() -> None:
 
 
 def test_without_sequencer_the_request_counts() -> None:
-    """An S3 event without a sequencer is told apart by the request that caused it."""
+    """An S3 event without a sequencer is distinguished by the request that caused it."""
     record = samples.s3_record(sequencer=None)
     assert _s3_substance(record) == [
         ["ObjectCreated:Put", "invoices", "invoice.pdf", None, "C3D13FE58DE4C810"]

@@ -61,8 +61,8 @@ def test_a_malformed_request_is_not_one_without_a_key() -> None:
 
 def test_a_reused_key_says_which_fields() -> None:
     """The fields of the error follow the fixed text unless they are hidden."""
-    bare, told = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
-    assert told == f"{bare} Fields that differ: a, b."
+    bare, listed = (problem_for(errors.KeyReused("no", fields=names)).detail for names in ((), ("a", "b")))
+    assert listed == f"{bare} Fields that differ: a, b."
     assert problem_for(errors.KeyReused("no", fields=("a",), hidden=True)).detail == bare
 
 

@@ -98,7 +98,7 @@ def test_the_second_try_of_an_appsync_client_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_answer_that_nobody_may_replay_is_refused(name: str) -> None:
+def test_a_service_whose_answer_must_not_be_replayed_is_refused(name: str) -> None:
     """No key helps; the effect inside can be protected."""
     for options in ({}, {"key": lambda _event: "mine"}):
         handler, seen = protected(**options)

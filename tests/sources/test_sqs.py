@@ -121,7 +121,7 @@ def test_ignored_fields_of_an_opened_event_do_not_count() -> None:
 
 
 def test_two_ticks_in_a_queue_are_two_pieces_of_work() -> None:
-    """Events with an empty detail are told apart by their id."""
+    """Events with an empty detail are distinguished by their id."""
     assert _unit(samples.sqs_record(samples.tick("t-1"))).key == "t-1"
     assert _unit(samples.sqs_record(samples.tick("t-2"))).key == "t-2"
 

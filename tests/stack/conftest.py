@@ -62,7 +62,7 @@ LEFT_OUT_FOR_THE_API = {
 
 
 class StoppedClock:
-    """It is always twelve past ten, and nobody waits."""
+    """It is always twelve past ten, and nothing waits."""
 
     def now(self) -> datetime:
         return NOW
@@ -73,7 +73,7 @@ class StoppedClock:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A stack that stands in moto while the fixture that made it lasts."""
+    """A stack that exists in moto while the fixture that made it lasts."""
 
     session: boto3.Session
     template: Template

@@ -16,7 +16,7 @@ from .named import target
 
 
 class Emitted(NamedTuple):
-    """One metric as it stands in CloudWatch."""
+    """One metric as CloudWatch stores it."""
 
     space: str
     metric: str
@@ -28,7 +28,7 @@ def as_function(monkeypatch: pytest.MonkeyPatch, template: Template, name: str) 
     """
     Set what Lambda would: the template's variables as far as they are literal, and the function's name.
 
-    The namespace of metrics is a parameter; its name stands for it, here and where `named` reads one.
+    The namespace of metrics is a parameter; its name is used for it, here and where `named` reads one.
     """
     variables = template["Globals"]["Function"]["Environment"]["Variables"]
     own = template["Resources"][name]["Properties"].get("Environment", {}).get("Variables", {})

@@ -33,7 +33,7 @@ class Named(NamedTuple):
     metric: str
     dimensions: frozenset[str]
     fixed: dict[str, str]
-    """The dimensions that have one value; a reference stands as the logical id that it refers to."""
+    """The dimensions that have one value; a reference is the logical id that it refers to."""
 
 
 def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:

@@ -132,7 +132,7 @@ def _chosen(value: Any, conditions: dict[str, Any]) -> Any:
 
 
 def _text(name: str, instead: dict[str, Any]) -> str:
-    """Return what stands for ``${name}`` in a Sub."""
+    """Return the value of ``${name}`` in a Sub."""
     match instead.get(name, {"Ref": name}):
         case {"Ref": other}:
             return f"${{{other}}}"

@@ -35,7 +35,7 @@ PROTECTED: dict[str, Run] = {
     "PricesFunction": lambda _: send(prices.publish, "scheduler-prices", lambda_context()),
 }
 SPACE = "MetricsNamespace"
-"""The parameter; its name stands for its value in these tests."""
+"""The parameter; its name is used for its value in these tests."""
 
 DEAD_LETTERS = {"PaymentsDeadLetters", "FulfilmentDeadLetters", "FailedEvents"}
 
@@ -111,7 +111,7 @@ def emitted(request: pytest.FixtureRequest) -> set[Emitted]:
 
 
 def strangers(named: list[Named], emitted: set[Emitted]) -> set[str]:
-    """Return where something is named that nobody emits under that namespace and those dimensions."""
+    """Return where something is named that is not emitted under that namespace and those dimensions."""
     return {each.where for each in named if not _is_emitted(each, emitted)}
 
 
@@ -160,7 +160,7 @@ def test_the_dashboard_names_what_the_code_emits(translated: Template, emitted: 
 def test_a_metric_of_another_name_is_seen(
     translated: Template, emitted: set[Emitted], written: str, instead: str, where: set[str]
 ) -> None:
-    """With a name changed in the template, what names it is told: the tests above can fail."""
+    """With a name changed in the template, the places that name it are found: the tests above can fail."""
     text = json.dumps(translated)
     assert written in text
     changed = json.loads(text.replace(written, instead))
@@ -214,7 +214,7 @@ def test_a_silent_watchdog_rings(translated: Template) -> None:
 
 
 def test_what_passes_by_itself_rings_the_second_time(translated: Template) -> None:
-    """One throttled request in five minutes wakes nobody; a table that stays out of reach does."""
+    """One throttled request in five minutes raises no alarm; a table that stays out of reach does."""
     for name in ("StoreUnavailable", "ApiFailing", "WatchdogFailing"):
         alarm = of_type(translated, ALARM)[name]
         assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (2, 3), name

@@ -1,4 +1,4 @@
-"""The catalogue: changes come in any order, twice and late, and the newest stands."""
+"""The catalogue: changes come in any order, twice and late, and the newest remains."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def products(deployed: Deployed, clock: FakeClock, monkeypatch: pytest.MonkeyPat
 
 
 def test_an_older_change_that_comes_later_changes_nothing(products: Ratchet) -> None:
-    """The price of 10:11:58 stands, though that of 10:09:29 came after it; and again after that."""
+    """The price of 10:11:58 remains, though that of 10:09:29 came after it; and again after that."""
     assert [sent("changed"), sent("changed-late"), sent("changed")] == ["Applied", "Stale", "Applied"]
     desk = products.get(DESK)
     assert desk is not None

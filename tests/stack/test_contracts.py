@@ -86,7 +86,7 @@ def test_a_contract_is_written_amended_read_and_deleted(office: Office) -> None:
 
 
 def test_the_stream_removes_what_was_superseded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function on the stream, set up as in the template, leaves the version that stands."""
+    """The function on the stream, set up as in the template, leaves the current version."""
     written = office.ask(load("direct-contract"))
     standing = office.ask(amended(written["version"]))["version"]
     assert office.versions() == {written["version"], standing}
@@ -129,7 +129,7 @@ def test_the_template_sets_the_cleaner_up(translated: Template) -> None:
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
     cleaner = of_type(translated, "AWS::Lambda::Function")["ContractsCleaner"]
     grace = int(cleaner["Environment"]["Variables"]["LAMBDA_ONCE_DOCUMENTS_GRACE"])
-    assert cleaner["Timeout"] > grace + document_stream.RESERVE
+    assert cleaner["Timeout"] > grace + document_stream.CLEANING_SECONDS
     assert mapping["MaximumBatchingWindowInSeconds"] > grace
 
 

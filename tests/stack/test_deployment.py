@@ -59,7 +59,7 @@ def test_the_table_has_the_keys_and_the_index_of_the_code(deployed: Deployed) ->
 
 
 def test_the_store_works_on_the_deployed_table(deployed: Deployed) -> None:
-    """A token acquired in the deployed table is listed from its index with all that an operator is told."""
+    """A token acquired in the deployed table is listed from its index with all that an operator sees."""
     store = DynamoDBStore(deployed.outputs["TokenTableName"], deployed.client("dynamodb"))
     deadline = Deadline(StoppedClock(), NOW + timedelta(seconds=30))
     lease = NOW + timedelta(seconds=32)

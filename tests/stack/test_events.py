@@ -207,7 +207,7 @@ def test_queues_send_what_sqs_sends() -> None:
 
 
 def test_message_ids_are_used_once() -> None:
-    """No two files but a pair share a message, so that each can be told by its id."""
+    """No two files but a pair share a message, so that each can be recognised by its id."""
     owners: dict[str, set[str]] = {}
     for name, record in of_source("aws:sqs"):
         owners.setdefault(record["messageId"], set()).add(name.removesuffix("-redelivery"))

@@ -1,4 +1,4 @@
-"""Loyalty points: those of an order count once, and nobody spends what is not there."""
+"""Loyalty points: those of an order count once, and only points that exist are spent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import NOW, Deployed, Template, load
 from .named import of_type
 from .test_permissions import allowed, noted
 
-SETTLED: dict[str, object] = {"batchItemFailures": []}
+ALL_DONE: dict[str, object] = {"batchItemFailures": []}
 CUSTOMER = "cust_77"
 
 
@@ -62,25 +62,25 @@ def test_a_spending_that_overtakes_its_earning_is_counted_later(points: Ledger) 
     """It comes back, and is counted by its next delivery."""
     first = loyalty.count(overtaken(receives=1), lambda_context())
     assert len(first["batchItemFailures"]) == 1
-    assert loyalty.count(overtaken(receives=2), lambda_context()) == SETTLED
+    assert loyalty.count(overtaken(receives=2), lambda_context()) == ALL_DONE
     assert points.get(CUSTOMER) == {"balance": 0, "entries": 2, "lastOrder": "order_6"}
 
 
 def test_acknowledged_at_once_a_spending_is_lost(points: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the first refusal is the last."""
     monkeypatch.setattr(loyalty, "LAST_DELIVERY", 1)
-    assert loyalty.count(overtaken(receives=1), lambda_context()) == SETTLED
+    assert loyalty.count(overtaken(receives=1), lambda_context()) == ALL_DONE
     assert points.get(CUSTOMER) == {"balance": 10, "entries": 1, "lastOrder": "order_5"}
 
 
 def test_what_was_never_earned_is_refused_at_the_last_delivery(points: Ledger, translated: Template) -> None:
-    """Nobody gets a dead letter for points that a customer does not have."""
+    """Points that a customer does not have make no dead letter."""
     redrive = of_type(translated, "AWS::SQS::Queue")["LoyaltyQueue"]["RedrivePolicy"]
     assert redrive["maxReceiveCount"] == loyalty.LAST_DELIVERY
     spent = {"orderId": "order_6", "customer": CUSTOMER, "kind": "spent", "points": -10}
     batch: dict[str, Any] = sqs_event(spent)
     batch["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(loyalty.LAST_DELIVERY)
-    assert loyalty.count(batch, lambda_context()) == SETTLED
+    assert loyalty.count(batch, lambda_context()) == ALL_DONE
     assert points.get(CUSTOMER) is None
 
 
@@ -88,7 +88,7 @@ def test_an_order_sent_again_by_its_sender_counts_once(points: Ledger) -> None:
     """Another message, the same order: the id is the order's, not the message's."""
     order = {"orderId": "order_5", "customer": CUSTOMER, "kind": "earned", "points": 10}
     for _ in range(2):
-        assert loyalty.count(sqs_event(order), lambda_context()) == SETTLED
+        assert loyalty.count(sqs_event(order), lambda_context()) == ALL_DONE
     balance = points.get(CUSTOMER)
     assert balance is not None
     assert balance["balance"] == 10

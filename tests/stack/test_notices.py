@@ -48,7 +48,7 @@ def test_the_stacks_own_topic_is_made_only_without_another(translated: Template)
 
 
 def test_alarms_name_commands_that_there_are(translated: Template) -> None:
-    """Whoever is woken can paste what the notice says."""
+    """The operator on call can paste what the notice says."""
     named = commands(translated)
     assert ("list", ("--overdue",)) in named
     assert ("list", ("--held",)) in named

@@ -36,7 +36,7 @@ class Invocation(LambdaContext):
 
 
 class PowerCut(BaseException):
-    """Stands for the end of the process, as far as that can be caught."""
+    """In place of the end of the process, as far as that can be caught."""
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def test_an_amended_payment_is_no_duplicate() -> None:
     assert effects() == [("charged", "pay_12345")]
 
 
-def test_a_declined_card_is_settled() -> None:
+def test_a_declined_card_is_final() -> None:
     """A declined card is stored: both deliveries are acknowledged, and no money moved."""
     assert send(payments.charge, "sqs-payment-declined") == {"batchItemFailures": []}
     assert send(payments.charge, "sqs-payment-declined-redelivery", "r2") == {"batchItemFailures": []}
@@ -138,7 +138,7 @@ def test_twins_of_a_batch_are_shipped_once() -> None:
     ],
 )
 def test_one_failure_leaves_the_rest_of_its_batch(name: str, failed: str, shipped: list[str]) -> None:
-    """Of three messages the one that cannot be worked comes back, and the others are settled."""
+    """Of three messages the one that cannot be worked comes back, and the others are done."""
     assert send(fulfilment.ship, name) == {"batchItemFailures": [{"itemIdentifier": failed}]}
     assert sorted(effects()) == [("shipped", order) for order in shipped]
 
@@ -209,7 +209,7 @@ def test_a_key_used_for_another_order_is_refused() -> None:
 
 
 def test_an_order_that_was_refused_may_be_corrected() -> None:
-    """A 422 stores nothing: the same request is looked at again, and is no replay."""
+    """A 422 stores nothing: the same request is handled again, and is no replay."""
     first = send(api.handler, "http-api-order-invalid")
     second = send(api.handler, "http-api-order-invalid", "r2")
     assert (first["statusCode"], second["statusCode"]) == (422, 422)
@@ -224,7 +224,7 @@ def test_two_orders_are_paid_with_one_key() -> None:
 
 
 def test_a_payment_without_an_answer_is_held() -> None:
-    """The client is told that nobody knows; asking again with the same key charges nothing."""
+    """The client learns that the outcome is unknown; a retry with the same key charges nothing."""
     assert send(api.handler, "http-api-pay-timeout")["statusCode"] == 504
     assert send(api.handler, "http-api-pay-timeout-retry", "r2")["statusCode"] == 409
     assert effects() == [("charged", "8")]

@@ -195,7 +195,7 @@ def test_functions_may_do_what_the_store_does(
 
 
 @pytest.mark.parametrize("policy", ["TokenAccess", "TokenOperation"])
-def test_nobody_may_put_or_delete_a_token(deployed: Deployed, translated: Template, policy: str) -> None:
+def test_no_policy_may_put_or_delete_a_token(deployed: Deployed, translated: Template, policy: str) -> None:
     """BatchWriteItem does both: it is allowed for the keys of parts, which no token has."""
     condition = parts_condition(translated, policy)
     written: list[list[str]] = []
@@ -335,7 +335,7 @@ def test_protected_functions_may_use_tokens_and_nothing_else_of_dynamodb(transla
 
 
 def test_the_deployed_policy_allows_what_the_template_says(deployed: Deployed, translated: Template) -> None:
-    """The policy that stands after the deployment has the template's actions and the table's own address."""
+    """The deployed policy has the template's actions and the table's own address."""
     iam: Any = boto3.client("iam")
     arn = deployed.outputs["TokenAccessPolicy"]
     version = iam.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]

@@ -255,7 +255,7 @@ def test_a_result_that_no_row_holds_is_unavailable_to_duplicates(deliver: Delive
 
 
 def test_batches_of_results_that_no_row_holds_are_not_delivered_for_ever(deliver: Deliver) -> None:
-    """Nobody reads the result of a message: it is done."""
+    """The result of a message is not read: it is done."""
     shop, delivered, _ = deliver("sqs", "900 KB", iam.without(minimal(), PARTS))
     assert delivered() == {"batchItemFailures": []}
     assert delivered() == {"batchItemFailures": []}

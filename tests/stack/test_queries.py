@@ -121,7 +121,7 @@ def test_queries_ask_the_stacks_own_log(translated: Template) -> None:
 
 
 def test_names_of_queries_are_sound(translated: Template) -> None:
-    """They are told apart, and CloudWatch Logs takes them (PutQueryDefinition: no colon, no asterisk)."""
+    """They are distinguished, and CloudWatch Logs takes them (PutQueryDefinition: no colon, no asterisk)."""
     names = [_text(properties["Name"]) for properties in of_type(translated, QUERY).values()]
     assert len(set(names)) == len(names)
     assert [name for name in names if not re.fullmatch(r"([^:*/]+/?)*[^:*/]+", name)] == []

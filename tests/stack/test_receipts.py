@@ -22,7 +22,7 @@ from .conftest import Deployed, Template, load
 from .named import of_type, target
 from .test_permissions import allowed, noted
 
-SETTLED: dict[str, object] = {"batchItemFailures": []}
+ALL_DONE: dict[str, object] = {"batchItemFailures": []}
 
 
 class Post:
@@ -167,7 +167,7 @@ def test_a_duplicate_after_the_window_is_caught_by_the_key(post: Post, hands: Ha
     # moto 5.2.5 knows an id for as long as its message is there, SQS for five minutes: so it stays there.
     hands.advance(WINDOW_SECONDS - 1)
     assert publishing.publish(batch, lambda_context()) == {"sent": 3}
-    assert post.deliver() == [SETTLED]
+    assert post.deliver() == [ALL_DONE]
     filed = post.filed()
     assert sorted(filed) == [
         ("cust_81", "order_12380#paid"),
@@ -178,7 +178,7 @@ def test_a_duplicate_after_the_window_is_caught_by_the_key(post: Post, hands: Ha
 
     hands.advance(2)
     assert publishing.publish(batch, lambda_context()) == {"sent": 3}
-    assert post.deliver() == [SETTLED]
+    assert post.deliver() == [ALL_DONE]
     assert post.delivered == 6, "delivered again, and acknowledged"
     assert post.filed() == filed
     hands.advance(10_000)
@@ -237,13 +237,13 @@ def _table(aws: boto3.Session, translated: Template, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("again", ["sqs-fifo-receipts-redelivery", "sqs-fifo-receipts-republished"])
 def test_receipts_that_come_again_are_acknowledged(again: str) -> None:
     """Redelivered by the queue, or published again after the window."""
-    assert receipts.file(load("sqs-fifo-receipts"), lambda_context()) == SETTLED
-    assert receipts.file(load(again), lambda_context()) == SETTLED
+    assert receipts.file(load("sqs-fifo-receipts"), lambda_context()) == ALL_DONE
+    assert receipts.file(load(again), lambda_context()) == ALL_DONE
 
 
 @pytest.mark.usefixtures("_table")
 def test_an_amended_receipt_is_not_acknowledged() -> None:
-    """The error names the receipt that stands, and nothing of its content."""
+    """The error names the stored receipt, and nothing of its content."""
     receipts.file(load("sqs-fifo-receipts"), lambda_context())
     with pytest.raises(KeyReused, match="was filed with other content"):
         receipts.file(load("sqs-fifo-receipt-amended"), lambda_context())
@@ -349,4 +349,4 @@ def test_the_publisher_is_made_for_the_stacks_topic(post: Post) -> None:
     assert isinstance(publishing.receipts(), Publisher)
     one = {"orderId": "order_1", "customer": "cust_1", "kind": "paid", "amount": 1}
     assert isinstance(publishing.receipts().publish(one), Sent)
-    assert post.deliver() == [SETTLED]
+    assert post.deliver() == [ALL_DONE]

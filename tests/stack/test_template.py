@@ -33,7 +33,7 @@ def complaints(text: str) -> list[str]:
 
 def functions_without_destination(translated: Template) -> set[str]:
     """
-    Return the functions that a service invokes asynchronously and whose lost events nobody keeps.
+    Return the functions that a service invokes asynchronously and whose lost events are not kept.
 
     The watchdog is none of them: its tick says nothing, and the next one comes in five minutes.
     """
@@ -69,7 +69,7 @@ def test_the_translated_template_is_clean_under_cfn_lint(translated: Template) -
 
 
 def test_language_extensions_run_before_sam(template: Template) -> None:
-    """The transform that allows a Ref in DeletionPolicy stands before SAM's own, as it must."""
+    """The transform that allows a Ref in DeletionPolicy is before SAM's own, as it must."""
     assert template["Transform"] == ["AWS::LanguageExtensions", "AWS::Serverless-2016-10-31"]
 
 
@@ -114,7 +114,7 @@ def test_the_table_is_protected(translated: Template) -> None:
     assert table["BillingMode"] == "PAY_PER_REQUEST"
 
 
-def test_the_table_outlives_the_stack_unless_told_otherwise(translated: Template) -> None:
+def test_the_table_outlives_the_stack_by_default(translated: Template) -> None:
     """What becomes of the table is a parameter, and its default keeps the table."""
     table = translated["Resources"]["TokenTable"]
     assert table["DeletionPolicy"] == {"Ref": "TableDeletionPolicy"}
@@ -165,7 +165,7 @@ def test_queues_are_worked_within_bounds(translated: Template) -> None:
     assert (parameter["MinValue"], parameter["MaxValue"]) == (2, 1_000)  # Lambda API, ScalingConfig
 
 
-def test_what_customers_are_told_is_encrypted_at_rest(translated: Template) -> None:
+def test_notices_to_customers_are_encrypted_at_rest(translated: Template) -> None:
     """Queues and topics; the alarms' topic has no data, and alarms may not use the key."""
     topics = of_type(translated, "AWS::SNS::Topic")
     assert {name for name, topic in topics.items() if topic.get("KmsMasterKeyId") != "alias/aws/sns"} == {
@@ -231,7 +231,7 @@ def test_the_layer_installs_the_powertools_that_the_tests_use() -> None:
 
 
 def test_the_watchdog_runs_every_five_minutes_and_releases_nothing_by_itself(translated: Template) -> None:
-    """It has a schedule, time enough, no retries, and gives back what somebody named, at first nobody."""
+    """It has a schedule, time enough, no retries, and releases the configured names, none by default."""
     watchdog = of_type(translated, "AWS::Lambda::Function")["WatchdogFunction"]
     assert watchdog["Timeout"] == 60
     assert watchdog["Environment"]["Variables"]["LAMBDA_ONCE_WATCHDOG_RELEASE"] == {"Ref": "WatchdogRelease"}

@@ -166,7 +166,7 @@ def test_twin_a_table_that_drifted_is_seen(tmp_path: Path, written: str, instead
 
 
 @pytest.mark.parametrize("file", ["tokens", "operations"])
-def test_a_nested_template_stands_by_itself(file: str) -> None:
+def test_a_nested_template_is_complete(file: str) -> None:
     """cfn-lint finds nothing, and every parameter is described, bounded and used."""
     path = FOLDER / f"{file}.yaml"
     assert complaints(path.read_text(encoding="utf-8")) == []
@@ -222,7 +222,7 @@ def test_what_the_cdk_makes_is_clean_under_cfn_lint(synthesis: tuple[Template, T
 
 @pytest.mark.engine
 def test_the_table_protects_a_handler(tokens: Template, dynamodb_local: str, partiql: None) -> None:
-    """On DynamoDB Local a redelivery is replayed, the index lists what is at work, and rights suffice."""
+    """On DynamoDB Local a redelivery is replayed, the index lists what is in progress, and rights suffice."""
     client = tables.client(dynamodb_local)
     properties = table(tokens)
 

@@ -109,10 +109,10 @@ def line(endpoint: str | None) -> Iterator[Line]:
     client = tables.client(endpoint)
     with tables.fresh(client) as name:
         wire = Wire(endpoint)
-        told: list[str] = []
+        warnings: list[str] = []
         parts_denied: list[str] = []
-        store = DynamoDBStore(name, wire.client, warn=told.append, parts_denied=parts_denied.append)
-        yield Line(World(store, DynamoDBRows(client, name)), wire, told, parts_denied)
+        store = DynamoDBStore(name, wire.client, warn=warnings.append, parts_denied=parts_denied.append)
+        yield Line(World(store, DynamoDBRows(client, name)), wire, warnings, parts_denied)
         wire.client.close()
     client.close()
 

@@ -18,11 +18,11 @@ BATCH, READ, SINGLE, PARTS = "BatchExecuteStatement", "BatchGetItem", "UpdateIte
 
 @dataclass
 class Line:
-    """A store at one end of a wire, an engine at the other; the rows are looked at past it."""
+    """A store at one end of a wire, an engine at the other; the rows are read directly."""
 
     world: World
     wire: Wire
-    told: list[str]
+    warnings: list[str]
     parts_denied: list[str]
 
     @property

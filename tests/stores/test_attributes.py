@@ -9,7 +9,7 @@ import pytest
 from lambda_once.core.lifecycle import Failure, OnLapse, Presented
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import Change, Complete, Extend
-from lambda_once.testing.store_suite.world import FAILED, GIVEN_BACK, HELD, PAID, UNSTARTED, World
+from lambda_once.testing.store_suite.world import FAILED, HELD, PAID, RELEASED, UNSTARTED, World
 
 AT = "2026-11-20T10:12:00.000Z"
 LEASE_ENDS = "2026-11-20T10:12:30.000Z"
@@ -91,7 +91,7 @@ def test_held(dynamodb: World) -> None:
     assert dynamodb.item() == row | ends
 
 
-@pytest.mark.parametrize(("change", "error"), [(GIVEN_BACK, {"error": ERROR}), (UNSTARTED, {})])
+@pytest.mark.parametrize(("change", "error"), [(RELEASED, {"error": ERROR}), (UNSTARTED, {})])
 def test_released(dynamodb: World, change: Change, error: dict[str, object]) -> None:
     """Neither status nor completion; the error where there was one."""
     row = _acquired(dynamodb)

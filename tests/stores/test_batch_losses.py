@@ -9,7 +9,7 @@ from lambda_once.core.writes import Change
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores import batches
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, PAID
+from lambda_once.testing.store_suite.world import HELD, PAID, RELEASED
 from tests.kit.wire import (
     Fate,
     answer_lost,
@@ -78,8 +78,8 @@ def test_no_statement_is_tried_after_the_deadline(line: Line) -> None:
     assert line.world.clock.slept == []
 
 
-def test_a_lasting_conflict_brings_the_row_that_stands(line: Line) -> None:
-    """A transaction has the row: whoever holds it is in progress."""
+def test_a_lasting_conflict_returns_the_stored_row(line: Line) -> None:
+    """A transaction has the row: its owner is in progress."""
     line.won(1, "other")
     line.wire.fates = [failing("TransactionConflict")] * TRIES
     first, second = line.acquire(line.acquisition(0), line.acquisition(1))
@@ -89,7 +89,7 @@ def test_a_lasting_conflict_brings_the_row_that_stands(line: Line) -> None:
 
 
 def test_a_lasting_conflict_over_a_row_of_our_own_is_no_answer(line: Line) -> None:
-    """Nobody else has it, and it is not complete: the ending was not written, and nobody is in its way."""
+    """No other attempt owns it, and it is not complete: the finish was not written; nothing prevents it."""
     line.won(2)
     line.wire.fates = [failing("TransactionConflict")] * TRIES
     first, second = line.finish(line.write(0), line.write(1))
@@ -125,7 +125,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(line: Line, lost: int) -> None:
     assert line.wire.sent == [BATCH] * (lost + 1) + [READ]
 
 
-@pytest.mark.parametrize("change", [PAID, HELD, GIVEN_BACK], ids=["complete", "hold", "release"])
+@pytest.mark.parametrize("change", [PAID, HELD, RELEASED], ids=["complete", "hold", "release"])
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_lost_answer_of_an_ending_is_written(line: Line, lost: int, change: Change) -> None:
     """Sent again it is refused by the state that it makes; one read settles all of them."""

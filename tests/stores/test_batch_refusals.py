@@ -1,4 +1,4 @@
-"""Batches that are refused: who stands in the way, what is not permitted, what is not understood."""
+"""Batches that are refused: by another owner, for want of a permission, as not understood."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ DENIALS = {
 
 @pytest.mark.parametrize("denial", DENIALS.values(), ids=DENIALS.keys())
 def test_without_the_permission_single_writes_do_the_same(line: Line, denial: Fate) -> None:
-    """It is told once what is missing, and batches are not tried again."""
+    """The missing permission is logged once, and batches are not tried again."""
     line.wire.fates = [denial]
     assert [type(a) for a in line.acquire(*(line.acquisition(n) for n in range(3)))] == [Won] * 3
     assert line.finish(*(line.write(n) for n in range(3))) == [Written.WRITTEN] * 3
     assert line.states(3) == [State.COMPLETE] * 3
     assert line.wire.sent.count(BATCH) == 1
-    (told,) = line.told
-    assert "PartiQLInsert" in told
+    (warnings,) = line.warnings
+    assert "PartiQLInsert" in warnings
 
 
 @pytest.mark.parametrize("denial", DENIALS.values(), ids=DENIALS.keys())
@@ -115,14 +115,14 @@ def test_endings_without_the_permission(line: Line, denial: Fate) -> None:
     assert [type(a) for a in line.acquire(*(line.acquisition(n, "a2") for n in range(3)))] == [Refused] * 3
     assert line.wire.sent.count(BATCH) == 1
     assert READ not in line.wire.sent
-    assert len(line.told) == 1
+    assert len(line.warnings) == 1
 
 
-def test_several_calls_that_are_denied_are_told_once(line: Line) -> None:
+def test_several_denied_calls_are_logged_once(line: Line) -> None:
     """They were under way at the same time."""
     line.wire.fates = [refused("AccessDeniedException")] * 3
     assert [type(a) for a in line.acquire(*(line.acquisition(n) for n in range(60)))] == [Won] * 60
-    assert len(line.told) == 1
+    assert len(line.warnings) == 1
 
 
 def test_an_identity_that_has_expired_says_nothing_of_permissions(line: Line) -> None:
@@ -136,7 +136,7 @@ def test_an_identity_that_has_expired_says_nothing_of_permissions(line: Line) ->
     line.wire.sent.clear()
     line.acquire(line.acquisition(0), line.acquisition(1))
     assert line.wire.sent == [BATCH]
-    assert line.told == []
+    assert line.warnings == []
 
 
 @pytest.mark.parametrize("code", ["ValidationError", "ResourceNotFound", "SomethingNew"])
@@ -150,7 +150,7 @@ def test_what_a_statement_cannot_explain_the_single_write_does(line: Line, code:
     line.acquire(line.acquisition(2))
     line.wire.fates = [failing(None, code)]
     assert line.finish(line.write(0), line.write(2)) == [Written.WRITTEN, Written.WRITTEN]
-    assert line.told == []
+    assert line.warnings == []
 
 
 def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
@@ -159,7 +159,7 @@ def test_an_engine_without_partiql_serves_as_well(line: Line) -> None:
     assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
     assert line.wire.sent.count(BATCH) == 1
-    assert len(line.told) == 1
+    assert len(line.warnings) == 1
 
 
 def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
@@ -168,4 +168,4 @@ def test_what_a_call_cannot_explain_the_single_writes_do(line: Line) -> None:
     assert [type(a) for a in line.acquire(line.acquisition(0), line.acquisition(1))] == [Won, Won]
     line.wire.fates = [refused("ValidationException")]
     assert line.finish(line.write(0), line.write(1)) == [Written.WRITTEN] * 2
-    assert line.told == []
+    assert line.warnings == []

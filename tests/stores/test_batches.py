@@ -14,7 +14,7 @@ from lambda_once.core.writes import AsSeen, Complete, Extend
 from lambda_once.dynamodb.retry import MOST_KEYS, TRIES
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Won, Written
-from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, LEASE, resolver
+from lambda_once.testing.store_suite.world import HELD, LEASE, RELEASED, resolver
 from tests.kit.wire import (
     refused,
 )
@@ -35,7 +35,7 @@ def test_ten_new_cost_one_call_each_way(line: Line) -> None:
 def test_losers_are_read_together(line: Line) -> None:
     """Those that were there before cost one consistent read, whatever state they are in."""
     line.won(4)
-    line.finish(line.write(0), line.write(1, HELD), line.write(2, GIVEN_BACK))
+    line.finish(line.write(0), line.write(1, HELD), line.write(2, RELEASED))
     line.wire.sent.clear()
     line.wire.bodies.clear()
     answers = line.acquire(*(line.acquisition(n, "a2") for n in range(6)))
@@ -82,7 +82,7 @@ def test_one_alone_is_a_single_write(line: Line) -> None:
 def test_what_an_insert_cannot_say_is_a_single_write(line: Line) -> None:
     """An acquisition of a row that is there is a conditional write at once; the others go together."""
     line.won(2)
-    line.finish(line.write(0, GIVEN_BACK))
+    line.finish(line.write(0, RELEASED))
     line.world.clock.advance(31)
     line.wire.sent.clear()
     lapsed = AsSeen("a1", line.row(1).expected_completion)
@@ -107,7 +107,7 @@ def test_what_an_update_statement_cannot_say_is_a_single_write(line: Line) -> No
     later = line.world.ends(2 * LEASE)
     answers = line.finish(
         line.write(0, Extend(later)),
-        line.world.write(GIVEN_BACK, resolver(line.row(1)), line.token(1)),
+        line.world.write(RELEASED, resolver(line.row(1)), line.token(1)),
         line.write(2),
         line.write(3),
     )
@@ -141,7 +141,7 @@ def test_of_many_batches_one_wins_each_token(line: Line) -> None:
 
 
 def _taken_over(line: Line) -> None:
-    """Two attempts lapse, and their completions arrive together when successors are at work."""
+    """Two attempts lapse, and their completions arrive together while successors are in progress."""
     line.won(3)
     line.world.clock.advance(31)
     line.acquire(
@@ -161,25 +161,25 @@ def test_a_late_ending_in_a_batch_is_fenced(line: Line) -> None:
 
 
 def test_twin_without_the_attempt_a_late_ending_counts(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It overwrites what its successor is at work on."""
-    anyone = '("attempt" = ? OR "attempt" <> \'nobody\') AND begins_with("status", ?)'
+    """It overwrites the row of its successor, which is in progress."""
+    anyone = '("attempt" = ? OR "attempt" <> \'none\') AND begins_with("status", ?)'
     monkeypatch.setattr(requests, "OURS_IN_PARTIQL", anyone)
     with pytest.raises(AssertionError):
         _taken_over(line)
 
 
 def test_our_id_in_another_final_state_is_no_success(line: Line) -> None:
-    """What is settled stands: a late hold of completed work is refused, and changes nothing."""
+    """What is complete stays complete: a late hold of completed work is refused, and changes nothing."""
     line.won(2)
     line.finish(line.write(0), line.write(1))
     before = [line.row(n) for n in range(2)]
-    assert line.finish(line.write(0, HELD), line.write(1, GIVEN_BACK)) == [Refused(row) for row in before]
+    assert line.finish(line.write(0, HELD), line.write(1, RELEASED)) == [Refused(row) for row in before]
     assert [line.row(n) for n in range(2)] == before
 
 
 def test_twin_without_the_state_a_late_ending_counts(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It changes what is settled."""
-    any_state = '"attempt" = ? AND (begins_with("status", ?) OR "attempt" <> \'nobody\')'
+    """It changes what is complete."""
+    any_state = '"attempt" = ? AND (begins_with("status", ?) OR "attempt" <> \'none\')'
     monkeypatch.setattr(requests, "OURS_IN_PARTIQL", any_state)
     with pytest.raises(AssertionError):
         test_our_id_in_another_final_state_is_no_success(line)
@@ -191,7 +191,7 @@ LARGE = Complete(Chunks((b"one", b"two")))
 
 
 def test_parts_are_written_before_the_rows_are_flipped(line: Line) -> None:
-    """Whoever finds a row complete finds its parts."""
+    """A reader that finds a row complete finds its parts."""
     line.won(3)
     assert line.finish(line.write(0, LARGE), line.write(1), line.write(2, LARGE)) == [Written.WRITTEN] * 3
     assert line.wire.sent == [PARTS, PARTS, BATCH]

@@ -23,7 +23,7 @@ from lambda_once.dynamodb.transport import Transport
 from lambda_once.testing import FakeClock
 from tests.kit.strict.engine import client_error
 
-PATIENCE = 10
+WAIT_SECONDS = 10
 """Seconds after which somebody who should have come by now is missed."""
 SHORT = 0.02
 ONE_TRY = {"total_max_attempts": 1}
@@ -77,14 +77,14 @@ def test_how_long_our_own_client_may_take() -> None:
 
 @pytest.mark.parametrize(("remaining", "here"), [(3.999, False), (4, True), (30, True)])
 def test_a_thread_is_made_only_where_the_time_is_shorter(remaining: float, here: bool) -> None:
-    """A client whose limits end in time is asked by whoever wants the answer."""
+    """A client whose limits end in time is called in the thread that needs the answer."""
     client = Stub(lambda: "answered")
     assert _asked(client, remaining) == "answered"
     assert (client.askers == [threading.current_thread()]) is here
 
 
 def test_past_the_deadline_nothing_is_sent() -> None:
-    """Nobody could wait for its answer."""
+    """No thread could wait for its answer."""
     client = Stub(lambda: "answered")
     with pytest.raises(ReadTimeoutError):
         _asked(client, 0)
@@ -93,7 +93,7 @@ def test_past_the_deadline_nothing_is_sent() -> None:
 
 @pytest.mark.parametrize("remaining", [1, 30], ids=["in a thread", "here"])
 def test_a_refusal_is_raised_as_it_came(remaining: float) -> None:
-    """Whoever has asked."""
+    """For every kind of request."""
     refusal = client_error("ConditionalCheckFailedException", "refused", "UpdateItem")
 
     def refuse() -> Any:
@@ -106,13 +106,13 @@ def test_a_refusal_is_raised_as_it_came(remaining: float) -> None:
 
 @pytest.mark.parametrize("late", ["an answer", ConnectionResetError("late"), SystemExit(3)], ids=repr)
 @pytest.mark.filterwarnings("error")
-def test_nobody_waits_past_the_deadline(late: Any) -> None:
-    """Nothing has come by then, and what comes later reaches nobody: no thread dies of it."""
+def test_no_request_waits_past_the_deadline(late: Any) -> None:
+    """Nothing has come by then, and a later answer is dropped: no thread dies of it."""
     gate = threading.Event()
 
     def hang() -> Any:
         assert threading.current_thread() is not threading.main_thread(), "the invocation waits"
-        assert gate.wait(PATIENCE)
+        assert gate.wait(WAIT_SECONDS)
         if isinstance(late, BaseException):
             raise late
         return late
@@ -123,7 +123,7 @@ def test_nobody_waits_past_the_deadline(late: Any) -> None:
     (asker,) = client.askers
     assert asker.daemon
     gate.set()
-    asker.join(PATIENCE)
+    asker.join(WAIT_SECONDS)
     assert not asker.is_alive()
 
 
@@ -131,7 +131,7 @@ def test_twin_that_relies_on_the_clients_limits(monkeypatch: pytest.MonkeyPatch)
     """Without a bound of its own the invocation waits for a minute, and is killed meanwhile."""
     monkeypatch.setattr("lambda_once.dynamodb.transport.longest_try", lambda _client: 0.0)
     with pytest.raises(AssertionError, match="the invocation waits"):
-        test_nobody_waits_past_the_deadline("an answer")
+        test_no_request_waits_past_the_deadline("an answer")
 
 
 @pytest.mark.parametrize(("remaining", "sent"), [(FINAL, False), (FINAL + 0.001, True)])
@@ -163,7 +163,7 @@ class Slow(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         token = asked["Key"]["lockToken"]
         if token == {"S": "slow"}:
-            assert self.gate.wait(PATIENCE)
+            assert self.gate.wait(WAIT_SECONDS)
         body = json.dumps({"Item": {"lockToken": token}}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/x-amz-json-1.0")
@@ -190,7 +190,7 @@ def server() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_late_answer_is_nobody_elses(server: str) -> None:
+def test_a_late_answer_reaches_no_other_request(server: str) -> None:
     """Its connection is in use until it has come: each of the next requests gets an answer of its own."""
     client = _client(60, 60, endpoint_url=server)
     wire, clock = Transport(client), FakeClock()
@@ -204,8 +204,8 @@ def test_a_late_answer_is_nobody_elses(server: str) -> None:
     client.meta.events.register("before-send", lambda **_: askers.append(threading.current_thread()))
     with pytest.raises(ReadTimeoutError):
         read("slow", 0.2)
-    assert [read("a", PATIENCE), read("b", PATIENCE)] == ["a", "b"]
+    assert [read("a", WAIT_SECONDS), read("b", WAIT_SECONDS)] == ["a", "b"]
     Slow.gate.set()
-    askers[0].join(PATIENCE)
-    assert [read("c", PATIENCE), read("d", PATIENCE)] == ["c", "d"]
+    askers[0].join(WAIT_SECONDS)
+    assert [read("c", WAIT_SECONDS), read("d", WAIT_SECONDS)] == ["c", "d"]
     client.close()

@@ -18,7 +18,7 @@ from tests.kit.wire import after, before, failing, muddled, refused
 from tests.stores.line import BATCH, PARTS, READ, SINGLE, Line
 
 CONFLICT = "TransactionConflict"
-PATIENCE = 10
+WAIT_SECONDS = 10
 """Seconds after which somebody who should have come by now is missed."""
 
 
@@ -32,7 +32,7 @@ def hold(line: Line, *numbers: int, attempt: str = "a1") -> None:
     line.wire.sent.clear()
 
 
-def test_a_lasting_conflict_brings_the_row_that_stands(line: Line) -> None:
+def test_a_lasting_conflict_returns_the_stored_row(line: Line) -> None:
     """A transaction has the item: its row is read as the loser's is, and the conflict is no outage."""
     hold(line, 0, attempt="other")
     line.wire.fates_of[BATCH] = [failing(CONFLICT)] * TRIES
@@ -95,7 +95,7 @@ def test_an_early_read_that_found_no_row_is_repeated(line: Line) -> None:
     read = threading.Event()
 
     def another_wins() -> None:
-        assert read.wait(PATIENCE)
+        assert read.wait(WAIT_SECONDS)
         line.world.won("other", token=line.token(0))
         line.wire.sent.remove(SINGLE)
 

@@ -40,9 +40,9 @@ def test_parts_denied_twice_are_reported_once(line: Line) -> None:
     line.wire.fates_of[PARTS] = [DENIED] * 2
     for n in range(2):
         assert line.finish(line.write(n, Complete(large(20_000)))) == [Written.WRITTEN]
-    (told,) = line.parts_denied
-    assert "BatchWriteItem on table" in told
-    assert "is not allowed (AccessDeniedException)" in told
+    (warnings,) = line.parts_denied
+    assert "BatchWriteItem on table" in warnings
+    assert "is not allowed (AccessDeniedException)" in warnings
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_transaction_whose_parts_are_denied_has_its_result_in_the_row(line: Li
     assert line.row(0).stored == Inline(b"".join(result.parts))
 
 
-def test_a_lost_batch_whose_rows_may_not_be_read_is_settled_by_single_writes(line: Line) -> None:
+def test_a_lost_batch_whose_rows_may_not_be_read_is_retried_by_single_writes(line: Line) -> None:
     """Their refusals carry the rows: our own completions are recognised without a read."""
     line.won(2)
     line.wire.fates_of[BATCH] = [muddled("ConditionalCheckFailed")]
@@ -92,14 +92,14 @@ def test_a_lost_batch_whose_rows_may_not_be_read_is_settled_by_single_writes(lin
     assert line.states(2) == [State.COMPLETE] * 2
 
 
-def test_duplicates_whose_rows_may_not_be_read_are_settled_by_single_writes(line: Line) -> None:
+def test_duplicates_whose_rows_may_not_be_read_are_refused_by_single_writes(line: Line) -> None:
     """An acquisition too."""
     line.won(2)
     line.wire.fates_of[READ] = [DENIED]
     answers = line.acquire(line.acquisition(0, "a2"), line.acquisition(1, "a2"))
     assert answers == [Refused(line.row(0)), Refused(line.row(1))]
-    (told,) = line.told
-    assert "BatchGetItem on table" in told
+    (warnings,) = line.warnings
+    assert "BatchGetItem on table" in warnings
     line.wire.sent.clear()
     line.acquire(line.acquisition(0, "a3"), line.acquisition(1, "a3"))
     assert line.wire.sent == [SINGLE, SINGLE]

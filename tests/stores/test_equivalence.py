@@ -27,11 +27,11 @@ from lambda_once.core.writes import (
 )
 from lambda_once.testing.store_suite.world import (
     FAILED,
-    GIVEN_BACK,
     HELD,
     KEEP,
     LEASE,
     PAID,
+    RELEASED,
     UNSTARTED,
     World,
 )
@@ -87,7 +87,7 @@ changes = st.sampled_from(
         PAID,
         FAILED,
         HELD,
-        GIVEN_BACK,
+        RELEASED,
         UNSTARTED,
         Pin.PIN,
         Complete(Inline(b"\x00")),
@@ -109,7 +109,7 @@ wants = st.builds(
     st.sampled_from([None, None, Presented("alice"), Presented("bob"), Presented(None)]),
 )
 seen = st.sampled_from([None, None, None, *State])
-reasons = st.sampled_from([None, "seen at the provider", "told by phone"])
+reasons = st.sampled_from([None, "seen at the provider", "by phone"])
 ids = st.sampled_from(["w1", "w2", "w3"])
 writes = st.builds(
     Ending, attempts, changes, lengths, st.sampled_from([False, False, True]), seen, reasons, ids

@@ -19,7 +19,7 @@ from lambda_once.stores.contract import Refused, Unanswered, Won, Written
 from lambda_once.stores.names import MOST_SHARDS
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import create_table
-from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, PAID, World
+from lambda_once.testing.store_suite.world import HELD, PAID, RELEASED, World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted, response, single_writes
 from tests.kit.wire import Fate, Forward, Wire, altered, answer_lost, arrives, refused, request_lost
@@ -51,7 +51,7 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture
 def wired(wire: Wire) -> World:
-    """A world whose store is at the other end of the wire; its rows are looked at past it."""
+    """A world whose store is at the other end of the wire; its rows are read directly."""
     rows = DynamoDBRows(tables.client(), "tokens")
     return World(DynamoDBStore("tokens", wire.client), rows)
 
@@ -75,7 +75,7 @@ def test_a_lost_answer_of_an_acquisition_is_won(wired: World, wire: Wire, lost: 
     assert wire.sent[: lost + 1] == ["UpdateItem"] * (lost + 1)
 
 
-@pytest.mark.parametrize("change", [PAID, HELD, GIVEN_BACK], ids=["complete", "hold", "release"])
+@pytest.mark.parametrize("change", [PAID, HELD, RELEASED], ids=["complete", "hold", "release"])
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_lost_answer_of_an_ending_is_written(wired: World, wire: Wire, lost: int, change: Any) -> None:
     """Tried again, it finds the state that it makes."""
@@ -157,8 +157,8 @@ def test_nothing_is_tried_after_the_deadline(wired: World, wire: Wire) -> None:
     assert wired.clock.slept == []
 
 
-def test_a_lasting_conflict_brings_the_row_that_stands(wired: World, wire: Wire) -> None:
-    """A transaction has the row: whoever holds it is in progress."""
+def test_a_lasting_conflict_returns_the_stored_row(wired: World, wire: Wire) -> None:
+    """A transaction has the row: its owner is in progress."""
     wired.won()
     wire.fates = [CONFLICT] * TRIES
     assert wired.acquire(wired.acquisition("a2")) == Refused(wired.row())
@@ -352,7 +352,7 @@ def test_a_conflict_whose_row_cannot_be_read(wired: World, wire: Wire) -> None:
 
 
 def test_parts_that_do_not_arrive_by_the_deadline(wired: World, wire: Wire) -> None:
-    """The reader is told to come again, and not that there is no result."""
+    """The read may be retried; it does not report that there is no result."""
     wired.won()
     wired.finish(Complete(Chunks((b"one", b"two", b"three"))))
     row = wired.row()

@@ -208,7 +208,7 @@ def test_a_row_decides_as_it_did(name: str, on_lapse: OnLapse) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "payload" in name])
-def test_a_row_with_a_fingerprint_still_stands_for_its_payload(name: str) -> None:
+def test_a_row_with_a_fingerprint_still_refuses_another_payload(name: str) -> None:
     """The same one passes, another one is KEY_REUSED."""
     record = record_of(ROWS[name]["row"])
     same, other = (Request("another", mark * 64, OnLapse.TAKE_OVER) for mark in "fg")
@@ -235,7 +235,7 @@ def test_a_stored_result_comes_back(dynamodb: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "in progress" in name or "held" in name])
-def test_an_unfinished_row_stands_in_the_index(dynamodb: World, name: str) -> None:
+def test_an_unfinished_row_is_in_the_index(dynamodb: World, name: str) -> None:
     """Shards are found, too: an operator misses nothing after a deploy."""
     _put(dynamodb, name)
     record = BY_NAME[name]

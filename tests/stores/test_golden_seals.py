@@ -34,7 +34,7 @@ LONG = [str(n * n * 2_654_435_761 % 2**32) for n in range(900)]
 
 
 def encrypt(data: bytes, token: str) -> bytes:
-    """Hide *data* from nobody: what it must do here is depend on *token*, and not be what it was."""
+    """Encrypt nothing: here the output must depend on *token*, and differ from *data*."""
     return token.encode() + b"\0" + bytes(each ^ 90 for each in data)
 
 
@@ -145,7 +145,7 @@ def test_every_row_of_the_file_is_known() -> None:
 
 
 def test_every_attribute_is_in_a_golden_row() -> None:
-    """Whoever adds one adds a row that has it, which every later version must read."""
+    """A new one needs a row that has it, which every later version must read."""
     assert not _without_a_row(ALL.values())
 
 

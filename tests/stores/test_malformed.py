@@ -74,7 +74,7 @@ def test_a_sound_row_is_read() -> None:
 @pytest.mark.parametrize("attribute", [name for name in ROW if name != "lockToken"])
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_an_attribute_of_another_type(attribute: str, wrong: dict[str, Any]) -> None:
-    """Whatever attribute it is, and whatever stands there."""
+    """For each attribute, and each wrong value."""
     if attribute not in ("error", "resolution") or wrong != WRONG["a map"]:
         _is_named(attribute, ROW | {attribute: wrong})
     _is_named(attribute, ROW | {attribute: {"M": {"kind": {"S": "x"}, "by": {"N": "1"}}}})
@@ -96,7 +96,7 @@ def test_an_attribute_of_another_type(attribute: str, wrong: dict[str, Any]) -> 
     ],
 )
 def test_an_attribute_of_another_form(attribute: str, wrong: dict[str, Any]) -> None:
-    """The right type, with something in it that nobody here wrote."""
+    """The right type, with a value in it that the library never writes."""
     _is_named(attribute, ROW | {attribute: wrong})
 
 

@@ -232,7 +232,7 @@ def test_names_that_no_table_of_tokens_has(
 
 @pytest.fixture
 def wired() -> Iterator[tuple[Wire, World]]:
-    """A store on such a table at the end of a wire, whose key has been looked at."""
+    """A store on such a table at the end of a wire, whose key schema has been read."""
     with mounted():
         create_table(tables.client(), "tokens", NAMES)
         wire = Wire()

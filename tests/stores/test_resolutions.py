@@ -73,7 +73,7 @@ def _twins(condition: str, seen: State, row: str, **others: str) -> list[Twin]:
     return [
         Twin(condition, "attempt = :seen", row, seen, "another attempt"),
         Twin(condition, "expectedCompletion = :lease", row, seen, "another lease"),
-        *(Twin(condition, PARTS[part], stands, seen) for part, stands in others.items()),
+        *(Twin(condition, PARTS[part], remaining, seen) for part, remaining in others.items()),
     ]
 
 

@@ -55,7 +55,7 @@ class DynamoDBRows:
         return self.item(key) is not None
 
     def put(self, item: Item) -> None:
-        """Write a row that nobody of ours would write."""
+        """Write a row that the library never writes."""
         self.client.put_item(TableName=self.name, Item=item)
 
 

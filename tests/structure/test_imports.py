@@ -145,8 +145,8 @@ def _graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """
     Return for each of *sources*, which are Python by dotted name, which of them it imports.
 
-    A package's `__init__` is a file like any other; it counts as imported by whoever asks for something of
-    the package that is no module, not by whoever imports a module of the package.
+    A package's `__init__` is a file like any other; it counts as imported by one that asks for something of
+    the package that is no module, not by one that imports a module of the package.
     """
     graph = {}
     for name, source in sources.items():

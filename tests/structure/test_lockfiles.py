@@ -51,14 +51,14 @@ def test_a_stranger_is_seen(line: str) -> None:
 
 
 def test_the_demo_runs_what_the_tests_ran() -> None:
-    """Every pin of the demo stands in the development lock too."""
+    """Every pin of the demo is in the development lock too."""
     demo, dev = (next(lock for lock in LOCKS if lock.stem == stem) for stem in ("demo", "dev"))
     assert _pins(demo) <= _pins(dev)
     assert _pins(demo)
 
 
 def test_the_layer_has_what_the_tests_ran() -> None:
-    """Every pin of the layer stands in the development lock, with what it needs; boto3 is the runtime's."""
+    """Every pin of the layer is in the development lock, with what it needs; boto3 is the runtime's."""
     (dev,) = (lock for lock in LOCKS if lock.stem == "dev")
     assert _pins(LAYER) <= _pins(dev)
     names = {pin.partition("==")[0] for pin in _pins(LAYER)}

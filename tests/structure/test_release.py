@@ -86,7 +86,7 @@ CHANGELOG = "## [Unreleased]\n\n## [1.2.0] - 2026-12-01\n\n### Added\n"
 
 
 def test_a_release_has_its_tag_and_its_section() -> None:
-    """The version stands in pyproject.toml."""
+    """The version is in pyproject.toml."""
     assert unready("v1.2.0", "1.2.0", CHANGELOG) == []
 
 

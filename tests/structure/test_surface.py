@@ -1,4 +1,4 @@
-"""The public surface is the one that is committed: whoever changes it says whether that breaks anybody."""
+"""The public surface is the one that is committed: a change of it says whether it breaks users."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_the_surface_is_the_committed_one() -> None:
     ],
     ids=["nothing", "gone", "optional now", "new and required", "new", "required of what is new", "moved"],
 )
-def test_what_breaks_is_told_from_what_is_new(found: list[str], breaking: list[str], new: list[str]) -> None:
+def test_what_breaks_is_distinguished_from_what_is_new(
+    found: list[str], breaking: list[str], new: list[str]
+) -> None:
     """Gone, moved, or required of what was there: these break callers."""
     assert surface.changes(WITH_ONE_PARAMETER, found) == (breaking, new)
 

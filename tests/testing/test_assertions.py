@@ -164,7 +164,7 @@ def test_a_result_is_shown_only_where_it_is_compared(charges: Charges) -> None:
     assert "its result is JSON of 10 bytes in the row" in said
 
 
-def test_a_story_is_told_in_time(charges: Charges) -> None:
+def test_a_story_is_in_order_of_time(charges: Charges) -> None:
     """Who acquired it, when and by which fence; who was refused; the end, and its error."""
     charges.deliver("timeout")
     row, lease = assert_held(charges.once), "lease until 2026-11-20T10:12:32.000Z"
@@ -184,7 +184,7 @@ def test_a_story_is_told_in_time(charges: Charges) -> None:
     ]
 
 
-def test_a_take_over_is_told(charges: Charges) -> None:
+def test_a_take_over_is_reported(charges: Charges) -> None:
     """With the second attempt's fence."""
     charges.once = Once(service="shop")
     charges.handler = charges.once.event(key="id", name="charge")(lambda _: 5)
@@ -198,7 +198,7 @@ def test_a_take_over_is_told(charges: Charges) -> None:
     assert f"taken over by charge/r-2 (attempt {store.records[first.token].attempt_id}" in said
 
 
-def test_what_a_person_decided_is_told(charges: Charges) -> None:
+def test_a_decision_of_a_person_is_reported(charges: Charges) -> None:
     """By whom, and why."""
     charges.deliver("timeout")
     store: Any = charges.once._runtime.engine.store
@@ -289,12 +289,12 @@ def test_a_recording_store_counts_right_among_threads() -> None:
         return once.current().transact([{"Put": {}}], result=1)
 
     handler({"id": "5"}, lambda_context())
-    told = [chapter.text.split(",")[0] for chapter in store.history["shop/h/5"]]
-    assert told[1:] == ["extended until 2026-11-20T10:20:20.000Z", "completed"]
+    story = [chapter.text.split(",")[0] for chapter in store.history["shop/h/5"]]
+    assert story[1:] == ["extended until 2026-11-20T10:20:20.000Z", "completed"]
     assert store.history["shop/h/5"][-1].text.endswith("in one transaction")
 
 
-def test_a_table_is_looked_into_as_well() -> None:
+def test_a_table_is_read_as_well() -> None:
     """By the Once that works on it: keys, parts, and what other writes left there."""
     with mock_aws():
         client = tables.client()

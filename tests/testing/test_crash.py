@@ -363,7 +363,7 @@ def test_a_crash_is_within_using() -> None:
 
 
 def test_using_is_within_a_crash() -> None:
-    """The other way round; afterwards nobody is dead."""
+    """The other way round; afterwards no invocation is dead."""
     own = Memory()
     once = Once(service="shop", store=own.store)
     handler: Any = once.event(key="id", name="h")(lambda _: 5)
@@ -375,7 +375,7 @@ def test_using_is_within_a_crash() -> None:
     assert len(own.records) == 2
 
 
-def test_using_gives_nobody_a_second_life() -> None:
+def test_using_revives_no_crashed_invocation() -> None:
     """An engine from before the block is not what `using` puts back in it."""
     shop = Shop(Memory())
     handler = shop.once.event(key="id")(shop.do)
@@ -387,7 +387,7 @@ def test_using_gives_nobody_a_second_life() -> None:
     assert shop.states() == {"before": State.COMPLETE, "k": State.IN_PROGRESS}
 
 
-def test_a_block_in_which_nobody_died_fails() -> None:
+def test_a_block_without_a_crash_fails() -> None:
     """A duplicate comes to no step: a test that meant to see a crash must not pass."""
     shop = Shop(Memory())
     deliver = by_event(shop)
@@ -404,6 +404,6 @@ def test_a_step_that_there_is_not() -> None:
         crash_at("commit")  # type: ignore[arg-type]  # what a type checker refuses, too
 
 
-def test_a_crash_is_nobodys_to_catch() -> None:
+def test_a_crash_cannot_be_caught() -> None:
     """Handlers catch Exceptions."""
     assert not issubclass(Crash, Exception)

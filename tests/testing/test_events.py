@@ -54,7 +54,7 @@ def shape(event: Any) -> Any:
 
 @pytest.mark.parametrize(("build", "kind"), REQUESTS)
 def test_a_request_is_of_its_kind(build: Any, kind: Kind) -> None:
-    """The same request by every sender, told apart by what surrounds it; sent twice it is answered once."""
+    """The same request by every sender, distinguished by what surrounds it; a second one is answered once."""
     event = build(body=BODY, headers=HEADERS, query={"dry": "yes & no"})
     request = request_of(event)
     assert (kind_of(event), request.method, request.path) == (kind, "POST", "/orders")
@@ -86,7 +86,7 @@ def test_a_request_is_of_its_kind(build: Any, kind: Kind) -> None:
     ],
 )
 def test_events_have_the_names_of_those_that_were_captured(name: str, event: Any) -> None:
-    """Every name that is built stands in the sample's event too, headers apart."""
+    """Every name that is built is in the sample's event too, headers apart."""
     sample = json.loads((EVENTS / f"{name}.json").read_text(encoding="utf-8"))
     for each in (sample, event):
         each.pop("headers", None)

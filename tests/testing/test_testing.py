@@ -26,8 +26,8 @@ from lambda_once.testing import (
 )
 
 
-def test_a_fake_clock_stands_until_it_is_turned() -> None:
-    """Whoever sleeps turns it, and returns at once."""
+def test_a_fake_clock_moves_only_when_advanced() -> None:
+    """A sleep advances it, and returns at once."""
     clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
     clock.advance(60)
     clock.sleep(1.5)

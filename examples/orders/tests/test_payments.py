@@ -102,7 +102,7 @@ def test_a_payment_that_died_half_way_waits_for_a_person(
     assert_ran_once(once_store, "pay_5")
 
 
-def test_a_payment_whose_outcome_was_written_is_settled(
+def test_a_payment_whose_outcome_was_written_is_finished(
     once_store: RecordingStore, fake_clock: FakeClock, lambda_context: InvocationContext
 ) -> None:
     """The function died before it could answer SQS; the redelivery is acknowledged, nothing is charged."""

@@ -26,7 +26,7 @@ from lambda_once.policies import ErrorResponse
 from lambda_once.settings import FOR_API, FOR_HASHED_API, Settings
 from lambda_once.sources import api_gateway as source
 from lambda_once.sources.api_gateway import HttpRequest, Kind, header_key, replayed, response_status
-from lambda_once.sources.caller import NOBODY, Caller, caller_of, given
+from lambda_once.sources.caller import NO_CALLER, Caller, caller_of, given
 from lambda_once.sources.problems import Problem, problem_for, respond
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class HttpIdentifier:
         if warning is not None:
             self._runtime.warn_once(Event.UNSCOPED, warning, identifier.name)
         call = identifier.call(found.unit, invocation, arguments=(event,))
-        separate = warning is None and found.caller is not NOBODY
+        separate = warning is None and found.caller is not NO_CALLER
         return call if separate else call._replace(separate=False)
 
     def read(
@@ -151,7 +151,7 @@ def _selected(
 ) -> Caller:
     """Return the caller of *event* by ``caller=``."""
     if selector is False:
-        return NOBODY
+        return NO_CALLER
     if isinstance(selector, str):
         return given(select(selector, source.seen_for_caller(request, event), "caller"))
     return given(select_from(selector, (event,), {}, "caller"))

@@ -232,7 +232,7 @@ class SharedNames:
             self._log(name, f"several functions are decorated under the name {name}: {_SHARED}")
 
     def receivers(self, method: Callable[..., Any], name: str) -> Receivers:
-        """Return what is to be told the object of each call of *method*."""
+        """Return what receives the object of each call of *method*."""
         return Receivers(title(method), lambda reason: self._log(name, reason))
 
 

@@ -141,11 +141,11 @@ class Connection:
 
     def _until(self, mark: bytes, most: int, deadline: Deadline) -> bytes:
         """Return what comes before *mark*, at most *most* bytes, and take both."""
-        looked = 0
-        while (end := self._read.find(mark, looked)) < 0:
+        searched = 0
+        while (end := self._read.find(mark, searched)) < 0:
             if len(self._read) > most:
                 _refuse("the head of the response is too long")
-            looked = max(len(self._read) - len(mark) + 1, 0)
+            searched = max(len(self._read) - len(mark) + 1, 0)
             self._receive(deadline)
         return self._taken(end, len(mark))
 

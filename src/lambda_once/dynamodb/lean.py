@@ -339,7 +339,7 @@ def _phrase(status: int) -> str:
 
     try:
         return HTTPStatus(status).phrase
-    except ValueError:  # of nobody's list
+    except ValueError:  # no known status
         return ""
 
 

@@ -294,7 +294,7 @@ def _acquired(engine: Engine, call: Call) -> Answer:
 
 def _completed(engine: Engine, ownership: Ownership, result: Any) -> Answer | None:
     """
-    Complete the token. Return None, or the answer that stands in place of *result*.
+    Complete the token. Return None, or the answer that replaces *result*.
 
     Raises `RetryLater` only if the step is to run again.
     """

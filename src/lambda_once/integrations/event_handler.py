@@ -189,7 +189,7 @@ class Route:
             reason = f"a middleware raised {type(left).__name__} before the route function ran"
             return Ended(form, NotStarted(reason), raised=left)
         if watch.error is None:
-            # It has returned, or is still at work in a thread of a middleware's: no other may do its work.
+            # It has returned, or still runs in a thread of a middleware: no other attempt may do its work.
             error = None if watch.response is None else self._error_of(watch.response)
             return Ended(None, error, raised=left)
         if isinstance(watch.error, _service_error()):

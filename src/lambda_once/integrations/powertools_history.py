@@ -201,7 +201,7 @@ class PowertoolsRecord:
             return _unanswered(error)
 
     def succeed(self, text: str) -> None:
-        """Complete the record, whoever has it by now: the work is done."""
+        """Complete the record, whichever attempt owns it by now: the work is done."""
         if self._writes:
             self._prepare()
             self._layer.save_success(data=self._data, result=json.loads(text))
@@ -302,7 +302,7 @@ def _marking(layer: BasePersistenceLayer, marks: Marks, *, hides: bool) -> BaseP
     """
     Return *layer*, whose records in progress bear *marks* if it is DynamoDB's.
 
-    Not the token's where the record *hides* lapsed work, or may: whoever finds it lapsed is to judge that.
+    Not the token's where the record *hides* lapsed work, or may: who finds it lapsed is to judge that.
     """
     if not isinstance(layer, DynamoDBPersistenceLayer):
         return layer

@@ -45,7 +45,7 @@ NEW_TABLE_UNITS: Final = 4_000
 """Write units a second that a new on-demand table takes."""
 UNIT_BYTES: Final = 1_024
 READ_UNIT_BYTES: Final = 4_096
-LONGEST: Final = timedelta(days=36_525)
+LONGEST_LIFETIME: Final = timedelta(days=36_525)
 PERIODS: Final = {name: timedelta(**{f"{name}s": 1}) for name in ("day", "hour", "minute", "second")}
 RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 """Seconds of the units in which the command line takes a rate."""
@@ -65,7 +65,9 @@ class PlanBounds(NamedTuple):
 
 BOUNDS: Final = {
     "rate": PlanBounds((int, float), 1e-10, 1e6, "writes a second, 1e-10 to 1,000,000"),
-    "lifetime": PlanBounds(timedelta, _MS, LONGEST, "a time of 1 ms to 100 years; a number is in seconds"),
+    "lifetime": PlanBounds(
+        timedelta, _MS, LONGEST_LIFETIME, "a time of 1 ms to 100 years; a number is in seconds"
+    ),
     "shards": PlanBounds(int, 1, MOST_SHARDS, f"a whole number, 1 to {MOST_SHARDS:,}"),
     "id_bytes": PlanBounds(int, 1, MOST_ITEM_BYTES, f"a whole number, 1 to {MOST_ITEM_BYTES:,}"),
     "other_bytes": PlanBounds(int, 0, MOST_ITEM_BYTES, f"a whole number, 0 to {MOST_ITEM_BYTES:,}"),
@@ -256,7 +258,9 @@ def read_units(size: int) -> int:
 def _checked(name: str, value: Any) -> Any:
     """Return *value*, a lifetime as a `timedelta`. Raises `Misconfigured` where it is out of bounds."""
     kinds, least, most, wanted = BOUNDS[name]
-    seconds = name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST.total_seconds()
+    seconds = (
+        name == "lifetime" and type(value) in (int, float) and abs(value) < LONGEST_LIFETIME.total_seconds()
+    )
     found = timedelta(seconds=value) if seconds else value
     if isinstance(found, bool) or not isinstance(found, kinds) or not least <= found <= most:
         shown = str(value) if isinstance(value, timedelta) else repr(value)
@@ -283,7 +287,7 @@ def _solved(draft: LedgerPlan, name: str) -> LedgerPlan | None:
         case "lifetime":
             kept_ms = math.floor((room - fixed) // draft.id_bytes * 1_000 / a_second)
             longest_ms = longest_window_ms(kept_ms, draft.buckets)
-            found = max(0, min(longest_ms, LONGEST // _MS)) * _MS
+            found = max(0, min(longest_ms, LONGEST_LIFETIME // _MS)) * _MS
         case "id_bytes":
             found = min((room - fixed) // draft.ids, most)
         case _:

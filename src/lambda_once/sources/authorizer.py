@@ -33,7 +33,7 @@ class AuthorizerContext(NamedTuple):
 
     @property
     def principal(self) -> str | None:
-        """Its `principalId`; None for a constant, which names nobody."""
+        """Its `principalId`; None for a constant, which names no caller."""
         principal = self.found.get("principalId")
         named = isinstance(principal, str) and principal and principal not in CONSTANTS
         return str(principal) if named else None

@@ -113,13 +113,13 @@ class Caller(NamedTuple):
 
     @property
     def warning(self) -> str | None:
-        """Why users who send the same key are not told apart, for the log; None: there is no reason to."""
+        """Why users who send the same key are not distinguished, for the log; None: there is no reason to."""
         if self.is_unproven:
             return f"a response {self.advice}"
         return _UNSCOPED if self.is_unscoped else None
 
 
-NOBODY: Final = Caller((Origin.OPTION,), (), None)
+NO_CALLER: Final = Caller((Origin.OPTION,), (), None)
 """``caller=False``: callers are ignored."""
 
 

@@ -54,7 +54,7 @@ class RecordSource(NamedTuple):
     """
     piped_id: str | None = None
     """
-    The field of a record by which EventBridge Pipes is told that it failed; None: only the whole batch can.
+    The field of a record by which EventBridge Pipes learns that it failed; None: only the whole batch can.
 
     EventBridge user guide, "Amazon EventBridge Pipes batching and concurrency".
     """

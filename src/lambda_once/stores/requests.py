@@ -406,8 +406,8 @@ def _expression(
     expression = f"SET {', '.join(assignments)}" if assignments else ""
     if removed:
         expression = f"{expression} REMOVE {', '.join(f'#{name}' for name in removed)}".strip()
-    told = f"{condition} {extra}"
+    expressions = f"{condition} {extra}"
     named = {*sets, *removed} | {
-        name for name in ("before", "lockToken", "status", "ttl") if f"#{name}" in told
+        name for name in ("before", "lockToken", "status", "ttl") if f"#{name}" in expressions
     }
     return expression, tuple((f"#{name}", name) for name in sorted(named))

@@ -177,11 +177,11 @@ def _failed(wanted: str, store: Store, record: Record) -> AssertionError:
 def _described(store: Store, record: Record) -> str:
     """Return the story of the row, and the requests that a `RecordingStore` has seen."""
     state = record.state.name.lower().replace("_", " ")
-    told = [
+    moments = [
         f"  {'' if moment.at is None else stamp(moment.at):24}  {moment.what}"
         for moment in story(record, record.created)
     ]
-    lines = [f"token {record.token} is {state}", *told]
+    lines = [f"token {record.token} is {state}", *moments]
     history = store.history.get(record.token, []) if isinstance(store, RecordingStore) else []
     if history:
         lines += ["requests:", *(f"  {stamp(request.at)}  {request.text}" for request in history)]

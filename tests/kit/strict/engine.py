@@ -2,7 +2,7 @@
 A strict DynamoDB in memory, behind the client's interface: for what the package and its tests send.
 
 It reads and evaluates the very texts that go out, and refuses what DynamoDB refuses, by the same error codes;
-`tests/kit/test_strict_engine.py` holds the two together. What nobody sends is not here, and is refused.
+`tests/kit/test_strict_engine.py` holds the two together. Requests that the library does not send are refused.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ class StrictEngine:
         if wanted == "ALL_NEW" and operation != "UpdateItem":
             raise Invalid(f"ReturnValues {wanted} of {operation}")
         self._put(table, key, after)
-        told = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
-        return {} if told is None else {"Attributes": copied(told)}
+        returned = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
+        return {} if returned is None else {"Attributes": copied(returned)}
 
     def _executed(self, statement: Insert | Change | Invalid) -> Answer:
         if isinstance(statement, Invalid):
@@ -329,4 +329,4 @@ def _sized(values: Sequence[object], most: int) -> None:
 
 def _distinct(keys: Sequence[object]) -> None:
     if len(set(keys)) < len(keys):
-        raise Invalid("the same item stands twice in one request")
+        raise Invalid("the same item is twice in one request")

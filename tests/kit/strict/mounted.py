@@ -2,7 +2,7 @@
 The strict engine below boto3: while it is mounted, clients of this process talk to it, and see no difference.
 
 A botocore event answers for DynamoDB's own address, past serialisation, signatures and the network; `http`
-answers whole requests, for whoever wants to see or change those.
+answers whole requests, for tests that read or change those.
 """
 
 from __future__ import annotations

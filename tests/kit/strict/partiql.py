@@ -70,7 +70,7 @@ def prepared(statement: Mapping[str, Any], tables: Mapping[str, Table]) -> Inser
     if text.condition is None:
         values = {bound.name(name): _given(operand, bound) for name, operand in text.update.sets}
         if len(values) < len(text.update.sets):
-            raise Invalid("an attribute stands twice")
+            raise Invalid("an attribute is there twice")
         item = table.checked(values)
         return Insert(table, table.key_of(item), item)
     check_update(table, text.update, bound)

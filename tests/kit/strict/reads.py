@@ -25,7 +25,7 @@ from tests.kit.strict.trees import (
 
 Answer = dict[str, Any]
 Place = tuple[Any, ...]
-"""Where an item stands in the order in which it is read."""
+"""The position of an item in the order in which it is read."""
 
 PAGE_BYTES = 1_048_576
 UNIT_BYTES = 4_096

@@ -118,7 +118,7 @@ Condition = Compare | Between | BeginsWith | Contains | Exists | Typed | Every |
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update sets, removes and adds, in the order in which it stands there."""
+    """What an update sets, removes and adds, in the order in which it is written."""
 
     sets: tuple[tuple[Name, Operand], ...] = ()
     removes: tuple[Name, ...] = ()

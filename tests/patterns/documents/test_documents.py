@@ -215,7 +215,7 @@ def test_a_write_with_a_part_missing_is_invisible(shelf: Shelf) -> None:
 
 
 def test_what_a_dead_writer_left_goes_after_a_day(shelf: Shelf) -> None:
-    """Its parts stay while a writer may still be at work, and go at the first cleaning a day later."""
+    """Its parts stay while a writer may still be running, and go at the first cleaning a day later."""
     shelf.documents.write(ID, text("a"))
     with pytest.raises(Died):
         shelf.other(client=Between(shelf.client, "put_item", die)).write(ID, text("b"))

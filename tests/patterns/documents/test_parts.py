@@ -125,7 +125,7 @@ def test_what_is_superseded(whole: int) -> None:
 
 
 def test_what_never_stood_stays_for_a_day() -> None:
-    """Its writer may be at work; older than that it goes, below the newest whole version only."""
+    """Its writer may be running; older than that it goes, below the newest whole version only."""
     made, head = chain(1)
     stray = new_version(NOW - timedelta(hours=1), None)
     later = new_version(NOW + timedelta(hours=1), None)

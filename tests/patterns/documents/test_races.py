@@ -106,7 +106,7 @@ def test_without_the_condition_writes_are_lost(strict: Ground, monkeypatch: pyte
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_delete_that_races_a_write_ends_in_one_of_both(shelf: Shelf, seed: int) -> None:
-    """The document is gone or the new one; no part of another version is left, whoever came first."""
+    """The document is gone or the new one; no part of another version is left, in any order."""
     shelf.documents.write(ID, text("o"))
     ahead = random.Random(seed).choice((-60, 0, 60))
 

@@ -95,7 +95,7 @@ def test_every_part_of_it_is_old_or_new(home: Shelf, replica: Shelf) -> None:
         assert seen(replica, entity_id) == (NEW if all(taken) else OLD)
 
 
-def test_a_reader_is_told_that_it_fell_back(home: Shelf, replica: Shelf) -> None:
+def test_a_reader_sees_that_it_fell_back(home: Shelf, replica: Shelf) -> None:
     """The head is there before the parts: the older version is returned, and says so."""
     before, after = replicated(home)
     replica.put(before)
@@ -253,7 +253,7 @@ def test_any_order_of_any_history_is_one_version(
     home: Shelf, replica: Shelf, data: st.DataObject, contents: list[Any]
 ) -> None:
     """
-    Writes, cleanings and deletions reach a replica in any order, and a cleaner is at work there too.
+    Writes, cleanings and deletions reach a replica in any order, and a cleaner runs there too.
 
     A reader gets what one of the writes wrote, or no document, or an error to retry. Cleaning never changes
     what can be read. When all is there, it is the last.

@@ -230,7 +230,7 @@ def test_a_deleted_document_is_removed_for_its_deleter(shelf: Shelf) -> None:
     assert shelf.items().keys() == {"head"}
 
 
-def test_only_written_heads_are_looked_at(shelf: Shelf) -> None:
+def test_only_written_heads_are_read(shelf: Shelf) -> None:
     """Parts, removals and the user's own items cost no request."""
     handler = cleaner(shelf.other(client=object()))
     batch = event(

@@ -405,7 +405,7 @@ def _groups(positions: Iterable[int], messages: list[Message]) -> list[str]:
 
 
 def test_what_failed_goes_first_and_alone_of_its_group() -> None:
-    """Until it is settled nothing behind it goes; given up, the rest of its group is named and never goes."""
+    """Until it is done nothing behind it is sent; given up, the rest of its group is named and never goes."""
     messages = [message(group) for group in "aabbcc"]
     backlog = Backlog(dict(enumerate(messages)))
     assert backlog.take(1000) == [(0, 0), (2, 0), (4, 0)]

@@ -44,7 +44,7 @@ def test_by_two_deployments_no_id_counts_again(ground: Ground, old: int, new: in
     """
     Redeliveries of each step meet the ids of all before, whichever version of the function they reach.
 
-    While a deployment runs, both versions are at work: of the old number and of the step before the change,
+    While a deployment runs, both versions run: that of the old number and of the step before the change,
     then of that and of the new number.
     """
     table, (first, second, third, fourth) = ground.table(), (IDS[:3], IDS[3:6], IDS[6:9], IDS[9:])
@@ -78,7 +78,7 @@ def test_changed_at_once_an_id_counts_again(ground: Ground) -> None:
     assert balance(ground, table, shards=4)["n"] > len(IDS)
 
 
-def test_ids_of_shard_0_are_looked_for_in_both_its_items(ground: Ground) -> None:
+def test_ids_of_shard_0_are_searched_in_both_its_items(ground: Ground) -> None:
     """In the item without a number, too, where a ledger of one shard keeps them."""
     table, zero = ground.table(), [each for each in IDS if layout.shard_of(layout.id_digest(each), 4) == 0]
     assert zero != []
@@ -173,7 +173,7 @@ def test_without_the_longer_layout_ids_never_die(engine: Ground, monkeypatch: py
 
 
 def test_the_longer_window_holds(ground: Ground) -> None:
-    """An id is remembered for the longest window that writes to its item, whoever added it."""
+    """An id is remembered for the longest window that writes to its item, by any writer."""
     table, clock = ground.table(), FakeClock()
     short, long = (Ledger(table, ground.client, window=each, clock=clock) for each in (DAY, 10 * DAY))
     assert long.add("c", {"n": 1}, id="long") == Applied()

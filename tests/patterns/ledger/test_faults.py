@@ -460,7 +460,7 @@ def test_changes_without_their_condition_lose_one(ground: Ground, monkeypatch: p
     assert numbers.get("c") == {"n": 1}
 
 
-def test_errors_that_pass_are_told_apart() -> None:
+def test_transient_errors_are_distinguished() -> None:
     """A conflict and a full item may be tried again; what is too far ahead of a clock may not."""
     assert issubclass(Conflict, RetryLater)
     assert issubclass(Full, RetryLater)

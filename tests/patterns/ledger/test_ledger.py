@@ -464,7 +464,7 @@ def test_a_full_item_has_room_when_ids_go(ground: Ground) -> None:
     assert points.get("c") == {"balance": 2, "filling": "x" * 200}
 
 
-def test_nobody_knows_after_a_dead_line(ground: Ground) -> None:
+def test_no_answer_after_all_tries_is_store_unavailable(ground: Ground) -> None:
     """No answer after all tries is StoreUnavailable; the same id again settles it."""
     table = ground.table()
     client = FaultyClient(ground.client, in_turn(*[Fate.REQUEST_LOST] * TRIES))

@@ -177,7 +177,7 @@ def test_without_a_guard_the_order_decides(
 
 
 class World:
-    """Writers with clocks of their own, on lines that lose and delay, at work on a few items."""
+    """Writers with clocks of their own, on lines that lose and delay, writing to a few items."""
 
     WRITERS = 4
     KEYS = ("a", "b", "c")
@@ -265,7 +265,7 @@ def test_the_same_on_a_real_engine(engine: Ground, seed: int) -> None:
     assert world.unlike() == []
 
 
-def test_without_the_condition_a_late_copy_stands(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_condition_a_late_copy_wins(strict: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative twin: the last to arrive wins, and most worlds end in something else."""
     monkeypatch.setattr(ratchet_requests, "PUT_IS_NEWER", ANY_PUT)
     monkeypatch.setattr(ratchet_requests, "DELETE_IS_NEWER", ANY_DELETE)

@@ -82,7 +82,7 @@ def test_of_two_equal_claims_one_is_written(ground: Ground) -> None:
 
 
 def test_without_an_expectation_equal_writes_are_one(ground: Ground) -> None:
-    """The same content under the same timestamp is a repetition, whoever wrote it and however."""
+    """The same content under the same timestamp is a repetition, by any writer in any way."""
     table = ground.table()
     one, other = ratchet(ground.client, table), ratchet(ground.client, table)
     assert one.put(KEY, MS, expected=None) == Applied({"ts": MS})
@@ -175,7 +175,7 @@ def test_a_lost_answer_of_what_is_gone_is_unknown(ground: Ground) -> None:
         add()
 
 
-def test_without_memory_of_unanswered_tries_it_is_told_lost(
+def test_without_memory_of_unanswered_tries_it_is_reported_lost(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Negative twin: after a false `Conflict` the caller adds one again, and two additions make three."""
@@ -315,7 +315,7 @@ def test_increments_of_four_threads_are_exact(engine: Ground) -> None:
 
 
 @pytest.mark.engine
-def test_threads_on_a_bad_line_are_told_the_truth(engine: Ground) -> None:
+def test_answers_are_true_for_threads_on_a_bad_line(engine: Ground) -> None:
     """Of 4 × 25 with lost answers and requests: what is written is there, and what has lost is not."""
     table, counter = engine.table(), Counter()
 
@@ -352,7 +352,7 @@ def schedule(ground: Ground, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_schedules_are_told_the_truth(ground: Ground, seed: int) -> None:
+def test_answers_are_true_on_every_schedule(ground: Ground, seed: int) -> None:
     """Whatever is lost, copied and interleaved."""
     assert schedule(ground, seed) == []
 

@@ -261,7 +261,7 @@ def test_a_timestamp_far_ahead_is_refused_before_it_blocks_the_item(
 
 
 def test_a_blocked_item_is_an_error(ground: Ground, table: str, ratchet: Ratchet) -> None:
-    """What a writer with a wrong clock left refuses all others: not as stale, which would be overlooked."""
+    """What a writer with a wrong clock left refuses all others: not as stale, which would go unnoticed."""
     ahead = FakeClock(NOW + timedelta(hours=1))
     skewed = Ratchet(table, ground.client, clock=ahead)
     with skewed.revision() as revision:

@@ -1,7 +1,7 @@
 """
 `Documents`: entities beyond DynamoDB's 400 KB, in parts of which a reader sees all or none.
 
-A write puts the parts of a new version, which nobody reads, and then commits it by one conditional write of
+A write puts the parts of a new version, which is not read, and then commits it by one conditional write of
 the head. A write that is cut off before that has no effect, and of several writers each builds on the head of
 the one before. A read returns the newest committed version of which every part is there.
 """

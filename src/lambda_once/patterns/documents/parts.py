@@ -290,7 +290,7 @@ def superseded(head: Head, found: Iterable[StoredVersion], abandoned: Version) -
 
     All parts up to a deletion. Otherwise, below the newest whole version, the committed ones: those that the
     head names, and those that a committed version was written above. A version that was never committed may
-    belong to a writer that is still at work, in another region too: it is superseded once it is older than
+    belong to a writer that is still running, in another region too: it is superseded once it is older than
     *abandoned*.
     """
     kept: StoredVersion | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GRACE: Final = timedelta(seconds=10)
 """How long a reader may take for a version: 5 MB take one to two seconds."""
 LONGEST_GRACE: Final = timedelta(minutes=10)
-RESERVE: Final = 5.0
+CLEANING_SECONDS: Final = 5.0
 """Seconds before the end of the invocation at which no document is begun: a request may take that long."""
 
 
@@ -65,7 +65,7 @@ def _heads(event: Mapping[str, Any], place: DocumentPlace) -> dict[DocumentId, l
 
 
 def _has_time(context: Any, grace: timedelta) -> bool:
-    needed = grace.total_seconds() + RESERVE
+    needed = grace.total_seconds() + CLEANING_SECONDS
     return context is None or bool(context.get_remaining_time_in_millis() > needed * 1000)
 
 

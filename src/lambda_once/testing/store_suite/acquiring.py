@@ -9,11 +9,11 @@ from lambda_once.core.writes import AsSeen, Change, Unclaimed
 from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.testing.store_suite.world import (
     FAILED,
-    GIVEN_BACK,
     HELD,
     KEEP,
     LEASE,
     PAID,
+    RELEASED,
     UNSTARTED,
     World,
     resolver,
@@ -77,9 +77,7 @@ class Acquiring:
         _refused(world, rule=rule)
 
     @pytest.mark.parametrize("rule", RULES)
-    @pytest.mark.parametrize(
-        "change", [PAID, FAILED, GIVEN_BACK], ids=["complete", "stored error", "released"]
-    )
+    @pytest.mark.parametrize("change", [PAID, FAILED, RELEASED], ids=["complete", "stored error", "released"])
     def test_a_finished_token_past_its_ttl_is_free(self, world: World, rule: OnLapse, change: Change) -> None:
         """From the second of its ttl on the row counts as absent, deleted or not."""
         first = world.won()
@@ -87,7 +85,7 @@ class Acquiring:
         ttl = world.row().ttl
         assert ttl is not None
         world.clock.advance(ttl - world.clock.now().timestamp() - 1)
-        if change is not GIVEN_BACK:
+        if change is not RELEASED:
             _refused(world, rule=rule)
         world.clock.advance(1)
         second = world.won("a2", rule=rule)
@@ -108,7 +106,7 @@ class Acquiring:
     def test_a_released_token_is_free(self, world: World) -> None:
         """Under take_over the next attempt acquires it at once, and the earlier error is removed."""
         first = world.won()
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         second = world.won("a2")
         assert second.fence > first.fence
         assert not second.took_over
@@ -117,7 +115,7 @@ class Acquiring:
     def test_a_generation_lasts_until_the_work_is_complete(self, world: World) -> None:
         """A release, a lapse and a hold that is resolved keep it: it is the same work, tried again."""
         assert world.won("a1").generation == "a1"
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         assert world.won("a2").generation == "a1"
         world.clock.advance(LEASE.total_seconds() + 1)
         assert world.won("a3").generation == "a1"
@@ -141,7 +139,7 @@ class Acquiring:
         assert world.won("a2").generation == world.row().generation == "a2"
 
     @pytest.mark.parametrize(
-        ("state", "change"), [(State.IN_PROGRESS, None), (State.HELD, HELD), (State.RELEASED, GIVEN_BACK)]
+        ("state", "change"), [(State.IN_PROGRESS, None), (State.HELD, HELD), (State.RELEASED, RELEASED)]
     )
     def test_a_completion_by_a_third_party_ends_its_generation(
         self, world: World, state: State, change: Change | None
@@ -157,7 +155,7 @@ class Acquiring:
         """A delayed copy of the acquisition does not change the released token."""
         delayed = world.acquisition()
         world.acquire(delayed)
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         before = world.row()
         assert world.acquire(delayed) == Refused(before)
         assert world.row() == before
@@ -165,7 +163,7 @@ class Acquiring:
     def test_under_hold_a_released_token_is_acquired_only_as_seen(self, world: World) -> None:
         """Only the row that was read is acquired: a delayed copy of an acquisition would end as held."""
         first = world.won(rule=OnLapse.HOLD)
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         _refused(world, rule=OnLapse.HOLD)
         _refused(world, rule=OnLapse.HOLD, seen=AsSeen("another", None))
         second = world.won("a2", rule=OnLapse.HOLD, seen=AsSeen("a1", None))
@@ -254,7 +252,7 @@ class Acquiring:
     ) -> None:
         """The row has the credential of its last acquisition, or none."""
         world.won(presented=ALICE)
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         world.won("a2", presented=second)
         row = world.row()
         assert row.is_of_another(ALICE) is (second == BOB)
@@ -275,7 +273,7 @@ class Acquiring:
     def test_every_acquisition_sets_or_removes_the_trace(self, world: World, second: str | None) -> None:
         """The row has the trace of its last acquisition, or none; a finish keeps it."""
         world.won(trace="00-5b-6c-01")
-        world.finish(GIVEN_BACK)
+        world.finish(RELEASED)
         assert world.row().trace == "00-5b-6c-01"
         world.won("a2", trace=second)
         world.finish(PAID, "a2")
@@ -293,7 +291,7 @@ class Acquiring:
     def test_the_fence_grows_with_every_acquisition(self, world: World) -> None:
         """Across release, take-over, expiry and deletion."""
         fences = [world.won("a1").fence]
-        world.finish(GIVEN_BACK, "a1")
+        world.finish(RELEASED, "a1")
         fences.append(world.won("a2").fence)
         world.clock.advance(LEASE.total_seconds() + 1)
         fences.append(world.won("a3").fence)
@@ -308,7 +306,7 @@ class Acquiring:
     def test_a_resolution_raises_the_fence(self, world: World) -> None:
         """The next acquisition is above that, too."""
         first = world.won()
-        assert world.finish(GIVEN_BACK, resolver(world.row())) == Written.WRITTEN
+        assert world.finish(RELEASED, resolver(world.row())) == Written.WRITTEN
         assert world.row().fence == first.fence + 1
         assert world.won("a2").fence > first.fence + 1
 

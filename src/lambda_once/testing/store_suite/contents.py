@@ -14,7 +14,7 @@ from lambda_once.core.results import PART_LIMIT, Chunks, Inline, Parts
 from lambda_once.core.writes import Change, Complete, Extend
 from lambda_once.errors import Misconfigured
 from lambda_once.stores.contract import Refused, Won, Written
-from lambda_once.testing.store_suite.world import GIVEN_BACK, HELD, LEASE, PAID, World
+from lambda_once.testing.store_suite.world import HELD, LEASE, PAID, RELEASED, World
 
 PARTS_OF_5_MB = tuple(random.Random(n).randbytes(PART_LIMIT) for n in range(15))
 TOKENS = 9
@@ -36,7 +36,7 @@ def acquire_some(world: World) -> None:
 
 def finish_some(world: World) -> None:
     """Write some of them."""
-    changes: dict[int, Change] = {1: PAID, 3: HELD, 5: GIVEN_BACK, 7: HELD}
+    changes: dict[int, Change] = {1: PAID, 3: HELD, 5: RELEASED, 7: HELD}
     writes = [world.write(change, token=f"{world.token}-{n}") for n, change in changes.items()]
     world.store.write(writes, world.deadline)
 

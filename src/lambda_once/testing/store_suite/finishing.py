@@ -13,12 +13,12 @@ from lambda_once.stores.contract import Refused, Written
 from lambda_once.testing.store_suite.world import (
     BROKEN,
     FAILED,
-    GIVEN_BACK,
     HELD,
     HELD_SEALED,
     KEEP,
     LEASE,
     PAID,
+    RELEASED,
     SEALED,
     UNSTARTED,
     World,
@@ -31,7 +31,7 @@ FINISHES = {
     "sealed": (SEALED, State.COMPLETE),
     "held": (HELD, State.HELD),
     "held, sealed": (HELD_SEALED, State.HELD),
-    "released": (GIVEN_BACK, State.RELEASED),
+    "released": (RELEASED, State.RELEASED),
     "unstarted": (UNSTARTED, State.RELEASED),
 }
 by_finish = pytest.mark.parametrize(("change", "state"), FINISHES.values(), ids=FINISHES.keys())
@@ -122,7 +122,7 @@ class Finishing:
         assert state is not State.IN_PROGRESS
 
     @by_finish
-    @pytest.mark.parametrize("late", [PAID, HELD, GIVEN_BACK, "extend", "pin"])
+    @pytest.mark.parametrize("late", [PAID, HELD, RELEASED, "extend", "pin"])
     def test_a_finished_row_is_final(
         self, world: World, change: Change, state: State, late: Change | str
     ) -> None:
@@ -140,7 +140,7 @@ class Finishing:
         """Another attempt, another lease, or a finished row refuses it."""
         world.won()
         seen = world.row()
-        _refused(world, change, Resolver("nobody", seen.expected_completion, "operator"))
+        _refused(world, change, Resolver("other", seen.expected_completion, "operator"))
         _refused(world, change, Resolver("a1", seen.expected_completion + timedelta(seconds=1), "operator"))
         world.finish(PAID)
         _refused(world, change, resolver(seen))

@@ -16,10 +16,10 @@ from lambda_once.operations.resolution import Resolve, forgetting, resolution
 from lambda_once.stores.contract import Refused, Written
 from lambda_once.testing.store_suite.world import (
     FAILED,
-    GIVEN_BACK,
     HELD,
     LEASE,
     PAID,
+    RELEASED,
     UNSTARTED,
     World,
 )
@@ -29,7 +29,7 @@ ROWS = {
     "held": HELD,
     "complete": PAID,
     "stored error": FAILED,
-    "released": GIVEN_BACK,
+    "released": RELEASED,
     "unstarted": UNSTARTED,
 }
 LARGE = f'"{random.Random("large").randbytes(40_000).hex()}"'
@@ -251,7 +251,7 @@ class Keeping:
         assert world.chunks(world.row()) == parts
 
     def test_a_result_that_was_forgotten_stays_forgotten(self, world: World) -> None:
-        """It is told from one that could not be stored."""
+        """It is distinguished from one that could not be stored."""
         before = row_of(world, "complete")
         world.send(forgetting(before, by="bob", because="request 77", now=world.clock.now()))
         world.send(kept_for(world, world.row(), 90))
