@@ -23,7 +23,7 @@ from tests.simulation.guards import read_once
 
 
 class Silent(FrailStore):
-    """Its transactions are written, and nobody hears of it."""
+    """Its transactions are written, and the response is lost."""
 
     def transact(
         self, finish: Write | None, items: Sequence[Mapping[str, Any]], deadline: Deadline
@@ -42,18 +42,18 @@ def _a_transaction_nobody_hears_of(rig: Rig) -> None:
     with pytest.raises(StoreUnavailable):
         work(5)
     assert rig.row().state is State.COMPLETE
-    assert Event.FENCED not in [told.event for told in rig.reported]
+    assert Event.FENCED not in [details.event for details in rig.reported]
     assert rig.reported[-1].event is Event.COMPLETED
     assert work(5) == "paid"
 
 
 def test_an_unheard_transaction_fences_nobody() -> None:
-    """What stands under the attempt's own id is told as it is: started and settled balance."""
+    """The row of the attempt itself is reported as it is: started and finished counts are equal."""
     _a_transaction_nobody_hears_of(Rig())
 
 
 def test_twin_that_takes_its_own_row_for_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look at whose row it is, the operator is told of a fenced attempt."""
+    """Without a look at whose row it is, a fenced attempt is logged."""
     monkeypatch.setattr(finishing, "_FINISHED", {})
     with pytest.raises(AssertionError):
         _a_transaction_nobody_hears_of(Rig())
@@ -98,7 +98,7 @@ def _begins_too_late(rig: Rig, error: type[RetryLater]) -> None:
     with pytest.raises(error):
         handler({"order": "5"}, rig.context(seconds=900))
     assert rig.row().state is State.RELEASED
-    happened = [told.event for told in rig.reported]
+    happened = [details.event for details in rig.reported]
     assert (Event.ACQUIRED in happened, Event.RELEASED in happened) == (True, True)
     assert Event.FENCED not in happened
 
@@ -121,7 +121,7 @@ def test_twin_that_starts_on_any_extension(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_extension_without_an_answer_gives_the_token_back() -> None:
-    """Nothing started: nobody waits for its lease, and under hold no person is called."""
+    """Nothing started: no lease is waited for, and under hold no person reviews it."""
     rig = Rig()
     slow(rig).extension_is_lost = True
     _begins_too_late(rig, StoreUnavailable)

@@ -64,7 +64,7 @@ def test_a_batch_whose_hook_exits(event: Event, is_async: bool) -> None:
 
 @pytest.mark.parametrize("event", [Event.COMPLETED, Event.DONE, Event.ACQUIRED])
 def test_a_call_whose_hook_exits(event: Event) -> None:
-    """Under hold nobody is called for work that never began, or that is done."""
+    """Under hold no person reviews work that never began, or that is done."""
     rig, worked = Rig(), list[int]()
     once = _exiting_at(rig, event, on_error=HOLD)
 
@@ -96,7 +96,7 @@ def test_a_batch_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_error_whose_str_raises() -> None:
-    """It reaches the caller, and its token is settled by policy."""
+    """It reaches the caller, and its token is finished by policy."""
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -263,7 +263,7 @@ def test_twin_that_takes_any_cancellation_for_its_own(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
 def test_a_leaked_cancellation_fails_one_record(is_async: bool) -> None:
-    """Nobody cancelled the batch: the other records are worked."""
+    """The batch was not cancelled: the other records run."""
     rig = Rig()
 
     async def leak() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -217,7 +218,7 @@ def test_a_group_has_the_limit_of_its_youngest() -> None:
         pipeline = Pipeline(finisher, Deadline(rig.clock, rig.clock.now() + timedelta(minutes=5)), 2)
         finishes = []
         for key in ("old", "new"):
-            attempt: Any = rig.once.begin(key, name="charge").__enter__()
+            attempt: Any = copy_context().run(rig.once.begin(key, name="charge").__enter__)
             finishes.append(finisher.prepare_return(attempt._ownership, key))
             rig.clock.advance(10)
         group = [Queued(finishes[0]._replace(sent=1), print), Queued(finishes[1], print)]

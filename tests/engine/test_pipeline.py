@@ -1,4 +1,4 @@
-"""The group commit of a batch: what is written together, what may start meanwhile, and who is told."""
+"""The group commit of a batch: what is written together, what may start meanwhile, and the callbacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Gated(FrailStore):
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
         self.sent_from.append(where.get())
         self.on_their_way.put([write.token.rpartition("/")[2] for write in writes])
-        assert self.gate.acquire(timeout=PATIENCE), "nobody let it through"
+        assert self.gate.acquire(timeout=PATIENCE), "the gate did not open"
         if self.breaks:
             raise ZeroDivisionError
         if self.throttles:
@@ -61,7 +61,7 @@ class Line:
         self.rig.use_store(Gated)
         assert isinstance(self.rig.store, Gated)
         self.store = self.rig.store
-        self.told: dict[str, BaseException | None] = {}
+        self.answered: dict[str, BaseException | None] = {}
         self.finisher = self.rig.once._runtime.engine.finisher
         deadline = Deadline(self.rig.clock, self.rig.clock.now() + timedelta(seconds=60))
         self.pipeline = Pipeline(self.finisher, deadline, expected)
@@ -80,7 +80,7 @@ class Line:
 
     def submit(self, key: str, attempt: Ownership) -> None:
         finish = self.finisher.prepare_return(attempt, key)
-        self.pipeline.submit(finish, lambda error: self.told.update({key: error}))
+        self.pipeline.submit(finish, lambda error: self.answered.update({key: error}))
 
     def on_its_way(self) -> list[str]:
         """The keys of the write that is on its way; waits for one."""
@@ -150,7 +150,7 @@ def test_the_first_write_does_not_wait_for_those_who_do_not_come(monkeypatch: py
     line.end("a", "b")
     line.close()
     assert line.on_its_way() == ["a", "b"]
-    assert line.told == {"a": None, "b": None}
+    assert line.answered == {"a": None, "b": None}
 
 
 # ------------------------------------------------------------------ what may start meanwhile
@@ -185,7 +185,7 @@ def test_an_ending_that_waits_for_its_write_grows_old_too(line: Line) -> None:
 
 
 def test_nothing_starts_while_a_completion_is_tried_again(line: Line) -> None:
-    """However young it is; a write that went through at once holds nobody up."""
+    """However young it is; a write that succeeded at once delays nothing."""
     line.store.throttles = 1
     line.end("a")
     line.on_its_way()
@@ -222,7 +222,7 @@ def test_who_waits_is_let_in_when_it_is_written(line: Line) -> None:
     assert order == ["let through", "started"]
 
 
-# ------------------------------------------------------------------ who is told
+# ------------------------------------------------------------------ callbacks
 
 
 def test_all_is_written_and_told_when_it_is_closed(line: Line) -> None:
@@ -231,7 +231,7 @@ def test_all_is_written_and_told_when_it_is_closed(line: Line) -> None:
     line.on_its_way()
     line.end("b", "c")
     line.close()
-    assert line.told == {"a": None, "b": None, "c": None}
+    assert line.answered == {"a": None, "b": None, "c": None}
     assert line.states() == {State.COMPLETE}
     assert line.rig.events().count("once.completed") == 3
 
@@ -262,22 +262,22 @@ def test_who_was_fenced_is_told_so_and_nobody_else_is(line: Line) -> None:
     line.submit("b", sleeper)
     line.end("c")
     line.close()
-    assert isinstance(line.told["b"], Fenced)
-    assert (line.told["a"], line.told["c"]) == (None, None)
+    assert isinstance(line.answered["b"], Fenced)
+    assert (line.answered["a"], line.answered["c"]) == (None, None)
     assert line.rig.states() == [State.IN_PROGRESS, State.COMPLETE, State.COMPLETE]
 
 
 def test_what_cannot_be_written_is_no_failure_of_the_work(line: Line) -> None:
-    """The work is done: its token is left to lapse, and that is told loudly."""
+    """The work is done: its token is left to lapse, and that is an error in the log."""
     line.store.loses_ends = True
     line.end("a", "b")
     line.close()
-    assert line.told == {"a": None, "b": None}
+    assert line.answered == {"a": None, "b": None}
     assert line.rig.events().count("once.completion_failed") == 2
 
 
 def test_a_store_that_breaks_is_one_that_has_not_answered(line: Line) -> None:
-    """Nobody waits for ever, and what comes after it is written."""
+    """No job waits for ever, and what comes after it is written."""
     line.store.breaks = True
     line.end("a")
     line.on_its_way()
@@ -286,13 +286,13 @@ def test_a_store_that_breaks_is_one_that_has_not_answered(line: Line) -> None:
     assert line.on_its_way() == ["b"]
     line.store.breaks = False
     line.close()
-    assert line.told == {"a": None, "b": None}
+    assert line.answered == {"a": None, "b": None}
     assert line.rig.events().count("once.completion_failed") == 1
     assert sorted(row.state.value for row in line.rig.rows()) == ["complete", "inProgress"]
 
 
 def test_writes_are_sent_from_the_invocations_context(line: Line) -> None:
-    """Log keys and the like that the batch has set are set where its endings are told."""
+    """Log keys and the like that the batch has set are set where its callbacks run."""
     token = where.set("in the invocation")
     line.end("a")
     line.on_its_way()

@@ -19,7 +19,7 @@ from lambda_once.core.clock import FINAL, LAST_ANSWER, Deadline, epoch_seconds
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release, Write
 from lambda_once.dynamodb.retry import LONGEST_PAUSE
-from lambda_once.engine import ownership, pipeline, waiting
+from lambda_once.engine import finish, pipeline, waiting
 from lambda_once.engine.batch import Batch
 from lambda_once.engine.pipeline import STALLED, Pipeline
 from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
@@ -96,7 +96,7 @@ def test_a_completion_outlasts_a_throttled_table(rig: Rig) -> None:
 
 def test_twin_that_gives_up_after_a_second(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the patience of one request the charge is made twice."""
-    monkeypatch.setattr(ownership, "PATIENCE", 1)
+    monkeypatch.setattr(finish, "PATIENCE", 1)
     with pytest.raises(AssertionError):
         _charges_once_through_a_throttle(rig)
 
@@ -333,7 +333,7 @@ class Stalling(FrailStore):
             assert self.second.wait(PATIENCE), "no second record began"
         if self.tries == 2:
             self.again.set()
-            assert self.asked.wait(PATIENCE), "nobody asked"
+            assert self.asked.wait(PATIENCE), "no request was sent"
         if deadline.clock.now() - write.now > timedelta(seconds=STALLED + 1):
             assert self.released.wait(PATIENCE), "nothing was released"
         return Unanswered("ThrottlingException")

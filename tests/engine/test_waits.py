@@ -54,7 +54,7 @@ def _all_of_twelve_are_answered(rig: Rig) -> None:
 
 
 class LoopClock(FakeClock):
-    """Nobody sleeps by it but on an event loop."""
+    """Sleeps on an event loop only."""
 
     def sleep(self, seconds: float) -> None:
         assert has_running_loop(), "it sleeps in a thread"
@@ -81,8 +81,8 @@ def test_twin_that_waits_in_the_executor(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("policy", ["conflict", "wait"])
-def test_nobody_waits_for_its_own_call_stack(policy: Any) -> None:
-    """A nested begin, of another `Once` even, is told so at once."""
+def test_no_call_waits_for_its_own_call_stack(policy: Any) -> None:
+    """A nested begin, of another `Once` even, is refused at once."""
     rig = Rig()
     other = rig.new(on_in_progress=policy)
     with rig.once.begin("k", name="n"), pytest.raises(InProgress, match="nested begin"):

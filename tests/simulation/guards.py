@@ -25,7 +25,7 @@ from lambda_once.core.writes import (
     stored_form,
 )
 from lambda_once.engine import acquire as acquiring
-from lambda_once.engine import lapsed, ownership
+from lambda_once.engine import finish, lapsed, ownership
 from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
 from lambda_once.engine.history import HistoryAnswer, Vacant
@@ -185,7 +185,7 @@ def ttl_after_with(kind: type, ttl: Callable[[Any, Any, Any], int | None]) -> Pa
         def wrong(change: Any, call: Any, now: Any) -> int | None:
             return ttl(change, call, now) if isinstance(change, kind) else right(change, call, now)
 
-        for module in (ownership, lapsed):
+        for module in (finish, lapsed, ownership):
             monkeypatch.setattr(module, "ttl_after", wrong)
 
     return patch

@@ -16,7 +16,7 @@ ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
 FILES_TO_READ = 14
 
 
-@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 21, 58), (of_api, 23, 68)])
+@pytest.mark.parametrize(("walked", "files", "switches"), [(of_sqs, 21, 56), (of_api, 23, 66)])
 def test_a_duplicate_enters_few_files(
     walked: Callable[[], Walk], files: int, switches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

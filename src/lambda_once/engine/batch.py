@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from lambda_once.core.clock import Waits, has_running_loop, through
 from lambda_once.core.lifecycle import OnLapse
 from lambda_once.engine.engine import Engine, done
+from lambda_once.engine.finish import PreparedFinish
 from lambda_once.engine.invocation import Call, Redelivery
-from lambda_once.engine.ownership import Ownership, PreparedFinish
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import Pipeline
 from lambda_once.engine.replay import Replayed
 from lambda_once.engine.waiting import off_loop, through_async, uncancelled

@@ -7,16 +7,18 @@ lapsed token and does not fail the caller, whose work is done.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
-from lambda_once.core.clock import Clock, Waits, stamp
-from lambda_once.core.lifecycle import Decision, Failure, Record, State, decide
+from lambda_once.core.clock import Clock, Deadline, Waits, stamp
+from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
-from lambda_once.dynamodb.retry import PATIENCE
+from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.invocation import Call, trace_answers
-from lambda_once.engine.ownership import Ownership, PreparedFinish, written_by
+from lambda_once.engine.ownership import Ownership, ttl_after, written_by
 from lambda_once.engine.waiting import through_async
 from lambda_once.errors import Fenced, Misconfigured, StoreUnavailable
 from lambda_once.observability.events import Event
@@ -66,6 +68,72 @@ def stored_result(codec: Codec, value: Any, seal: Seal | None) -> FinishedWork:
         return FinishedWork(pack(text, seal), codec.load(text))
     except (NotSerialisable, Corrupt) as error:
         return FinishedWork(Unavailable.UNAVAILABLE, value, str(error))
+
+
+class PreparedFinish(NamedTuple):
+    """
+    The finish of an attempt: its write, what its caller gets, and how often it was sent.
+
+    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition
+    must not cost that, so it is sent for up to half a minute; so is a release where a lapsed token is not
+    simply taken over. The invocation must outlive the last try, whose response may never come: nothing is
+    sent or awaited past the invocation's last answer. Only work that had overrun it by itself is sent then,
+    once, under the limits of the client.
+    """
+
+    ownership: Ownership
+    write: Write
+    value: Any = None
+    error: BaseException | None = None
+    sent: int = 0
+    parts: int = 0
+    """How many parts of a large result are written."""
+
+    @property
+    def event(self) -> Event:
+        """What has happened once it is written."""
+        match self.write.change:
+            case Complete(error=None):
+                return Event.COMPLETED
+            case Complete():
+                return Event.STORED
+            case Hold():
+                return Event.HELD
+            case _:
+                return Event.RELEASED
+
+    def write_at(self, now: datetime) -> Write:
+        """Return the write as it is sent at *now*, from which its ttl counts."""
+        ttl = ttl_after(self.write.change, self.ownership.call, now)
+        if ttl == self.write.ttl and not self.parts:
+            return self.write
+        return replace(self.write, ttl=ttl, parts_written=self.parts)
+
+    def limit(self, deadline: Deadline) -> Deadline:
+        """Return until when a try may last; each is a single request."""
+        began = self.write.now if self.sent else deadline.clock.now()
+        longest = Deadline(deadline.clock, began + timedelta(seconds=PATIENCE), math.inf)
+        if self._overran(deadline):
+            return longest
+        return longest._replace(at=min(longest.at, deadline.at))
+
+    def _overran(self, deadline: Deadline) -> bool:
+        return self.write.now >= deadline.at
+
+    def after(self, answer: Unanswered) -> PreparedFinish:
+        """Return the finish after a try that got *answer*."""
+        return self._replace(sent=self.sent + 1, parts=max(self.parts, answer.parts))
+
+    def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
+        """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
+        on_lapse = self.ownership.call.settings.rule
+        is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
+        if is_minor and self.sent >= TRIES:
+            return None
+        if self._overran(deadline):
+            return None
+        pause = timedelta(seconds=jitter(self.sent))
+        return pause if now + pause < self.limit(deadline).at else None
 
 
 class Finisher:

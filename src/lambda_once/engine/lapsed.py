@@ -13,9 +13,9 @@ from lambda_once.core.clock import Waits, stamp
 from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_write, resolving
-from lambda_once.engine.finish import FinishedWork, Finisher, stored_result
+from lambda_once.engine.finish import FinishedWork, Finisher, PreparedFinish, stored_result
 from lambda_once.engine.history import Busy, Earlier, History, Vacant
-from lambda_once.engine.ownership import Ownership, PreparedFinish, ttl_after
+from lambda_once.engine.ownership import Ownership, ttl_after
 from lambda_once.engine.replay import SOON, Replayed
 from lambda_once.errors import Held, InProgress, Misconfigured, ResultUnavailable, StoreUnavailable
 from lambda_once.observability.events import Event

@@ -6,13 +6,11 @@ The engine works with these. The user's code has the handle above it, `engine.at
 
 from __future__ import annotations
 
-import math
 import threading
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
+from datetime import datetime
+from typing import TYPE_CHECKING, assert_never
 
-from lambda_once.core.clock import Deadline, epoch_seconds
+from lambda_once.core.clock import epoch_seconds
 from lambda_once.core.lifecycle import OnLapse, Record
 from lambda_once.core.writes import (
     Acquire,
@@ -28,7 +26,6 @@ from lambda_once.core.writes import (
     acquired_row,
     new_write_id,
 )
-from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
 from lambda_once.engine.waiting import Signal
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
@@ -36,7 +33,7 @@ from lambda_once.observability.reporter import Details
 
 if TYPE_CHECKING:
     from lambda_once.engine.invocation import Call
-    from lambda_once.stores.contract import Unanswered, Won
+    from lambda_once.stores.contract import Won
 
 
 class Sending:
@@ -192,69 +189,3 @@ def ttl_after(change: Change, call: Call, now: datetime) -> int | None:
             return None
         case _ as unreachable:
             assert_never(unreachable)
-
-
-class PreparedFinish(NamedTuple):
-    """
-    The finish of an attempt: its write, what its caller gets, and how often it was sent.
-
-    A completion or hold that is given up leaves a lapsed token of work that was done. A throttled partition
-    must not cost that, so it is sent for up to half a minute; so is a release where a lapsed token is not
-    simply taken over. The invocation must outlive the last try, whose response may never come: nothing is
-    sent or awaited past the invocation's last answer. Only work that had overrun it by itself is sent then,
-    once, under the limits of the client.
-    """
-
-    ownership: Ownership
-    write: Write
-    value: Any = None
-    error: BaseException | None = None
-    sent: int = 0
-    parts: int = 0
-    """How many parts of a large result are written."""
-
-    @property
-    def event(self) -> Event:
-        """What has happened once it is written."""
-        match self.write.change:
-            case Complete(error=None):
-                return Event.COMPLETED
-            case Complete():
-                return Event.STORED
-            case Hold():
-                return Event.HELD
-            case _:
-                return Event.RELEASED
-
-    def write_at(self, now: datetime) -> Write:
-        """Return the write as it is sent at *now*, from which its ttl counts."""
-        ttl = ttl_after(self.write.change, self.ownership.call, now)
-        if ttl == self.write.ttl and not self.parts:
-            return self.write
-        return replace(self.write, ttl=ttl, parts_written=self.parts)
-
-    def limit(self, deadline: Deadline) -> Deadline:
-        """Return until when a try may last; each is a single request."""
-        began = self.write.now if self.sent else deadline.clock.now()
-        longest = Deadline(deadline.clock, began + timedelta(seconds=PATIENCE), math.inf)
-        if self._overran(deadline):
-            return longest
-        return longest._replace(at=min(longest.at, deadline.at))
-
-    def _overran(self, deadline: Deadline) -> bool:
-        return self.write.now >= deadline.at
-
-    def after(self, answer: Unanswered) -> PreparedFinish:
-        """Return the finish after a try that got *answer*."""
-        return self._replace(sent=self.sent + 1, parts=max(self.parts, answer.parts))
-
-    def pause(self, deadline: Deadline, now: datetime) -> timedelta | None:
-        """Return how long to wait before it is sent again, with full jitter; None: it is given up."""
-        on_lapse = self.ownership.call.settings.rule
-        is_minor = isinstance(self.write.change, Release) and on_lapse is OnLapse.TAKE_OVER
-        if is_minor and self.sent >= TRIES:
-            return None
-        if self._overran(deadline):
-            return None
-        pause = timedelta(seconds=jitter(self.sent))
-        return pause if now + pause < self.limit(deadline).at else None

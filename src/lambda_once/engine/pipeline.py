@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lambda_once.engine.finish import Finisher
-    from lambda_once.engine.ownership import PreparedFinish
+    from lambda_once.engine.finish import Finisher, PreparedFinish
 
     Done = Callable[[BaseException | None], object]
 

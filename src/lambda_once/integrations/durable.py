@@ -39,8 +39,8 @@ from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.function import block_identifier, unit_of_key
 from lambda_once.engine.acquire import acquisition_by
 from lambda_once.engine.attempt import Attempt, working
-from lambda_once.engine.finish import stored_result
-from lambda_once.engine.ownership import Ownership, PreparedFinish
+from lambda_once.engine.finish import PreparedFinish, stored_result
+from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from lambda_once.core.clock import Clock, Deadline
     from lambda_once.core.lifecycle import Record, State
     from lambda_once.core.writes import Acquire, Write
-    from lambda_once.engine.ownership import Ownership, PreparedFinish
+    from lambda_once.engine.finish import PreparedFinish
+    from lambda_once.engine.ownership import Ownership
 
 Step = Literal["acquire", "work", "complete"]
 

@@ -1,4 +1,4 @@
-"""What an attempt has ended with stands, whatever the work, its caller or its batch do then."""
+"""The outcome of an attempt is final, whatever the work, its caller or its batch do afterwards."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def counting(rig: Rig) -> Counting:
 
 
 def test_a_result_that_is_not_of_its_annotation_is_done_work(rig: Rig) -> None:
-    """It can be written and would not be read: its caller gets it, and nobody does the work again."""
+    """It can be written and would not be read: its caller gets it, and the work does not run again."""
     unfit = Invoice.model_construct(number="five")
 
     @rig.once.function
@@ -102,8 +102,8 @@ def test_the_first_completion_stands(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("ends", ["complete", "transact"])
-def test_what_is_settled_needs_no_lease(rig: Rig, ends: str) -> None:
-    """An extension comes too late to matter: nothing is written, and nobody is fenced by his own end."""
+def test_a_final_outcome_needs_no_lease(rig: Rig, ends: str) -> None:
+    """A late extension: nothing is written, and no attempt is fenced by its own finish."""
 
     @rig.once.function(name="n", lease=timedelta(seconds=30))
     def work(order: int) -> Any:
