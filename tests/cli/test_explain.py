@@ -207,6 +207,9 @@ def shared(): ...
 @router.post("/orders/listed", middlewares=several)
 def listed(): ...
 
+@router.post("/orders/later", middlewares=[once.route(name="later", async_resolver=True)])
+async def later(): ...
+
 @router.get("/orders")
 def look(): ...
 
@@ -227,7 +230,7 @@ def test_a_function_is_given_its_arguments(
 
 @pytest.mark.parametrize(
     ("function", "name"),
-    [("create", "create"), ("made", "made"), ("shared", "shared"), ("listed", "shared")],
+    [("create", "create"), ("made", "made"), ("shared", "shared"), ("listed", "shared"), ("later", "later")],
 )
 def test_a_route_of_a_router(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, name: str
@@ -245,7 +248,7 @@ def test_a_route_of_a_router(
     [
         ("charge", "'charge' is not the address of a function"),
         ("explained_bad:", "is not the address of a function"),
-        ("explained_bad:nothing", "has no nothing; protected are charge, create, made, shared, listed"),
+        ("explained_bad:nothing", "has no nothing; protected are charge, create, made, shared, listed, later"),
         ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
         ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
         ("not_there.at_all:charge", "no module not_there.at_all in"),

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,8 +222,8 @@ def _of_route(layers: Sequence[object], module: ModuleType) -> Protected | None:
     """Return the identifier of the `once.route` that protects a function in *module*'s Event Handlers."""
     for function, middlewares in _routes_in(module):
         if any(function is layer for layer in layers):
-            for middleware in middlewares:
-                route = getattr(middleware, "__self__", None)  # what `once.route` returns is bound to it
+            for layer in chain.from_iterable(map(_layers, middlewares)):
+                route = getattr(layer, "__self__", None)  # `once.route` returns a method of it, or wraps one
                 if isinstance(route, Route):
                     return route.identifier
     return None
