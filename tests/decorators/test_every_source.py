@@ -148,7 +148,17 @@ def test_another_decorator_names_the_right_one(rig: Rig, row: Row) -> None:
         ([{"orderId": 5}], "event"),
         ([None], "event"),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=[
+        "an API's",
+        "empty",
+        "null",
+        "no Records",
+        "EventBridge's",
+        "S3's",
+        "Records null",
+        "a list",
+        "a list of null",
+    ],
 )
 def test_an_event_of_no_records_is_refused(rig: Rig, row: Row, event: Any, right: str) -> None:
     """Nothing runs, and nothing counts as success; the right decorator is named."""
