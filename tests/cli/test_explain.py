@@ -248,7 +248,7 @@ def test_a_route_of_a_router(
     [
         ("charge", "'charge' is not the address of a function"),
         ("explained_bad:", "is not the address of a function"),
-        ("explained_bad:nothing", "has no nothing; protected are charge, create, made, shared, listed, later"),
+        ("explained_bad:nothing", "nothing; protected are charge, create, made, shared, listed, later"),
         ("explained_bad:bare", "explained_bad:bare is not protected by lambda-once itself"),
         ("explained_bad:look", "explained_bad:look is not protected by lambda-once itself"),
         ("not_there.at_all:charge", "no module not_there.at_all in"),
