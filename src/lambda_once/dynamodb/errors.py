@@ -41,6 +41,9 @@ AGAIN = frozenset(
         "TransactionInProgressException",
     }
 )
+THROTTLED = frozenset(
+    {"ProvisionedThroughputExceededException", "RequestLimitExceeded", "ThrottlingException"}
+)
 _AGAIN_IN_TRANSACTION = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
 _NEVER = frozenset({"AccessDeniedException", "UnknownOperationException"})
 

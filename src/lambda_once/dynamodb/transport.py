@@ -21,7 +21,7 @@ from lambda_once.dynamodb.client import (
     made_client,
     surroundings,
 )
-from lambda_once.dynamodb.retry import Tries
+from lambda_once.dynamodb.retry import TRIES, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +44,8 @@ class Transport:
 
     unreadable: tuple[type[Exception], ...] = ()
     """What the client may raise for the response to another request, where every request is our own."""
+    is_patient = False
+    """Whether a throttled request is sent again until its deadline, however often: an operator's is."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Transport:
 
         Raises botocore's exception of the last try; *failed* is called with the earlier ones.
         """
-        from lambda_once.dynamodb.errors import Caught, is_transient
+        from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
 
         send = partial(self._exchanged, operation)
         tries: Tries | None = None  # made at the first failure: nearly all requests have none
@@ -109,7 +111,8 @@ class Transport:
                     self._heard(getattr(error, "response", None), asked)
                 if not is_transient(error):
                     raise
-                tries = tries or Tries(deadline)
+                waits = self.is_patient and code_of(error) in THROTTLED
+                tries = tries or Tries(deadline, None if waits else TRIES)
                 if not tries.again(asked):
                     raise
                 if failed is not None:

@@ -53,6 +53,7 @@ class TokenTable:
         observe = None if self._corrected is None else self._corrected.observe
         self.store = DynamoDBStore(self.name, client, self.shards, heard=observe, names=configured_names())
         self.transport = self.store.transport
+        self.transport.is_patient = True
         self.index = StatusIndex(self.transport)
 
     def deadline(self, seconds: float = PATIENCE) -> Deadline:
