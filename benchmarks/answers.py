@@ -67,7 +67,8 @@ def _granted(body: bytes) -> bytes:
     request = json.loads(body)
     values = request["ExpressionAttributeValues"]
     found = {name[1:-1]: value for name, value in values.items() if name.endswith("_")}
-    return encoded({"Attributes": {**request["Key"], **found, "fence": values[":epoch_ms"]}})
+    made = {"fence": values[":epoch_ms"], "generation": values[":attempt_"]}
+    return encoded({"Attributes": {**request["Key"], **found, **made}})
 
 
 def headers_of(body: bytes) -> dict[str, str]:

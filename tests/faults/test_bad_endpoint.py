@@ -109,7 +109,13 @@ def _doubled(params: dict[str, Any], **_: object) -> tuple[AWSResponse, dict[str
     if "ReturnValues" not in request:
         return http, {}
     attempt = request["ExpressionAttributeValues"][":attempt_"]
-    row = {**request["Key"], "attempt": attempt, "fence": {"N": "1"}, "before": {"S": "none"}}
+    row = {
+        **request["Key"],
+        "attempt": attempt,
+        "fence": {"N": "1"},
+        "before": {"S": "none"},
+        "generation": attempt,
+    }
     return http, {"Attributes": row}
 
 

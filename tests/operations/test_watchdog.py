@@ -219,7 +219,8 @@ def test_a_probe_gets_the_lapsed_attempt(post: Post) -> None:
         return UNKNOWN
 
     post.run(actions={"charge": probe})
-    assert seen == [Lapsed(row.token, "a1", row.fence, row.locked_by, row.created, row.expected_completion)]
+    assert seen == [Lapsed.of(row)]
+    assert (seen[0].attempt_id, seen[0].generation) == ("a1", "a1")
 
 
 async def _done_later(_: Lapsed) -> object:
