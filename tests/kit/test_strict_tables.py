@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -22,8 +23,10 @@ KEYS = {"pk": "HASH", "sk": "RANGE"}
 
 
 def plain(value: Any) -> Any:
-    """Return *value* with attributes and the members of sets in one order."""
+    """Return *value* with attributes and the members of sets in one order, and each number in one form."""
     match value:
+        case {"N": str(text)}:  # Local returns what an ADD has made as it was sent, 9.9E+125, or in full
+            return {"N": f"{Decimal(text):f}"}
         case dict():
             return {
                 name: sorted(part) if name in SETS and isinstance(part, list) else plain(part)
