@@ -49,7 +49,7 @@ def test_an_order_is_shipped_once(once_store: RecordingStore, lambda_context: In
 def test_a_busy_warehouse_is_asked_again(
     once_store: RecordingStore, lambda_context: InvocationContext
 ) -> None:
-    """Nothing was packed, so the order is given back, and its next delivery ships it."""
+    """Nothing was packed, so the token is released, and the next delivery ships it."""
     message = sqs_event(order(item="flaky-lamp"))
     with pytest.raises(BatchProcessingError):
         ship(message, lambda_context())
