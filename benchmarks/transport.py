@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from botocore.awsrequest import AWSResponse
 
 from benchmarks.answers import headers_of
+from lambda_once.dynamodb.answers import ParsedResponse, answer_of
 from lambda_once.dynamodb.connection import Response
-from lambda_once.dynamodb.lean import LeanClient, answer_of
+from lambda_once.dynamodb.lean import LeanClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from botocore.exceptions import ClientError
 
     from benchmarks.answers import Answers
     from lambda_once.core.clock import Deadline
@@ -31,9 +30,11 @@ class _Pool:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    def post(self, request: bytes, operation: str, _deadline: Deadline) -> dict[str, Any] | ClientError:
-        status, answer = self._answers.to(operation, request.partition(b"\r\n\r\n")[2])
-        return answer_of(Response(status, headers_of(answer), answer), operation)
+    def post(self, request: bytes, _deadline: Deadline) -> ParsedResponse:
+        head, _, body = request.partition(b"\r\n\r\n")
+        operation = head.partition(b"x-amz-target: ")[2].partition(b"\r\n")[0].decode().partition(".")[2]
+        status, answer = self._answers.to(operation, body)
+        return answer_of(Response(status, headers_of(answer), answer))
 
     def close(self) -> None:
         pass

@@ -20,7 +20,8 @@ from botocore.config import Config
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.client import WORKERS
-from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.observability.reporter import Details
 from lambda_once.testing import lambda_context, sqs_event
 from tests.chaos.deliveries import Lane

@@ -11,7 +11,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.pool import Endpoint
 
 pytestmark = pytest.mark.engine
 

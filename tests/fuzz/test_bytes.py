@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Refused, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore

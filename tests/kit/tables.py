@@ -13,7 +13,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from lambda_once.dynamodb.client import ANSWER, CONNECT, WORKERS
-from lambda_once.dynamodb.lean import Endpoint, LeanClient
+from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.testing import create_table
 
 REGION = "eu-central-1"

@@ -191,7 +191,8 @@ def endpoint_url(environ: Mapping[str, str]) -> str:
 
 def lean_client() -> Any:
     """Make a lean client for the environment, with the time limits of `new_client`."""
-    from lambda_once.dynamodb.lean import Endpoint, LeanClient
+    from lambda_once.dynamodb.lean import LeanClient
+    from lambda_once.dynamodb.pool import Endpoint
 
     endpoint = Endpoint(endpoint_url(os.environ), os.environ["AWS_DEFAULT_REGION"])
     return LeanClient(endpoint, os.environ, connect=CONNECT, answer=ANSWER, connections=WORKERS)

@@ -168,6 +168,12 @@ class Connection:
         self._read += read
 
 
+def message(headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return a POST of *body* as it is sent. Names and values of *headers* must be fit for it."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return f"POST / HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+
 def _headers(lines: list[bytes]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines:

@@ -1,0 +1,144 @@
+"""Kept connections to one endpoint: what is dead is not used again."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
+
+from lambda_once.dynamodb.answers import ParsedResponse, answer_of
+from lambda_once.dynamodb.connection import Connection
+from lambda_once.dynamodb.tls import tls_context
+
+if TYPE_CHECKING:
+    from lambda_once.core.clock import Deadline
+
+_OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+"""Endings of the hosts that send a checksum with every response."""
+
+
+class Endpoint(NamedTuple):
+    """Where DynamoDB is: *url* has a scheme and a host, and may have a port."""
+
+    url: str
+    region: str
+
+    def connect(self, seconds: float, context: ssl.SSLContext | None) -> Connection:
+        """Return a new connection. Raises botocore's error where there is none in *seconds*."""
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port or (443 if self.is_encrypted else 80)
+        sock = None
+        try:
+            sock = socket.create_connection((host, port), seconds)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if context is not None:
+                sock = context.wrap_socket(sock, server_hostname=host)
+        except OSError as error:
+            if sock is not None:
+                sock.close()
+            raise _kind_of(error)(endpoint_url=self.url, error=error) from error
+        return Connection(sock, self.url)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return urlsplit(self.url).scheme == "https"
+
+    @property
+    def is_of_aws(self) -> bool:
+        """Whether DynamoDB itself is there, not an emulator or a proxy."""
+        return (urlsplit(self.url).hostname or "").endswith(_OF_AWS)
+
+    @property
+    def host(self) -> str:
+        """The Host header: without the scheme's own port, as botocore signs it."""
+        parts = urlsplit(self.url)
+        return parts.netloc.removesuffix(":443" if parts.scheme == "https" else ":80")
+
+
+class Pool:
+    """
+    Connections to one endpoint, the last used first.
+
+    A kept connection may have died meanwhile, for instance while the environment was frozen: one that has
+    something to read, its end included, is not used again. Where it ends before a response begins, the
+    request is sent again at once, on a fresh connection: writes are recognised by their ids (guarantee 3).
+    The other kept connections are closed then, and after a timeout: they are likely to be as dead.
+    """
+
+    def __init__(self, endpoint: Endpoint, bundle: str | None, connect: float, size: int) -> None:
+        self._endpoint = endpoint
+        self._connect = connect
+        self._size = size
+        self._context = tls_context(bundle) if endpoint.is_encrypted else None
+        self._kept: list[Connection] = []
+        self._lock = threading.Lock()
+
+    def post(self, request: bytes, deadline: Deadline) -> ParsedResponse:
+        """Return the answer, a refusal too. Raises botocore's error where there is none."""
+        kept = self._take()
+        if kept is not None:
+            try:
+                return self._exchanged(kept, request, deadline)
+            except ConnectionClosedError:
+                self.close()
+            except ReadTimeoutError:
+                self.close()
+                raise
+        return self._exchanged(self._connected(), request, deadline)
+
+    def _exchanged(self, connection: Connection, request: bytes, deadline: Deadline) -> ParsedResponse:
+        """Send *request*, and read the answer. The connection is kept only after a sound one."""
+        try:
+            response = connection.exchange(request, deadline)
+            answer = answer_of(response, checked=self._endpoint.is_of_aws)
+        except BaseException:
+            connection.close()
+            raise
+        if response.last:
+            connection.close()
+        else:
+            self._keep(connection)
+        return answer
+
+    def _connected(self) -> Connection:
+        return self._endpoint.connect(self._connect, self._context)
+
+    def close(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept, []
+        for connection in kept:
+            connection.close()
+
+    def _take(self) -> Connection | None:
+        while True:
+            with self._lock:
+                kept = self._kept.pop() if self._kept else None
+            if kept is None or kept.is_quiet():
+                return kept
+            kept.close()
+
+    def _keep(self, connection: Connection) -> None:
+        with self._lock:
+            if len(self._kept) < self._size:
+                self._kept.append(connection)
+                return
+        connection.close()
+
+
+def _kind_of(error: OSError) -> type[BotoCoreError]:
+    """Return botocore's class for an *error* of connecting."""
+    if isinstance(error, TimeoutError):
+        return ConnectTimeoutError  # type: ignore[no-any-return]
+    return SSLError if isinstance(error, ssl.SSLError) else EndpointConnectionError  # type: ignore[no-any-return]
