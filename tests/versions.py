@@ -39,6 +39,7 @@ SDKS = (
     "aws-durable-execution-sdk-python",
     "aws-durable-execution-sdk-python-testing",
     "aws-lambda-powertools",
+    "opentelemetry-instrumentation-botocore",
     "opentelemetry-sdk",
 )
 """Beside the newest packages only, for they require newer ones than the oldest; the group dev has them."""
