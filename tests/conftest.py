@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.kit import descriptions
+from tests.kit import descriptions, tables
 from tests.kit.dynamodb_local import EngineAbsent, running
 from tests.kit.strict.mounted import batches_sent, mounted
 from tests.operations.big_table import big_table
@@ -78,6 +79,15 @@ def dynamodb_local() -> Iterator[str]:
         if os.environ.get("CI"):
             pytest.fail(str(absent), pytrace=False)
         pytest.skip(str(absent))
+
+
+@pytest.fixture(scope="session")
+def senders(dynamodb_local: str) -> Iterator[Mapping[str, Any]]:
+    """Each client of `tables.CLIENTS`, on the engine: one for all tests that leave its events as they are."""
+    made = {name: make(dynamodb_local) for name, make in tables.CLIENTS.items()}
+    yield made
+    for client in made.values():
+        client.close()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,12 +27,11 @@ def strict_client() -> Any:
 
 
 @pytest.fixture(scope="session")
-def engines_table(dynamodb_local: str) -> Iterator[Table]:
+def engines_table(senders: Mapping[str, Any]) -> Iterator[Table]:
     """A table of a real engine, one for all tests: each leaves it empty."""
-    client = tables.client(dynamodb_local)
+    client = senders[tables.BOTOCORE]
     with tables.fresh(client) as name:
         yield Table(client, name)
-    client.close()
 
 
 @pytest.fixture
@@ -50,19 +49,30 @@ def on_strict(strict_client: Any) -> Iterator[Rig]:
 
 
 @pytest.fixture
-def on_engine(engines_table: Table, partiql: None) -> Iterator[Rig]:
-    """An empty table of a real engine, which takes batches."""
-    yield Rig(engines_table.anew())
+def sent_by(
+    senders: Mapping[str, Any], engines_table: Table, partiql: None
+) -> Iterator[Callable[[str], Rig]]:
+    """Return a rig on an empty table of a real engine, which takes batches, by the client of that name."""
+    yield lambda client: Rig(engines_table.anew(senders[client]))
     engines_table.clear()
 
 
 @pytest.fixture
-def on_lean(engines_table: Table, dynamodb_local: str, partiql: None) -> Iterator[Rig]:
+def on_engine(sent_by: Callable[[str], Rig]) -> Rig:
+    """An empty table of a real engine, by the client that the package has by default."""
+    return sent_by(tables.BOTO3)
+
+
+@pytest.fixture
+def on_botocore(sent_by: Callable[[str], Rig]) -> Rig:
+    """The same, where botocore alone sends every request."""
+    return sent_by(tables.BOTOCORE)
+
+
+@pytest.fixture
+def on_lean(sent_by: Callable[[str], Rig]) -> Rig:
     """The same, where the lean client sends every request."""
-    client = tables.lean(dynamodb_local)
-    yield Rig(engines_table.anew(client))
-    engines_table.clear()
-    client.close()
+    return sent_by(tables.LEAN)
 
 
 @pytest.fixture

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.decorators.conftest import counted, engines_table, on_engine
+from tests.decorators.conftest import counted, engines_table, on_engine, sent_by
 
-__all__ = ["counted", "engines_table", "on_engine"]
+__all__ = ["counted", "engines_table", "on_engine", "sent_by"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -65,13 +65,11 @@ def test_twin_without_the_condition_all_run(monkeypatch: pytest.MonkeyPatch) -> 
         _sixteen_at_once(MemoryStore())
 
 
-@pytest.fixture
-def engine_table(dynamodb_local: str) -> Any:
-    """A store on a real engine, whose conditional writes are atomic."""
-    client = tables.client(dynamodb_local)
-    with tables.fresh(client) as name:
-        yield DynamoDBStore(name, client)
-    client.close()
+@pytest.fixture(params=tables.CLIENTS)
+def engine_table(request: pytest.FixtureRequest, senders: Mapping[str, Any]) -> Any:
+    """A store on a real engine, whose conditional writes are atomic, by each client."""
+    with tables.fresh(senders[tables.BOTOCORE]) as name:
+        yield DynamoDBStore(name, senders[request.param])
 
 
 @pytest.mark.engine
@@ -81,6 +79,7 @@ def test_at_most_one_attempt_holds_a_token_in_dynamodb(engine_table: DynamoDBSto
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("engine_table", [tables.BOTO3], indirect=True)
 def test_twin_without_the_condition_all_run_in_dynamodb(
     engine_table: DynamoDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

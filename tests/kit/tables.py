@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import boto3
+import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lambda_once.dynamodb.client import ANSWER, CONNECT, WORKERS
+from lambda_once.dynamodb.client import ANSWER, CONNECT, WORKERS, new_client
 from lambda_once.dynamodb.lean import LeanClient
 from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.testing import create_table
@@ -41,10 +42,24 @@ def shared() -> Any:
     return client()
 
 
+def boto3s(endpoint: str) -> Any:
+    """Make the package's own client for *endpoint*, as it is by default: boto3's, which sends directly."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**CREDENTIALS, "AWS_DEFAULT_REGION": REGION}.items():
+            patch.setenv(name, value)
+        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+        return new_client()
+
+
 def lean(endpoint: str) -> LeanClient:
     """Make the lean client for *endpoint*, with the time limits that the package gives it."""
     there = Endpoint(endpoint, REGION)
     return LeanClient(there, CREDENTIALS, connect=CONNECT, answer=ANSWER, connections=WORKERS)
+
+
+BOTO3, BOTOCORE, LEAN = "boto3", "botocore", "lean"
+CLIENTS: Final[Mapping[str, Callable[[str], Any]]] = {BOTO3: boto3s, BOTOCORE: client, LEAN: lean}
+"""The clients that send our requests, each by the function that makes it for an endpoint."""
 
 
 @contextmanager
@@ -61,6 +76,16 @@ def fresh(client: Any, create: Callable[[Any, str], None] = create_table) -> Ite
         yield name
     finally:
         _delete(client, name)
+
+
+def clear(client: Any, name: str) -> None:
+    """Delete all rows of the table *name*."""
+    pages = client.get_paginator("scan").paginate(TableName=name, ConsistentRead=True)
+    items = [item for page in pages for item in page["Items"]]
+    if items:
+        key = [part["AttributeName"] for part in client.describe_table(TableName=name)["Table"]["KeySchema"]]
+        for item in items:
+            client.delete_item(TableName=name, Key={part: item[part] for part in key})
 
 
 def _keep_rows(client: Any, name: str) -> None:

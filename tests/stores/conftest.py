@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -38,15 +37,6 @@ def strict() -> Iterator[World]:
         yield World(DynamoDBStore("tokens", client), DynamoDBRows(client, "tokens"))
 
 
-@pytest.fixture
-def engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
-    """A table of a real engine."""
-    client = tables.client(dynamodb_local)
-    with tables.fresh(client) as name:
-        yield World(DynamoDBStore(name, client), DynamoDBRows(client, name))
-    client.close()
-
-
 NAMES = TableNames(key="pk", sort="sk", index="unfinished-tokens")
 
 
@@ -64,43 +54,95 @@ def named_strict() -> Iterator[World]:
         yield _named(client, "tokens")
 
 
-@pytest.fixture
-def named_engine(dynamodb_local: str, partiql: None) -> Iterator[World]:
-    """The same on a real engine."""
-    client = tables.client(dynamodb_local)
-    with tables.fresh(client, partial(create_table, names=NAMES)) as name:
-        yield _named(client, name)
-    client.close()
+class Way(NamedTuple):
+    """How requests reach a table of a real engine: by which client, and whether all of them in batches."""
+
+    client: str
+    in_company: bool
+    """No acquisition and no write ever travels alone."""
+    names: TableNames | None = None
+    """The names of the table's key and index, where it has names of its own."""
+
+    def world(self, senders: Mapping[str, Any], table: str) -> World:
+        """Return a world on *table*. Its rows are read by botocore alone."""
+        client, beside = senders[self.client], senders[tables.BOTOCORE]
+        if self.names is None:
+            store, rows = DynamoDBStore(table, client), DynamoDBRows(beside, table)
+        else:
+            store, rows = DynamoDBStore(table, client, names=self.names), NamedRows(beside, table, self.names)
+        return World(InCompany(store) if self.in_company else store, rows)
+
+
+class Tables(NamedTuple):
+    """Tables of a real engine for all tests, each of which leaves them empty."""
+
+    usual: str
+    named: str
+
+
+@pytest.fixture(scope="session")
+def engines_tables(senders: Mapping[str, Any]) -> Iterator[Tables]:
+    """One table with the usual names, and one with names of its own."""
+    client = senders[tables.BOTOCORE]
+    with tables.fresh(client) as usual, tables.fresh(client, partial(create_table, names=NAMES)) as named:
+        yield Tables(usual, named)
 
 
 @pytest.fixture
-def named_batches(named_engine: World, dynamodb_local: str) -> Iterator[World]:
-    """The same, in batches that the lean client sends."""
-    client = tables.lean(dynamodb_local)
-    name = named_engine.store.table  # type: ignore[attr-defined]
-    yield replace(named_engine, store=InCompany(DynamoDBStore(name, client, names=NAMES)))
-    client.close()
+def way(request: pytest.FixtureRequest, partiql: None) -> Iterator[Callable[[Way], World]]:
+    """Return the world of a `Way`, on an empty table."""
+    senders: Mapping[str, Any] = request.getfixturevalue("senders")
+    found: Tables = request.getfixturevalue("engines_tables")
+    used: list[str] = []
+
+    def world(way: Way) -> World:
+        used.append(found.usual if way.names is None else found.named)
+        return way.world(senders, used[-1])
+
+    yield world
+    for table in used:
+        tables.clear(senders[tables.BOTOCORE], table)
+
+
+def world_of(request: pytest.FixtureRequest) -> World:
+    """Return the world that the parameter names: a fixture's, or that of a `Way`."""
+    param = request.param
+    found: World = (
+        request.getfixturevalue("way")(param) if isinstance(param, Way) else request.getfixturevalue(param)
+    )
+    return found
 
 
 @pytest.fixture
-def batches(engine: World) -> World:
-    """A table of a real engine, where no acquisition and no write ever travels alone."""
-    return replace(engine, store=InCompany(engine.store))
+def engine(way: Callable[[Way], World]) -> World:
+    """A table of a real engine, by the client that the package has by default."""
+    return way(Way(tables.BOTO3, in_company=False))
 
 
 @pytest.fixture
-def lean_batches(engine: World, dynamodb_local: str) -> Iterator[World]:
-    """The same, where the lean client sends every request."""
-    client = tables.lean(dynamodb_local)
-    name = engine.store.table  # type: ignore[attr-defined]
-    yield replace(engine, store=InCompany(DynamoDBStore(name, client)))
-    client.close()
+def batches(way: Callable[[Way], World]) -> World:
+    """The same, where no acquisition and no write ever travels alone."""
+    return way(Way(tables.BOTO3, in_company=True))
 
 
-NAMED = ["named_strict", pytest.param("named_batches", marks=pytest.mark.engine)]
-ON_ENGINE = [pytest.param(name, marks=pytest.mark.engine) for name in ("engine", "lean_batches")]
-"""Either client and either way of sending. The other two pairs (`batches`, and the decorators' `on_lean`) are
-tried elsewhere: what a client sends does not depend on what a request holds."""
+def _ways(*ways: Way) -> list[Any]:
+    return [
+        pytest.param(
+            way, marks=pytest.mark.engine, id=f"{way.client} {'batches' if way.in_company else 'singly'}"
+        )
+        for way in ways
+    ]
+
+
+NAMED = ["named_strict", *_ways(Way(tables.BOTO3, in_company=True, names=NAMES))]
+ON_ENGINE = _ways(Way(tables.BOTO3, in_company=False), Way(tables.LEAN, in_company=True))
+"""Both ways of sending. What a client sends does not depend on what a request holds."""
+OTHER_WAYS = _ways(
+    Way(tables.BOTOCORE, in_company=False),
+    Way(tables.BOTOCORE, in_company=True),
+    Way(tables.LEAN, in_company=False),
+)
+"""For the contract alone: with `NAMED` and `ON_ENGINE` each client in each way."""
 
 
 @pytest.fixture
@@ -120,12 +162,10 @@ def line(endpoint: str | None) -> Iterator[Line]:
 @pytest.fixture(params=["memory", "strict", *ON_ENGINE])
 def world(request: pytest.FixtureRequest) -> World:
     """Each store in turn."""
-    found: World = request.getfixturevalue(request.param)
-    return found
+    return world_of(request)
 
 
 @pytest.fixture(params=["strict", *ON_ENGINE])
 def dynamodb(request: pytest.FixtureRequest) -> World:
     """Each store that keeps items in a table."""
-    found: World = request.getfixturevalue(request.param)
-    return found
+    return world_of(request)

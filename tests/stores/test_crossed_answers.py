@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from tests.kit.strict.mounted import mounted
 from tests.stores.world import DynamoDBRows
 
 ALWAYS = 100
-CLIENTS: dict[str, Callable[[str], Any]] = {"boto3": tables.client, "lean": tables.lean}
 
 
 class Ground(NamedTuple):
@@ -50,14 +49,14 @@ class Ground(NamedTuple):
         return None if record is None else record.attempt_id
 
 
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(params=tables.CLIENTS)
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    """Both clients in turn."""
+    """Each client in turn."""
     line = Crossing()
     with mounted(), played(line) as endpoint:
         beside = tables.shared()
         create_table(beside, "tokens")
-        client = CLIENTS[request.param](endpoint)
+        client = tables.CLIENTS[request.param](endpoint)
         rows = DynamoDBRows(beside, "tokens")
         sound = World(DynamoDBStore("tokens", beside), rows)
         world = replace(sound, store=DynamoDBStore("tokens", client))

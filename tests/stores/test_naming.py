@@ -22,7 +22,7 @@ from lambda_once.testing.store_suite.world import LEASE, PAID, World
 from tests.kit import tables
 from tests.kit.strict.mounted import mounted
 from tests.kit.wire import Wire, altered, refused, request_lost
-from tests.stores.conftest import NAMED, NAMES
+from tests.stores.conftest import NAMED, NAMES, world_of
 from tests.stores.line import BATCH, PARTS, READ, SINGLE
 from tests.stores.world import NamedRows
 
@@ -37,8 +37,7 @@ def work(order: int) -> int:
 @pytest.fixture(params=NAMED)
 def world(request: pytest.FixtureRequest) -> World:
     """Each store on such a table."""
-    found: World = request.getfixturevalue(request.param)
-    return found
+    return world_of(request)
 
 
 @pytest.fixture(params=["strict", pytest.param("engine", marks=pytest.mark.engine)])

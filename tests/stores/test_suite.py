@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lambda_once.testing.store_suite import StoreSuite
-from tests.stores.conftest import NAMED, ON_ENGINE
+from tests.stores.conftest import NAMED, ON_ENGINE, OTHER_WAYS, world_of
 
 if TYPE_CHECKING:
     from lambda_once.testing.store_suite.world import World
 
 
 class TestStores(StoreSuite):
-    @pytest.fixture(params=["memory", "strict", *NAMED, *ON_ENGINE])
+    @pytest.fixture(params=["memory", "strict", *NAMED, *ON_ENGINE, *OTHER_WAYS])
     def world(self, request: pytest.FixtureRequest) -> World:
         """Each store in turn."""
-        found: World = request.getfixturevalue(request.param)
-        return found
+        return world_of(request)
