@@ -113,7 +113,7 @@ def test_options_of_streams_are_checked(options: dict[str, Any], words: str) -> 
 @pytest.mark.parametrize(
     ("where", "typed", "apart"),
     [
-        (Where.ONCE, _signatures.Policies, set()),
+        (Where.ONCE, _signatures.OnceOptions, set()),
         (Where.MESSAGES, _signatures.RecordOptions, {"key", "model"}),
         (Where.QUEUE, _signatures.QueueOptions, {"key", "model"}),
         (Where.STREAM, _signatures.StreamOptions, {"key", "model", "on_give_up"}),

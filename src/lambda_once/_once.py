@@ -50,8 +50,8 @@ if TYPE_CHECKING:
         OfEvents,
         OfFunctions,
         OfRecords,
+        OnceOptions,
         P,
-        Policies,
         QueueOptions,
         R,
         ResultOptions,
@@ -105,7 +105,7 @@ class Once:
         tracer: AnyTracer | None = None,
         hooks: tuple[Hook, ...] | list[Hook] = (),
         require_key: bool = False,
-        **policies: Unpack[Policies],
+        **policies: Unpack[OnceOptions],
     ) -> None:
         if misplaced:
             raise Misconfigured(f"Once takes its arguments by name, such as Once(table={misplaced[0]!r})")

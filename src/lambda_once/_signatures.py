@@ -213,6 +213,13 @@ class Policies(TypedDict, total=False):
     """To encrypt and to decrypt results and error messages; both get bytes and the token."""
 
 
+class OnceOptions(Policies, total=False):
+    """For `Once`, and so for all of its decorators that take it."""
+
+    log: Literal["record", "batch"]
+    """Whether each record that is done has a line ``once.done``, or each group that is written together."""
+
+
 class Options(Policies, total=False):
     """The options of every decorator, besides its key."""
 
@@ -225,6 +232,7 @@ class RecordOptions(Options, total=False):
     """For `Once.sns`, `Once.mq` and, with more, for `Once.sqs` and the streams."""
 
     scope: str | Callable[..., object]
+    log: Literal["record", "batch"]
 
 
 class QueueOptions(RecordOptions, total=False):
@@ -241,9 +249,10 @@ class StreamOptions(RecordOptions, total=False):
     report_failures: bool
 
 
-class ReplayOptions(RecordOptions, total=False):
+class ReplayOptions(Options, total=False):
     """For decorators whose outcome has a reader."""
 
+    scope: str | Callable[..., object]
     on_replay: Callable[[Any, Replayed], Any]
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from lambda_once import STORE, GiveUp, OnceError
 from lambda_once.core.lifecycle import State
+from lambda_once.observability.events import Event
 from lambda_once.settings import Where, options_of
 from lambda_once.testing import dynamodb_stream_event, kafka_event, kinesis_event, sqs_event
 from tests.decorators.rig import Rig, elsewhere
@@ -210,6 +211,12 @@ class Change(BaseModel):
     NewImage: Order
 
 
+def _log(of: Ordered) -> None:
+    of.handler(log="batch")(A, B)
+    done = [details.token for details in of.rig.reported if details.event is Event.DONE]
+    assert sorted(filter(None, done)) == sorted(row.token for row in of.rig.rows())
+
+
 def _model(of: Ordered) -> None:
     of.handler(model=Change if of.source.place else Order)(A, B)
     orders = [each.NewImage if isinstance(each, Change) else each for each in of.seen]
@@ -262,6 +269,7 @@ OPTIONS: dict[str, Callable[[Ordered], None]] = {
     "wait_for": _on_in_progress,
     "cache": _cache,
     "seal": _seal,
+    "log": _log,
     "model": _model,
     "concurrency": _concurrency,
     "report_failures": _report_failures,

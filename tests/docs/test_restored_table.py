@@ -10,6 +10,8 @@ from botocore.exceptions import ClientError
 
 from lambda_once import Held, Once
 from lambda_once.core.lifecycle import State
+from lambda_once.observability.events import Event
+from lambda_once.observability.reporter import Details, Grouped
 from lambda_once.operations.table import TokenTable
 from lambda_once.testing import create_table, lambda_context
 from tests.docs.pages import ROOT, blocks
@@ -90,11 +92,17 @@ def restored(request: pytest.FixtureRequest) -> Restored:
 
 
 @pytest.fixture(scope="module")
-def remember() -> Callable[..., None]:
-    """Return the function of the page."""
-    page: dict[str, Any] = {}
+def page() -> dict[str, Any]:
+    """Return the functions of the page."""
+    found: dict[str, Any] = {}
     block = next(each for each in blocks(ROOT / "docs" / "operations.md") if each.language == "python")
-    exec(block.text, page)
+    exec(block.text, found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def remember(page: dict[str, Any]) -> Callable[..., None]:
+    """Return the function that writes a row."""
     function: Callable[..., None] = page["remember"]
     return function
 
@@ -121,6 +129,16 @@ def test_what_is_remembered_does_not_run(restored: Restored, remember: Callable[
     assert restored.state() is State.COMPLETE
     assert restored.charge() is None
     assert restored.worked == []
+
+
+def test_a_line_of_several_is_one_of_each(page: dict[str, Any]) -> None:
+    """What `log="batch"` logs has all that the rows need; a line of one record is itself."""
+    two = [Details(Event.DONE, f"t{n}", "charge", f"a{n}", n, "charge/5f1c") for n in range(2)]
+    fields = Grouped(two).fields()
+    assert page["records_of"](fields) == [
+        fields | {"token": f"t{n}", "attempt": f"a{n}", "fence": n} for n in (0, 1)
+    ]
+    assert page["records_of"](LINE) == [LINE]
 
 
 def test_a_row_in_progress_is_completed(restored: Restored, remember: Callable[..., None]) -> None:

@@ -134,11 +134,24 @@ class Ownership:
         reason: str | None = None,
     ) -> None:
         """Report *event* of this attempt."""
-        call, invocation = self.call, self.call.invocation
+        invocation = self.call.invocation
         if not invocation.reporter.shows(event):
             invocation.reporter.count(event, invocation.tally)
             return
-        details = Details(
+        details = self.details(event, seconds=seconds, error=error, reason=reason)
+        invocation.reporter.report(details, invocation.tally)
+
+    def details(
+        self,
+        event: Event,
+        *,
+        seconds: float | None = None,
+        error: str | None = None,
+        reason: str | None = None,
+    ) -> Details:
+        """Return *event* of this attempt with what is known of it."""
+        call, invocation = self.call, self.call.invocation
+        return Details(
             event,
             self.token,
             name=call.name,
@@ -152,7 +165,6 @@ class Ownership:
             error=error,
             reason=reason,
         )
-        invocation.reporter.report(details, invocation.tally)
 
     def report_exception(self, error: BaseException) -> None:
         """Log the traceback of *error*, which a batch does not raise."""

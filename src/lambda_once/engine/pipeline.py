@@ -201,6 +201,7 @@ class Pipeline:
 
     def _send(self, group: list[Queued]) -> None:
         """Write *group* together. What was not answered is left for a later write, or is given up."""
+        self._finisher.log_group(queued.finish for queued in group)
         answers, again = self._answers(group)
         late = []
         for queued, answer in zip(group, answers, strict=True):
