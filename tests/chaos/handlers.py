@@ -11,22 +11,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-import botocore.session
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
-from botocore.config import Config
 
 from lambda_once import Once, OnceError
 from lambda_once.core.clock import stamp
-from lambda_once.dynamodb.client import WORKERS
-from lambda_once.dynamodb.lean import LeanClient
-from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.observability.reporter import Details
 from lambda_once.testing import lambda_context, sqs_event
 from tests.chaos.deliveries import Lane
 from tests.chaos.journal import Journal
-from tests.kit.tables import CREDENTIALS
+from tests.kit import tables
 
 CLIENT_TIMEOUT = 0.4
 """Seconds that a client waits for an answer."""
@@ -58,24 +53,12 @@ class Place:
     journal: str
     hold_takes_over: bool = False
     """For a negative twin: the lane that promises to hold takes over instead."""
-    lean: bool = False
-    """Whether the handlers' requests are sent by the lean client."""
+    client: str = tables.BOTO3
+    """Which of `tables.CLIENTS` sends the handlers' requests."""
 
-    def client(self, patience: float = CLIENT_TIMEOUT) -> Any:
-        """Return a client that waits *patience* seconds for an answer; nothing is connected yet."""
-        return botocore.session.get_session().create_client(
-            "dynamodb",
-            region_name="eu-central-1",
-            endpoint_url=self.endpoint,
-            aws_access_key_id="testing",
-            aws_secret_access_key="testing",
-            config=Config(connect_timeout=patience, read_timeout=patience, retries={"total_max_attempts": 1}),
-        )
-
-    def lean_client(self, patience: float = CLIENT_TIMEOUT) -> LeanClient:
-        """Return a lean client with the same time limits."""
-        there = Endpoint(self.endpoint, "eu-central-1")
-        return LeanClient(there, CREDENTIALS, connect=patience, answer=patience, connections=WORKERS)
+    def sender(self) -> Any:
+        """Return the client that sends the handlers' requests; nothing is connected yet."""
+        return tables.CLIENTS[self.client](self.endpoint, CLIENT_TIMEOUT)
 
 
 def result(key: str, attempt: str) -> str:
@@ -94,9 +77,8 @@ class Handlers:
         self._effects = place.effects
         self._on_lapse: Literal["take_over", "hold"] = "take_over" if place.hold_takes_over else "hold"
         quiet = Logger(service="chaos", level="CRITICAL")
-        client = place.lean_client() if place.lean else place.client()
         self._once = Once(
-            table=place.tokens, client=client, service="chaos", logger=quiet, hooks=[self._noted]
+            table=place.tokens, client=place.sender(), service="chaos", logger=quiet, hooks=[self._noted]
         )
         self._lanes = {
             Lane.TAKE_OVER: _batches(self._taking_over()),

@@ -26,6 +26,7 @@ from tests.chaos.handlers import CLIENT_TIMEOUT, LEASE, Place
 from tests.chaos.journal import entries
 from tests.chaos.plan import USUAL, Fate, Plan, Weights
 from tests.chaos.proxy import Delays, Proxy
+from tests.kit import tables
 from tests.kit.dynamodb_local import running
 
 
@@ -50,8 +51,8 @@ class Load:
     without: str | None = None
     """A guard of `sabotage` that the workers do without."""
     hold_takes_over: bool = False
-    lean: bool = False
-    """Whether the lean client sends the workers' requests."""
+    client: str = tables.BOTO3
+    """Which of `tables.CLIENTS` sends the workers' requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def run(load: Load, endpoint: str, folder: Path) -> Report:
     clock = SystemClock()
     began = clock.now()
     place = Place(endpoint, f"tokens-{uuid.uuid4()}", f"effects-{uuid.uuid4()}", str(folder / "journal"))
-    client = place.client(patience=30)
+    client = tables.client(endpoint, patience=30)
     _create_tables(client, place)
     try:
         crew = Crew(load, place, folder)
@@ -104,7 +105,7 @@ class Crew:
     def __init__(self, load: Load, place: Place, folder: Path) -> None:
         self.queue = Queue(load.lanes, load.seed, load.messages)
         self.interrupted = Interrupted()
-        self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over, lean=load.lean))
+        self._options = asdict(replace(place, hold_takes_over=load.hold_takes_over, client=load.client))
         if load.without is not None:
             self._options["without"] = load.without
         upstream = urlsplit(place.endpoint)
@@ -211,13 +212,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=75.0)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, printed")
-    parser.add_argument("--lean", action="store_true", help="the lean client sends the requests")
+    parser.add_argument(
+        "--client", choices=list(tables.CLIENTS), default=tables.BOTO3, help="what sends the requests"
+    )
     parser.add_argument("--endpoint", default=None, help="default: DynamoDB Local is started")
     given = parser.parse_args()
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    load = Load(
-        seed, given.messages, given.seconds, workers=4, throttled=min(4.0, given.seconds / 5), lean=given.lean
-    )
+    throttled = min(4.0, given.seconds / 5)
+    load = Load(seed, given.messages, given.seconds, workers=4, throttled=throttled, client=given.client)
     sys.stdout.write(f"seed {seed}, about {given.seconds:.0f} s\n")
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         endpoint = given.endpoint or stack.enter_context(running())

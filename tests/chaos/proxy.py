@@ -47,7 +47,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What came from the client."""
+    """What came from the client. Names of *headers* are in lower case: each client has its own."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -56,7 +56,7 @@ class Request:
 
     @property
     def operation(self) -> str:
-        return self.headers.get("X-Amz-Target", "").rpartition(".")[2]
+        return self.headers.get("x-amz-target", "").rpartition(".")[2]
 
     @property
     def attempts(self) -> set[str]:
@@ -250,7 +250,8 @@ class _Exchange(BaseHTTPRequestHandler):
         """Read one request, and do to its sender what the proxy answers."""
         proxy = cast("_Server", self.server).proxy
         length = int(self.headers.get("Content-Length", 0))
-        request = Request(dict(self.headers.items()), self.rfile.read(length), self.sender)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(headers, self.rfile.read(length), self.sender)
         if len(request.body) < length:  # its sender died
             self.close_connection = True
             return

@@ -10,6 +10,7 @@ import pytest
 from tests.chaos.deliveries import Lane
 from tests.chaos.load import Load, Report, run
 from tests.chaos.plan import Fate
+from tests.kit import tables
 
 SEED = 20261120
 WITHOUT_THE_LEASE = Load(
@@ -40,19 +41,20 @@ def twice(report: Report) -> list[str]:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("lean", [False, True], ids=["botocore", "lean"])
+@pytest.mark.parametrize("client", tables.CLIENTS)
 def test_nothing_is_lost_and_nothing_twice_where_that_is_promised(
     dynamodb_local: str,
     tmp_path: Path,
-    lean: bool,
+    client: str,
 ) -> None:
     """Processes that are killed, paused and cut off lose no message, and repeat only what lapsed."""
-    report = run(Load(SEED, lean=lean), dynamodb_local, tmp_path)
+    report = run(Load(SEED, client=client), dynamodb_local, tmp_path)
     assert report.result.violations == [], str(report)
     assert report.result.counts["executions"] > 0
     assert report.result.counts["replayed"] > 0
     assert report.result.counts["workers killed"] > 0
     assert sum(report.faults.values()) > report.faults[Fate.ARRIVES.value], "there were faults"
+    assert report.faults[Fate.PARTLY_THROTTLED.value] > 0, "the proxy sees which requests are batches"
 
 
 @pytest.mark.engine

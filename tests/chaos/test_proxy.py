@@ -74,12 +74,14 @@ class Line:
     proxy: Proxy
     worker: Worker
 
-    def send(self, body: dict[str, Any], operation: str = "UpdateItem") -> tuple[int, Any]:
+    def send(
+        self, body: dict[str, Any], operation: str = "UpdateItem", target: str = "X-Amz-Target"
+    ) -> tuple[int, Any]:
         """Send one request as an impatient client; return the status and the body of the answer."""
         host, port = self.proxy.endpoint.removeprefix("http://").split(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=CLIENT_TIMEOUT)
         try:
-            headers = {"X-Amz-Target": f"DynamoDB_20120810.{operation}"}
+            headers = {target: f"DynamoDB_20120810.{operation}"}
             connection.request("POST", "/", json.dumps(body), headers)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
@@ -187,11 +189,16 @@ def test_a_worker_falls_before_or_after_its_request(fate: Fate, done: list[tuple
         assert wire.worker.done == done
 
 
-def test_of_a_batch_of_statements_a_part_is_throttled() -> None:
-    """The statements that did not arrive are answered as throttled, each at its place."""
+@pytest.mark.parametrize("target", ["X-Amz-Target", "x-amz-target"])
+def test_of_a_batch_of_statements_a_part_is_throttled(target: str) -> None:
+    """
+    The statements that did not arrive are answered as throttled, each at its place.
+
+    botocore writes the header that names the operation in capitals, our own clients in small letters.
+    """
     statements = [{"Statement": str(number)} for number in range(5)]
     with line(Fate.PARTLY_THROTTLED) as wire:
-        status, answer = wire.send({"Statements": statements}, "BatchExecuteStatement")
+        status, answer = wire.send({"Statements": statements}, "BatchExecuteStatement", target)
         arrived = len(wire.engine.arrived[0]["Statements"])
     assert status == 200
     assert 0 < arrived < 5

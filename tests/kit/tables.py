@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from lambda_once.dynamodb.client import ANSWER, CONNECT, WORKERS, new_client
+from lambda_once.dynamodb import client as made
 from lambda_once.dynamodb.lean import LeanClient
 from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.testing import create_table
@@ -30,9 +30,14 @@ def session() -> boto3.Session:
     return boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=REGION)
 
 
-def client(endpoint: str | None = None, **options: Any) -> Any:
-    """Make a client that does not try again by itself: of *endpoint*, else of moto where it is on."""
-    config = Config(retries={"total_max_attempts": 1}, **({"user_agent": USER_AGENT} | options))
+def client(endpoint: str | None = None, patience: float | None = None, **options: Any) -> Any:
+    """
+    Make a client of botocore alone that tries once: of *endpoint*, else of moto where it is on.
+
+    *patience* is how many seconds it waits for a connection, and for an answer.
+    """
+    limits = {} if patience is None else {"connect_timeout": patience, "read_timeout": patience}
+    config = Config(retries={"total_max_attempts": 1}, **({"user_agent": USER_AGENT} | limits | options))
     return session().client("dynamodb", endpoint_url=endpoint, config=config)
 
 
@@ -42,24 +47,34 @@ def shared() -> Any:
     return client()
 
 
-def boto3s(endpoint: str) -> Any:
-    """Make the package's own client for *endpoint*, as it is by default: boto3's, which sends directly."""
+def boto3s(endpoint: str, patience: float | None = None) -> Any:
+    """Make the client that the package has by default for *endpoint*: boto3's, which sends directly."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**CREDENTIALS, "AWS_DEFAULT_REGION": REGION}.items():
             patch.setenv(name, value)
         patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
-        return new_client()
+        if patience is not None:
+            patch.setattr(made, "CONNECT", patience)
+            patch.setattr(made, "ANSWER", patience)
+        return made.new_client()
 
 
-def lean(endpoint: str) -> LeanClient:
-    """Make the lean client for *endpoint*, with the time limits that the package gives it."""
+def lean(endpoint: str, patience: float | None = None) -> LeanClient:
+    """Make the lean client for *endpoint*, with the time limits that the package gives it, or *patience*."""
     there = Endpoint(endpoint, REGION)
-    return LeanClient(there, CREDENTIALS, connect=CONNECT, answer=ANSWER, connections=WORKERS)
+    connect, answer = (made.CONNECT, made.ANSWER) if patience is None else (patience, patience)
+    return LeanClient(there, CREDENTIALS, connect=connect, answer=answer, connections=made.WORKERS)
+
+
+class Maker(Protocol):
+    """Makes a client for an endpoint, which waits *patience* seconds where it is given."""
+
+    def __call__(self, endpoint: str, patience: float | None = None) -> Any: ...
 
 
 BOTO3, BOTOCORE, LEAN = "boto3", "botocore", "lean"
-CLIENTS: Final[Mapping[str, Callable[[str], Any]]] = {BOTO3: boto3s, BOTOCORE: client, LEAN: lean}
-"""The clients that send our requests, each by the function that makes it for an endpoint."""
+CLIENTS: Final[Mapping[str, Maker]] = {BOTO3: boto3s, BOTOCORE: client, LEAN: lean}
+"""The clients that send our requests."""
 
 
 @contextmanager
