@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_once.dynamodb.client import declined, endpoint_url, wants_lean
+from lambda_once.dynamodb.client import client_named, declined, endpoint_url
 from lambda_once.errors import Misconfigured
 
 KNOWN = {
@@ -129,20 +129,18 @@ def test_the_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "variable", "lean"),
+    ("given", "variable", "client"),
     [
-        (None, "", False),
-        (None, "lean", True),
-        (None, "botocore", False),
-        ("lean", "", True),
-        ("botocore", "lean", False),
-        pytest.param(object(), "lean", False, id="a client-lean-False"),
+        (None, "", ""),
+        (None, "lean", "lean"),
+        (None, "botocore", "botocore"),
+        ("lean", "", "lean"),
+        ("botocore", "lean", "botocore"),
     ],
-    ids=str,
 )
-def test_who_asks_for_it(given: object, variable: str, lean: bool) -> None:
-    """`Once(client=)` goes before LAMBDA_ONCE_CLIENT; a client is that client."""
-    assert wants_lean(given, {"LAMBDA_ONCE_CLIENT": variable}) is lean
+def test_who_asks_for_it(given: str | None, variable: str, client: str) -> None:
+    """`Once(client=)` goes before LAMBDA_ONCE_CLIENT; without either it is boto3's client."""
+    assert client_named(given, {"LAMBDA_ONCE_CLIENT": variable}) == client
 
 
 @pytest.mark.parametrize(("given", "variable"), [("boto3", "lean"), (None, "Lean")])
@@ -150,4 +148,4 @@ def test_an_unknown_word(given: str | None, variable: str) -> None:
     """The message says where it was found."""
     source = "client=boto3" if given else "LAMBDA_ONCE_CLIENT=Lean"
     with pytest.raises(Misconfigured, match=f"{source} is unknown: use lean or botocore"):
-        wants_lean(given, {"LAMBDA_ONCE_CLIENT": variable})
+        client_named(given, {"LAMBDA_ONCE_CLIENT": variable})

@@ -77,7 +77,7 @@ def test_a_tracing_library_that_is_loaded_later_sees_the_requests(monkeypatch: p
     assert isinstance(_prepared(transport), LeanClient)
     monkeypatch.setitem(sys.modules, "ddtrace", ModuleType("ddtrace"))
     assert not isinstance(transport._connected(), LeanClient)
-    assert lines == ["botocore's client is used instead of the lean one: ddtrace is loaded"]
+    assert lines == ["boto3's client is used instead of the lean one: ddtrace is loaded"]
 
 
 def test_a_tracing_library_that_is_loaded_later_costs_botocores_client_nothing(

@@ -45,9 +45,9 @@ def check_parts(*, table: object, client: object, store: object, service: object
             raise Misconfigured(f"{name}={part.__name__} is a class: pass an instance, {part.__name__}(...)")
     _check_tracer(reported.get("tracer"))
     if isinstance(client, str):
-        from lambda_once.dynamodb.client import wants_lean
+        from lambda_once.dynamodb.client import client_named
 
-        wants_lean(client, {})
+        client_named(client, {})
     elif client is not None:
         from lambda_once.dynamodb.client import low_level  # no cold start without client= needs it
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lambda_once.dynamodb.connection import Response
 
 REDIRECT, _SERVER_ERROR = 300, 500
+EXPIRED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
+"""Errors after which the credentials are read once more."""
+_MESSAGES: Final[tuple[str, ...]] = ("message", "Message")
 _CHECKSUM, _REQUEST_ID = "x-amz-crc32", "x-amzn-requestid"
 
 
@@ -56,20 +59,26 @@ def answer_of(response: Response, *, checked: bool = False) -> ParsedResponse:
     parsed = content or {}
     if status >= REDIRECT:
         kind = str(parsed.pop("__type", status))
-        named = parsed.pop("message", None), parsed.pop("Message", None)
-        message = next((text for text in named if text is not None), None)
         code = kind.partition(":")[0].rpartition("#")[2]
-        parsed["Error"] = {"Message": _phrase(status) if message is None else message, "Code": code}
+        text = (
+            _phrase(status)
+            if content is None
+            else next((parsed[name] for name in _MESSAGES if name in parsed), "")
+        )
+        parsed["Error"] = {"Message": text, "Code": code}
     parsed["ResponseMetadata"] = metadata
     return ParsedResponse(response, parsed)
 
 
 def redacted(token: str | None, parsed: dict[str, Any]) -> dict[str, Any]:
     """Return an error without the session *token*, which DynamoDB quotes where a signature is wrong."""
-    error = parsed["Error"]
-    if token is None or token not in error["Message"]:
+    if token is None or token not in str(parsed["Error"]["Message"]):
         return parsed
-    return {**parsed, "Error": {**error, "Message": error["Message"].replace(token, "…")}}
+    shown: dict[str, Any] = {
+        name: str(parsed[name]).replace(token, "…") for name in _MESSAGES if name in parsed
+    }
+    message = str(parsed["Error"]["Message"]).replace(token, "…")
+    return {**parsed, **shown, "Error": {**parsed["Error"], "Message": message}}
 
 
 def _phrase(status: int) -> str:

@@ -1,9 +1,11 @@
 """
 Which client sends the requests, how it is made, and when it is made again.
 
-The lean client is opt-in. It takes static credentials from the environment, a region of the standard
-partition or an explicit endpoint, and nothing else: where anything is set that only botocore understands, or
-a library is loaded that patches botocore to trace or to fake requests, botocore's client sends them.
+There are three. boto3's client, with botocore's request objects and urllib3 left out (`direct`), is the
+default; the same one with everything of botocore's; and the lean one. The lean client is opt-in. It takes
+static credentials from the environment, a region of the standard partition or an explicit endpoint, and
+nothing else: where anything is set that only botocore understands, or a library is loaded that patches
+botocore to trace or to fake requests, boto3's client sends them.
 """
 
 from __future__ import annotations
@@ -78,15 +80,17 @@ def made_client(name: str | None, declined_by: Callable[[str], object] | None) -
     """
     Make the client that *name* or the environment asks for.
 
-    *declined_by* is called with the reason if that is the lean one and botocore's is made.
+    *declined_by* is called with the reason if that is the lean one and boto3's is made.
     """
-    if not wants_lean(name, os.environ):
-        return guarded(new_client())
-    reason = declined(os.environ, sys.modules)
-    if reason is None:
-        return lean_client()
-    if declined_by is not None:
-        declined_by(f"botocore's client is used instead of the lean one: {reason}")
+    asked = client_named(name, os.environ)
+    if asked == BOTOCORE:
+        return guarded(botocore_client())
+    if asked == LEAN:
+        reason = declined(os.environ, sys.modules)
+        if reason is None:
+            return lean_client()
+        if declined_by is not None:
+            declined_by(f"boto3's client is used instead of the lean one: {reason}")
     return guarded(new_client())
 
 
@@ -94,21 +98,20 @@ def surroundings(name: str | None) -> tuple[object, ...]:
     """Return what the client *name* is made for; of the secrets only a hash, which is never shown."""
     variables = hash(tuple(os.environ.get(variable) for variable in _MATTER))
     # A library that patches botocore patches the classes, and so a client of botocore's that there is.
-    patched = of_modules(sys.modules) if wants_lean(name, os.environ) else None
+    patched = of_modules(sys.modules) if client_named(name, os.environ) == LEAN else None
     return os.getpid(), variables, patched
 
 
-def wants_lean(given: Any, environ: Mapping[str, str]) -> bool:
+def client_named(given: str | None, environ: Mapping[str, str]) -> str:
     """
-    Return whether the lean client is asked for, by ``Once(client="lean")`` or LAMBDA_ONCE_CLIENT.
+    Return LEAN or BOTOCORE as ``Once(client=)`` or LAMBDA_ONCE_CLIENT has it; an empty str: boto3's client.
 
     Raises `Misconfigured` for a word that names no client.
     """
-    source = "client=" if isinstance(given, str) else f"{VARIABLE}="
-    word = given if isinstance(given, str) else environ.get(VARIABLE, "") if given is None else ""
+    source, word = ("client=", given) if given is not None else (f"{VARIABLE}=", environ.get(VARIABLE, ""))
     if word not in ("", LEAN, BOTOCORE):
         raise Misconfigured(f"{source}{word} is unknown: use {LEAN} or {BOTOCORE}, or pass a boto3 client")
-    return word == LEAN
+    return word
 
 
 def declined(environ: Mapping[str, str], modules: Container[str]) -> str | None:
@@ -200,18 +203,34 @@ def lean_client() -> Any:
 
 def new_client() -> Any:
     """
-    Return a low-level client with time limits for an invocation, instead of botocore's minute.
+    Return boto3's low-level client, which sends over our own connections (`direct`).
 
     Raises botocore's NoRegionError if no region is set.
     """
+    import botocore.session
+
+    from lambda_once.dynamodb.direct import Direct
+
+    session = botocore.session.get_session()
+    direct = Direct(session, connect=CONNECT, answer=ANSWER, connections=WORKERS)
+    return direct.client(config=_config())
+
+
+def botocore_client() -> Any:
+    """Return the same client, which sends as botocore does. Raises as `new_client`."""
+    import botocore.session
+
+    return botocore.session.get_session().create_client("dynamodb", config=_config())
+
+
+def _config() -> Any:
+    """Return time limits for an invocation, instead of botocore's minute, and what saves processor time."""
     import platform
 
     import botocore
-    import botocore.session
     from botocore.config import Config
-    from botocore.loaders import Loader
 
-    config = Config(
+    return Config(
         connect_timeout=CONNECT,
         read_timeout=ANSWER,
         retries={"total_max_attempts": 1},  # `Transport.call` retries: it knows the deadline
@@ -221,13 +240,6 @@ def new_client() -> Any:
         # A constant: botocore would build its own twice a request, a quarter of a request's CPU.
         user_agent=f"lambda-once Botocore/{botocore.__version__} Python/{platform.python_version()}",
     )
-    session = botocore.session.get_session()
-    paths = (session.get_config_variable("data_path") or "").split(os.pathsep)
-    loader = Loader([str(Path(os.path.expandvars(path)).expanduser()) for path in paths if path])
-    # botocore would list hundreds of folders to find DynamoDB: a third of the cost of a client.
-    loader.list_available_services = lambda _type: ["dynamodb"]
-    session.register_component("data_loader", loader)
-    return session.create_client("dynamodb", config=config)
 
 
 def guarded(client: Any) -> Any:

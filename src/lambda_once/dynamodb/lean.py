@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
-from lambda_once.dynamodb.answers import REDIRECT, redacted
+from lambda_once.dynamodb.answers import EXPIRED, REDIRECT, redacted
 from lambda_once.dynamodb.connection import message
 from lambda_once.dynamodb.pool import Endpoint, Pool
 from lambda_once.dynamodb.sigv4 import Credentials, Signer
@@ -42,9 +42,6 @@ OPERATIONS: Final = {
     "update_item": "UpdateItem",
 }
 """The methods, and DynamoDB's name of each operation (API reference)."""
-
-EXPIRED: Final = frozenset({"ExpiredTokenException", "UnrecognizedClientException"})
-"""Errors after which the credentials are read once more."""
 
 _UNSIGNED: Final = {"user-agent": "lambda-once", "accept-encoding": "identity"}
 """Identity: the checksum is over the bytes as they come."""

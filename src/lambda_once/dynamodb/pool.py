@@ -34,6 +34,14 @@ class Endpoint(NamedTuple):
     url: str
     region: str
 
+    @classmethod
+    def of(cls, url: str, region: str) -> Endpoint | None:
+        """Return the endpoint of *url*; None where requests have another path, or a user."""
+        parts = urlsplit(url)
+        if parts.path not in ("", "/") or parts.query or parts.username or not parts.hostname:
+            return None
+        return cls(url, region)
+
     def connect(self, seconds: float, context: ssl.SSLContext | None) -> Connection:
         """Return a new connection. Raises botocore's error where there is none in *seconds*."""
         parts = urlsplit(self.url)
@@ -78,7 +86,7 @@ class Pool:
     """
 
     def __init__(self, endpoint: Endpoint, bundle: str | None, connect: float, size: int) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._connect = connect
         self._size = size
         self._context = tls_context(bundle) if endpoint.is_encrypted else None
@@ -102,7 +110,7 @@ class Pool:
         """Send *request*, and read the answer. The connection is kept only after a sound one."""
         try:
             response = connection.exchange(request, deadline)
-            answer = answer_of(response, checked=self._endpoint.is_of_aws)
+            answer = answer_of(response, checked=self.endpoint.is_of_aws)
         except BaseException:
             connection.close()
             raise
@@ -113,7 +121,7 @@ class Pool:
         return answer
 
     def _connected(self) -> Connection:
-        return self._endpoint.connect(self._connect, self._context)
+        return self.endpoint.connect(self._connect, self._context)
 
     def close(self) -> None:
         with self._lock:

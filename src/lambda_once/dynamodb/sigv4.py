@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 SERVICE: Final = "dynamodb"
+CONTENT_TYPE: Final = "application/x-amz-json-1.0"
 _UNSENDABLE: Final = re.compile(r"[^!-~]")
 
 
@@ -32,14 +33,14 @@ class Credentials(NamedTuple):
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Credentials | None:
-        """
-        Read the variables that Lambda sets.
+        """Read the variables that Lambda sets. None where they are missing, or not usable."""
+        names = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+        return cls.usable(*[environ.get(name) for name in names])
 
-        None where the id or the secret is missing, or the id or the token could not be sent: http.client
-        would quote it in its error.
-        """
-        key_id, secret = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
-        token = environ.get("AWS_SESSION_TOKEN") or None
+    @classmethod
+    def usable(cls, key_id: str | None, secret: str | None, token: str | None) -> Credentials | None:
+        """Return the credentials. None where the id or the secret is missing, or a header cannot have one."""
+        token = token or None
         if not (key_id and secret) or _UNSENDABLE.search(f"{key_id}{token}"):
             return None
         return cls(key_id, secret, token)
@@ -67,6 +68,11 @@ def signature(key: bytes, stamp: str, scope: str, request: str) -> str:
     return hmac.digest(key, text.encode(), "sha256").hex()
 
 
+def target_of(operation: str) -> str:
+    """Return the header that names *operation*."""
+    return f"DynamoDB_20120810.{operation}"
+
+
 class Signer:
     """Signs the requests to one host with one set of credentials. Safe from several threads."""
 
@@ -78,8 +84,8 @@ class Signer:
         self._key = ("", b"")
         """The day's signing key, after its date. Replaced as a whole, since threads share it."""
 
-    def headers(self, target: str, body: bytes, now: datetime) -> dict[str, str]:
-        """Return the headers of a POST of *body* to *target*, signed at *now*."""
+    def headers(self, operation: str, body: bytes, now: datetime) -> dict[str, str]:
+        """Return the headers of a POST of *body* for *operation*, signed at *now*."""
         stamp = f"{now:%Y%m%dT%H%M%SZ}"  # the date of the scope is part of it, across midnight too
         date = stamp[:8]
         signed_on, key = self._key
@@ -87,10 +93,10 @@ class Signer:
             key = signing_key(self.credentials.secret, date, self._region)
             self._key = (date, key)
         headers = {
-            "content-type": "application/x-amz-json-1.0",
+            "content-type": CONTENT_TYPE,
             "host": self._host,
             "x-amz-date": stamp,
-            "x-amz-target": f"DynamoDB_20120810.{target}",
+            "x-amz-target": target_of(operation),
         }
         if self.credentials.token is not None:
             headers["x-amz-security-token"] = self.credentials.token
