@@ -558,9 +558,9 @@ def test_twin_that_orders_by_partition_key_alone(monkeypatch: pytest.MonkeyPatch
         _concurrent_failure(Rig())
 
 
-def _in_group(job: Any, jobs: list[Any]) -> bool:
-    earlier = jobs[: jobs.index(job)]
-    return any(each.error is not None and each.groups & job.groups for each in earlier)
+def _in_group(job: Any) -> bool:
+    failed = [each for failures in job.failures.values() for each in failures]
+    return any(position < job.position and each.groups & job.groups for position, each in failed)
 
 
 @in_memory

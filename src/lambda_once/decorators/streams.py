@@ -6,7 +6,8 @@ A few records are acquired ahead, for a failure releases them all, and the whole
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.decorators.batches import Records, pipe_response
@@ -78,13 +79,13 @@ class Stream:
 
     def run(self, event: Any, context: Any) -> list[Remaining]:
         """Run the function up to the first failure of each sequence; return that and what follows."""
-        waiting = dict(enumerate(map(deque, self.records.source.sequences(event))))
+        waiting = OrderedDict(enumerate(map(deque, self.records.source.sequences(event))))
         remaining: list[Remaining] = []
         with self.records.runtime.invocation(context) as invocation:
             while window := _next(waiting):
                 found = self._window(window, invocation, context)
                 for sequence in {each.sequence for each in found}:
-                    found += [self._remaining(sequence, None, raw) for raw in waiting.pop(sequence)]
+                    found += [self._remaining(sequence, None, raw) for raw in waiting.pop(sequence, ())]
                 remaining += found
         return remaining
 
@@ -142,12 +143,13 @@ class Stream:
         return given_up
 
 
-def _next(waiting: dict[int, deque[object]]) -> list[tuple[int, object]]:
-    """Take the next records, `MOST_AHEAD` at most, from the sequences in turn."""
+def _next(waiting: OrderedDict[int, deque[object]]) -> list[tuple[int, object]]:
+    """Take the next records, `MOST_AHEAD` at most, from the sequences in turn; empty ones go."""
     window: list[tuple[int, object]] = []
-    while len(window) < MOST_AHEAD:
-        live = [(sequence, raw) for sequence, raw in waiting.items() if raw]
-        if not live:
-            break
-        window += [(sequence, raw.popleft()) for sequence, raw in live[: MOST_AHEAD - len(window)]]
+    while waiting and len(window) < MOST_AHEAD:
+        for sequence, raws in [*islice(waiting.items(), MOST_AHEAD - len(window))]:
+            if raws:
+                window.append((sequence, raws.popleft()))
+            if not raws:
+                del waiting[sequence]
     return window

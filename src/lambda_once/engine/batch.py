@@ -10,7 +10,8 @@ the shard is one, with a group for each partition key where work is concurrent.
 
 from __future__ import annotations
 
-from itertools import islice
+from bisect import insort
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lambda_once.core.clock import Waits, has_running_loop, through
@@ -49,16 +50,19 @@ class Job:
     """One piece of work of a batch, and how far it is."""
 
     __slots__ = (
+        "ahead",
         "argument",
         "bad",
         "begun",
         "call",
         "error",
+        "failures",
         "follows",
         "groups",
         "id",
         "known",
         "ownership",
+        "position",
         "sequences",
         "undecided",
         "waits",
@@ -87,6 +91,12 @@ class Job:
         self.follows = False
         """Another payload under the token of an earlier job, whose finish it waits for."""
         self.argument = argument
+        self.position = 0
+        """Its place among the jobs of the batch."""
+        self.failures: Failures = {}
+        """Those of the batch."""
+        self.ahead = False
+        """Whether its token is to be acquired ahead of the work, or is being acquired."""
         self.ownership: Ownership | None = None
         """Of its token, from the acquisition until the work begins."""
         self.known: Replayed | OnceError | None = None
@@ -104,6 +114,23 @@ class Job:
             self.groups.add(group)
         if sequence is not None:
             self.sequences.add(sequence)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail with *error*, which stops what follows in its sequences."""
+        self.error = error
+        for sequence in self.sequences:
+            insort(self.failures.setdefault(sequence, []), (self.position, self))
+
+    def first_failure(self) -> Job | None:
+        """Return the first job before it in one of its sequences that has failed."""
+        first = None
+        for sequence in self.sequences:
+            for position, job in self.failures.get(sequence, ()):
+                if position >= (self if first is None else first).position:
+                    break
+                if job.has_failed:
+                    first = job
+        return first
 
     @property
     def has_failed(self) -> bool:
@@ -130,7 +157,9 @@ class Job:
         interrupted.
         """
         if self.call is None:
-            self.begun, self.error = True, self.bad
+            self.begun = True
+            if self.bad is not None:
+                self.fail(self.bad)
             return True
         if self.known is None or (may_wait and self.is_in_progress):
             return False
@@ -142,7 +171,18 @@ class Job:
     def take_outcome(self) -> None:
         """Begin, and fail if the token was refused."""
         self.begun = True
-        self.error = self.known if isinstance(self.known, OnceError) and not is_final(self.known) else None
+        if isinstance(self.known, OnceError) and not is_final(self.known):
+            self.fail(self.known)
+        else:
+            self.error = None
+
+
+Failures = dict[str, list[tuple[int, Job]]]
+"""
+By sequence, the jobs that have failed, with their positions, in order.
+
+A job may have been given up or completed since: `Job.has_failed` decides.
+"""
 
 
 class Skipped(RetryLater):
@@ -192,8 +232,12 @@ class Batch:
         self._on_give_up = on_give_up
         self._pipeline: Pipeline | None = None
         self._jobs: list[Job] = []
-        self._left: dict[Job, None] = {}
-        """Jobs whose tokens are to be acquired ahead, in order; those that are being acquired included."""
+        self._left: deque[Job] = deque()
+        """Jobs whose tokens are to be acquired ahead, in order, and some that were; see `Job.ahead`."""
+        self._unbegun: dict[Job, None] = {}
+        """Jobs whose tokens are acquired ahead, and that have not begun."""
+        self._open: list[Job] = []
+        """All jobs, until those that have not begun are withdrawn."""
         self._deadline: Deadline | None = None
         """None: no record of the batch is good."""
         self._over = False
@@ -209,7 +253,7 @@ class Batch:
         try:
             for lane in lanes(jobs):
                 for job in lane:
-                    if not skip_behind_failure(job, jobs):
+                    if not skip_behind_failure(job):
                         self._run(job, may_wait=job.waits)
                         if job.error is not None:
                             self._give_up(job)
@@ -233,7 +277,7 @@ class Batch:
         async def along(lane: list[Job], *, may_wait: bool) -> None:
             async with places:
                 for job in lane:
-                    if not skip_behind_failure(job, jobs):
+                    if not skip_behind_failure(job):
                         job.undecided = self._on_give_up is not None
                         await self._run_async(job, may_wait=may_wait or job.waits)
                         await self._give_up_async(job)
@@ -258,7 +302,7 @@ class Batch:
         """Whether *job* begins now: it has no outcome yet, and there is time for it."""
         if self._is_withdrawn(job):
             return False
-        if job in self._left:
+        if job.ahead:
             self._acquire_ahead(job)
         if job.take_known_outcome(may_wait=may_wait):
             return False
@@ -270,15 +314,16 @@ class Batch:
         if may_wait and job.is_in_progress:
             self._finisher.give_back(*self._before_waiting())
         job.begun = True
+        self._unbegun.pop(job, None)
         return True
 
     async def _begins_async(self, job: Job, *, may_wait: bool) -> bool:
         """Do what `_begins` does for async work."""
         if self._is_withdrawn(job):
             return False
-        if job in self._left:
+        if job.ahead:
             async with self._acquiring:
-                if job in self._left:
+                if job.ahead:
                     await off_loop(self._acquire_ahead, job)
         if job.take_known_outcome(may_wait=may_wait):
             return False
@@ -291,6 +336,7 @@ class Batch:
             async with self._acquiring, self._releasing:  # taken here, where jobs begin
                 await off_loop(self._finisher.give_back, *self._before_waiting())
         job.begun = True
+        self._unbegun.pop(job, None)
         return True
 
     def _run(self, job: Job, *, may_wait: bool) -> None:
@@ -400,10 +446,11 @@ class Batch:
         return self._unstarted()
 
     def _withdraw(self, message: str) -> None:
-        for job in self._jobs:
+        jobs, self._open = self._open, []
+        for job in jobs:
             is_open = not job.begun and job.error is None and job.known is None
             if is_open and job.call is not None:
-                job.error = Unstarted(message, token=job.call.token)
+                job.fail(Unstarted(message, token=job.call.token))
 
     def _before_waiting(self) -> list[Ownership]:
         """
@@ -411,14 +458,16 @@ class Batch:
 
         A waiting job holds no other token, or two invocations could deadlock.
         """
-        self._left.clear()
+        while self._left:
+            self._left.popleft().ahead = False
         return self._unstarted()
 
     def _unstarted(self) -> list[Ownership]:
         """Return the ownerships of the jobs that have not begun, which no longer have them."""
         ownerships = []
-        for job in self._jobs:
-            if not job.begun and job.ownership is not None:
+        for job in [*self._unbegun]:  # a thread may be acquiring more of them
+            self._unbegun.pop(job)
+            if job.ownership is not None:
                 ownerships.append(job.ownership)
                 job.ownership = None
         return ownerships
@@ -431,7 +480,7 @@ class Batch:
         try:
             self._on_give_up(job, error)
         except Exception as failed:  # noqa: BLE001  (it is the user's, and the record's error from now on)
-            job.error = failed
+            job.fail(failed)
         else:
             job.error = None
 
@@ -452,10 +501,11 @@ class Batch:
 
     def _failed(self, job: Job, ownership: Ownership, error: BaseException) -> Waits[None]:
         ownership.report_exception(error)
-        job.error = error
+        failure: BaseException = error
         if not isinstance(error, Exception):
-            job.error = LeakedCancellation(_LEAKED)
-            job.error.__cause__ = error
+            failure = LeakedCancellation(_LEAKED)
+            failure.__cause__ = error
+        job.fail(failure)
         self._finisher.make_ready(ownership)
         if ownership.completed is None:
             finish = self._finisher.prepare_error(ownership, error)
@@ -476,10 +526,16 @@ class Batch:
 
     def _finished(self, job: Job, finish: PreparedFinish, error: BaseException | None) -> None:
         """Take the answer to *finish*; *error* is what its caller would get, if it was fenced."""
-        if error is not None:
-            job.error = None if is_final(error) else error
-        elif finish.event is Event.STORED and finish.ownership.finished is not Event.STORED:
-            job.error = finish.error
+        if error is not None and not is_final(error):
+            job.fail(error)
+        elif error is not None:
+            job.error = None
+        elif (
+            finish.event is Event.STORED
+            and finish.ownership.finished is not Event.STORED
+            and finish.error is not None
+        ):
+            job.fail(finish.error)
 
     def _begin(self, jobs: list[Job]) -> None:
         """
@@ -488,13 +544,15 @@ class Batch:
         Under hold and probe each is acquired just before it runs: a crash must not hold work that never
         began. A second payload under a token of this batch waits for the first one's finish.
         """
-        self._jobs = jobs
+        self._jobs = self._open = jobs
         first: dict[str, Job] = {}
-        for job in self._jobs:
+        failures: Failures = {}
+        for position, job in enumerate(jobs):
+            job.position, job.failures = position, failures
             if job.call is not None and job.call.settings.rule is OnLapse.TAKE_OVER:
-                first.setdefault(job.call.token, job)
-        self._left = dict.fromkeys(first.values())
-        workable = [job.call for job in self._jobs if job.call is not None]
+                job.ahead = first.setdefault(job.call.token, job) is job
+        self._left.extend(first.values())
+        workable = [job.call for job in jobs if job.call is not None]
         if workable:
             self._deadline = workable[0].invocation.deadline
         if self._deadline is not None and len(workable) > 1:
@@ -502,14 +560,18 @@ class Batch:
 
     def _acquire_ahead(self, job: Job) -> None:
         """Acquire the token of *job*, and those of the jobs after it up to `MOST_AHEAD`, together."""
-        held = sum(not each.begun and each.ownership is not None for each in self._jobs)
-        later = (each for each in self._left if each is not job and each.error is None)
-        some = [job, *islice(later, max(MOST_AHEAD - 1 - held, 0))]
+        some = [job]
+        while self._left and len(some) < MOST_AHEAD - len(self._unbegun):
+            later = self._left.popleft()
+            if later.ahead and later.error is None and later is not job:
+                some.append(later)
         calls = [each.call for each in some if each.call is not None]
         found = through(self._engine.acquirer.acquire_all(calls, may_wait=False), self._clock)
         for each, acquisition in zip(some, found, strict=True):
             each.acquired(acquisition)
-            del self._left[each]
+            each.ahead = False
+            if each.ownership is not None:
+                self._unbegun[each] = None
 
     def _close(self) -> None:
         """Return when all that was done is written, and release the tokens of what was not started."""
@@ -519,7 +581,7 @@ class Batch:
                 with call.invocation.reporter.segment("once.complete"):
                     self._pipeline.close()
                 for job in self._jobs:  # a completion may be refused after the next one has begun
-                    skip_behind_failure(job, self._jobs)
+                    skip_behind_failure(job)
         finally:
             unstarted = [job.ownership for job in self._jobs if job.ownership is not None]
             if unstarted and self._over:
@@ -528,14 +590,11 @@ class Batch:
                 self._finisher.give_back(*unstarted)
 
 
-def skip_behind_failure(job: Job, jobs: Sequence[Job]) -> bool:
-    """Fail *job* if one of *jobs* before it in one of its sequences has failed; return whether one has."""
-    if not job.sequences:
-        return False
-    earlier = jobs[: jobs.index(job)]
-    failed = next((each for each in earlier if each.has_failed and each.sequences & job.sequences), None)
+def skip_behind_failure(job: Job) -> bool:
+    """Fail *job* if one before it in one of its sequences has failed; return whether one has."""
+    failed = job.first_failure()
     if failed is not None and job.error is None:
-        job.error = Skipped(f"an earlier record of its order failed: {failed.id}")
+        job.fail(Skipped(f"an earlier record of its order failed: {failed.id}"))
     return failed is not None
 
 
@@ -545,17 +604,24 @@ def lanes(jobs: Sequence[Job]) -> list[list[Job]]:
 
     That is one for each group (joined where a job has records of several), or for each job without one.
     """
-    if not any(job.groups for job in jobs):
-        return [[job] for job in jobs]
-    found: list[tuple[set[str], list[tuple[int, Job]]]] = []
-    for numbered in enumerate(jobs):
-        groups = numbered[1].groups
-        joined = [lane for lane in found if lane[0] & groups]
-        found = [lane for lane in found if not lane[0] & groups]
-        lane = sorted([*(one for _, members in joined for one in members), numbered], key=lambda one: one[0])
-        found.append((groups.union(*(names for names, _ in joined)), lane))
-    found.sort(key=lambda lane: lane[1][0][0])
-    return [[job for _, job in members] for _, members in found]
+    same: dict[str, str] = {}
+    """Of groups that are joined, each leads to another one, and in the end all to the same."""
+
+    def end(group: str) -> str:
+        while group in same:
+            same[group] = same.get(same[group], same[group])  # the way is halved: all ways are short
+            group = same[group]
+        return group
+
+    for job in jobs:
+        if len(job.groups) > 1:
+            first, *others = {*map(end, job.groups)}
+            same |= dict.fromkeys(others, first)
+    found: dict[object, list[Job]] = {}
+    for job in jobs:
+        lane = end(next(iter(job.groups))) if job.groups else job
+        found.setdefault(lane, []).append(job)
+    return [*found.values()]
 
 
 def waiting(jobs: Iterable[Job]) -> list[Job]:

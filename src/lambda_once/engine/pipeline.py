@@ -9,7 +9,9 @@ second, or is being retried. What the table did not take joins a later write, at
 
 from __future__ import annotations
 
+import sys
 import threading
+from bisect import bisect_right
 from collections import deque
 from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,8 +45,13 @@ class Queued(NamedTuple):
 
     finish: PreparedFinish
     done: Done
-    at: datetime | None = None
-    """When it may be tried again; None: at once."""
+
+
+class Retried(NamedTuple):
+    """Finishes that were unanswered together: they are sent again together."""
+
+    at: datetime
+    group: list[Queued]
 
 
 class Pipeline:
@@ -62,7 +69,11 @@ class Pipeline:
         self._deadline = deadline
         self._expected = expected
         self._waiting: deque[Queued] = deque()
-        self._on_its_way: list[Queued] = []
+        """What was not sent yet, the oldest first."""
+        self._retried: list[Retried] = []
+        """What is sent again, the soonest first."""
+        self._on_its_way: list[list[Queued]] = []
+        """Groups that are being sent, the oldest first."""
         self._closing = False
         self._idle = False
         """Whether the writer waits for something to write."""
@@ -138,14 +149,14 @@ class Pipeline:
         return self._thread is not None or bool(self._on_its_way)
 
     def _is_written(self) -> bool:
-        return not self._waiting and not self._on_its_way
+        return not self._waiting and not self._retried and not self._on_its_way
 
     def _may_start(self) -> bool:
-        unwritten = [*self._on_its_way, *self._waiting]
-        if any(queued.finish.sent for queued in unwritten):
+        if self._retried or any(group[-1].finish.sent for group in self._on_its_way):
             return False
         now = self._clock.now()
-        return all((now - queued.finish.write.now).total_seconds() <= OLDEST for queued in unwritten)
+        oldest = [group[0] for group in (*self._on_its_way[:1], self._waiting) if group]
+        return all((now - queued.finish.write.now).total_seconds() <= OLDEST for queued in oldest)
 
     # ---------------------------------------------------------------- the writer
 
@@ -178,12 +189,12 @@ class Pipeline:
         while True:
             with self._changed.condition:
                 self._idle = True
-                self._changed.condition.wait_for(lambda: self._waiting or self._closing)
+                self._changed.condition.wait_for(lambda: self._waiting or self._retried or self._closing)
                 self._idle = False
                 group = self._taken()
-                if group or not self._waiting:
+                if group or not self._retried:
                     return group
-                soonest = min(queued.at for queued in self._waiting if queued.at is not None)
+                soonest = self._retried[0].at
             # In short steps, for another finish may come meanwhile.
             pause = (soonest - self._clock.now()).total_seconds()
             self._clock.sleep(min(max(pause, 0.001), POLL))
@@ -192,30 +203,38 @@ class Pipeline:
         """Take what can be sent now, if there is anything; near the end all of it, in parallel requests."""
         with self._changed.condition:
             now = self._clock.now()
-            ready = [queued for queued in self._waiting if queued.at is None or queued.at <= now]
-            group = ready if self._deadline.is_final_at(now) else ready[:MOST_COMPLETIONS]
-            for queued in group:
-                self._waiting.remove(queued)
-            self._on_its_way += group
+            most = sys.maxsize if self._deadline.is_final_at(now) else MOST_COMPLETIONS
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), most))]
+            while self._retried and self._retried[0].at <= now and len(group) < most:
+                at, late = self._retried.pop(0)
+                room = most - len(group)
+                group += late[:room]
+                if late[room:]:
+                    self._retried.insert(0, Retried(at, late[room:]))
+            if group:
+                self._on_its_way.append(group)
             return group
 
     def _send(self, group: list[Queued]) -> None:
         """Write *group* together. What was not answered is left for a later write, or is given up."""
         self._finisher.log_group(queued.finish for queued in group)
         answers, again = self._answers(group)
-        late = []
+        late: list[Queued] = []
+        times: list[datetime] = []
         for queued, answer in zip(group, answers, strict=True):
-            later = self._later(queued, answer) if again and isinstance(answer, Unanswered) else None
-            if later is None:
+            finish = queued.finish.after(answer) if again and isinstance(answer, Unanswered) else None
+            at = None if finish is None else self._later(finish)
+            if finish is None or at is None:
                 self._done(queued, answer)
             else:
-                late.append(later)
-        # What was unanswered together is sent again together, in one call.
-        soonest = min((queued.at for queued in late if queued.at is not None), default=None)
-        sent = {id(queued) for queued in group}
+                late.append(queued._replace(finish=finish))
+                times.append(at)
         with self._changed.condition:
-            self._on_its_way = [queued for queued in self._on_its_way if id(queued) not in sent]
-            self._waiting.extend(queued._replace(at=soonest) for queued in late)
+            self._on_its_way = [each for each in self._on_its_way if each is not group]
+            if late:
+                # What was unanswered together is sent again together, in one call.
+                soonest = min(times)
+                self._retried.insert(bisect_right(self._retried, soonest, key=_when), Retried(soonest, late))
             self._changed.wake()
 
     def _answers(self, group: list[Queued]) -> tuple[list[WriteAnswer], bool]:
@@ -232,11 +251,11 @@ class Pipeline:
             first = not any(queued.finish.sent for queued in group)
             return [Unanswered(type(interruption).__name__)] * len(group), first
 
-    def _later(self, queued: Queued, answer: Unanswered) -> Queued | None:
-        """Return *queued* as it is tried again; None where it is given up."""
-        finish, now = queued.finish.after(answer), self._clock.now()
+    def _later(self, finish: PreparedFinish) -> datetime | None:
+        """Return when *finish* is tried again; None where it is given up."""
+        now = self._clock.now()
         pause = finish.pause(self._deadline, now)
-        return None if pause is None else queued._replace(finish=finish, at=now + pause)
+        return None if pause is None else now + pause
 
     def _done(self, queued: Queued, answer: WriteAnswer) -> None:
         error: BaseException | None = None
@@ -250,3 +269,7 @@ class Pipeline:
 
     def _interrupted(self, interruption: BaseException, queued: Queued) -> None:
         queued.finish.ownership.call.invocation.tally.interrupt(interruption)
+
+
+def _when(retried: Retried) -> datetime:
+    return retried.at
