@@ -28,7 +28,7 @@ from lambda_once.dynamodb.pool import Endpoint, Pool
 from lambda_once.dynamodb.sigv4 import CONTENT_TYPE, SERVICE, Credentials, Signer, target_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 OPERATIONS: Final = frozenset(
     {
@@ -126,7 +126,7 @@ class Direct:
     ) -> tuple[Any, dict[str, Any]]:
         """Send a request once, or take the response of whoever answers `before-send`, such as moto."""
         url, body, now = params["url"], params["body"], self._clock.now()
-        request = _Prepared(url, signer.headers(model.name, body, now) | forwarded, body)
+        request = _Prepared(url, signer.headers(model.name, body, now) | forwarded, body, params["context"])
         answers = self._events.emit(f"before-send.dynamodb.{model.name}", request=request)
         for _, http in answers:
             if http is not None:
@@ -136,8 +136,7 @@ class Direct:
             raise ValueError(f"before-send leads to {request.url}")
         deadline = Deadline(self._clock, now + self._answer)
         response, parsed = pool.post(message(request.sendable(), request.body), deadline)
-        raw = _Raw(response.body)
-        return awsrequest.AWSResponse(request.url, response.status, response.headers, raw), parsed
+        return _Received(request.url, response), parsed
 
     def _pool(self, url: str) -> Pool | None:
         """Return the connections to *url*; None: botocore sends to it, by a proxy, or with a path."""
@@ -234,10 +233,10 @@ def _written(operation: str) -> Mapping[str, str]:
 class _Prepared(awsrequest.AWSPreparedRequest):  # type: ignore[misc]  # botocore has no types
     """A request for those who listen to `before-send`: few do, so its headers are made when one looks."""
 
-    def __init__(self, url: str, headers: dict[str, str], body: bytes) -> None:
+    def __init__(self, url: str, headers: dict[str, str], body: bytes, context: Any) -> None:
         self._written = headers
         self.method, self.url, self.body = "POST", url, body
-        self.stream_output = False
+        self.stream_output, self.context = False, context
 
     @cached_property
     def headers(self) -> awsrequest.HeadersDict:
@@ -251,11 +250,24 @@ class _Prepared(awsrequest.AWSPreparedRequest):  # type: ignore[misc]  # botocor
         return {name: value.decode() if isinstance(value, bytes) else value for name, value in given}
 
 
-class _Raw(BytesIO):
-    """A body as botocore reads it, in place of urllib3's response."""
+class _Received(awsrequest.AWSResponse):  # type: ignore[misc]  # botocore has no types
+    """A response for those who listen to `after-call`, most of which read its status alone."""
 
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self.read()
+    def __init__(self, url: str, response: Response) -> None:
+        self._response = response
+        self.url, self.status_code = url, response.status
+
+    @cached_property
+    def headers(self) -> awsrequest.HeadersDict:
+        return awsrequest.HeadersDict(self._response.headers)
+
+    @property
+    def content(self) -> bytes:
+        return self._response.body
+
+    @cached_property
+    def raw(self) -> BytesIO:
+        return BytesIO(self._response.body)
 
 
 def _response_of(http: Any) -> Response:
