@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from lambda_once.core import results
 from lambda_once.core.results import (
     INLINE_LIMIT,
+    LARGE,
     PART_LIMIT,
     PARTS_LIMIT,
+    SEALED,
     TEXT_LIMIT,
     Chunks,
     Corrupt,
@@ -92,6 +94,28 @@ def test_a_result_of_5_mb_comes_back() -> None:
     assert isinstance(packed, Chunks)
     assert len(packed.parts) > 1
     assert all(0 < len(part) <= PART_LIMIT for part in packed.parts)
+    assert restored(packed) == text
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plain", "sealed"])
+def test_a_large_result_is_compressed_fast(sealed: bool) -> None:
+    """By level 1 from 100 KB on, by level 6 up to there; what either wrote is read."""
+    seal = Seal(lambda data, _: data, lambda stored, _: stored, "t") if sealed else None
+    for length, level in ((LARGE, 6), (LARGE + 1, 1)):
+        text = noise(2 * LARGE)[: length - 1] + '"'
+        packed = pack(text, seal)
+        assert isinstance(packed, Chunks)
+        stored = b"".join(packed.parts)
+        assert stored.removeprefix(SEALED) == zlib.compress(text.encode(), level)
+        assert unpack_chunks(packed.parts, seal) == text
+
+
+def test_a_large_result_that_fits_the_row_is_in_it() -> None:
+    """Level 1 takes up to five times the bytes of level 6: where those decide, level 6 is used."""
+    text = json.dumps(["order"] * 200_000)
+    assert len(zlib.compress(text.encode(), 1)) > INLINE_LIMIT > len(zlib.compress(text.encode(), 6))
+    packed = pack(text)
+    assert isinstance(packed, Inline)
     assert restored(packed) == text
 
 
