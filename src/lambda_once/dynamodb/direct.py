@@ -15,10 +15,12 @@ import re
 from datetime import timedelta
 from functools import cache, cached_property
 from io import BytesIO
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import botocore.session
 from botocore import awsrequest, httpsession
+from botocore import endpoint as endpoints
 from botocore.utils import get_environ_proxies
 
 from lambda_once.core.clock import Clock, Deadline, SystemClock
@@ -101,7 +103,7 @@ class Direct:
         self, model: Any, params: Mapping[str, Any], request_signer: Any, context: Any, **_: Any
     ) -> tuple[Any, dict[str, Any]] | None:
         """Return the HTTP response and what botocore's parser makes of it; None: botocore sends."""
-        forwarded = _forwarded(params["headers"], model.name)
+        forwarded = _forwarded(self._traced(params), model.name)
         if forwarded is None or not _is_plain(model, params, request_signer, context):
             return None
         region = context.get("signing", {}).get("region") or request_signer.region_name
@@ -120,6 +122,18 @@ class Direct:
         if http.status_code >= REDIRECT:
             parsed = _modelled(model, redacted(signer.credentials.token, parsed))
         return http, parsed
+
+    def _traced(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the headers, with what tracers such as X-Ray's add where botocore prepares a request."""
+        if _is_own(endpoints.Endpoint.prepare_request, endpoints):
+            return params["headers"]  # type: ignore[no-any-return]
+        request = awsrequest.AWSRequest("POST", params["url"], dict(params["headers"]), params["body"])
+        unsent = endpoints.Endpoint(params["url"], SERVICE, self._events, http_session=object())
+        unsent.prepare_request(request)
+        return {
+            name: value.decode() if isinstance(value, bytes) else value
+            for name, value in request.headers.items()
+        }
 
     def _sent(
         self, model: Any, params: Mapping[str, Any], forwarded: dict[str, str], signer: Signer
@@ -200,12 +214,17 @@ def _is_plain(model: Any, params: Mapping[str, Any], signer: Any, context: Mappi
 
 def _is_sent_by_botocore() -> bool:
     """Return whether botocore's own code would send: vcr and its like put theirs in its place."""
-    send = httpsession.URLLib3Session.send
     return (
-        getattr(send, "__globals__", None) is vars(httpsession)
+        _is_own(httpsession.URLLib3Session.send, httpsession)
+        and _is_own(endpoints.Endpoint.make_request, endpoints)
         and awsrequest.AWSHTTPConnectionPool.ConnectionCls.__module__ == awsrequest.__name__
         and awsrequest.AWSHTTPSConnectionPool.ConnectionCls.__module__ == awsrequest.__name__
     )
+
+
+def _is_own(function: object, module: object) -> bool:
+    """Return whether *function* is that of *module*; one that wraps it may have its attributes."""
+    return type(function) is FunctionType and function.__globals__ is vars(module)
 
 
 def _forwarded(headers: Mapping[str, Any], operation: str) -> dict[str, str] | None:

@@ -1,0 +1,161 @@
+"""A host that answers as DynamoDB does, and notes each request with the connection on which it came."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Any, NamedTuple
+
+from tests.kit.played import http
+
+IDLE_SECONDS = 10.0
+"""Seconds after which a connection is closed that a failed test has left open."""
+_OF_BOTOCORE = "amz-sdk-invocation-id"
+"""A header of botocore's own, on each request that it sends itself."""
+_KEY_ID = re.compile(r"Credential=([^/]+)/")
+
+
+class Request(NamedTuple):
+    """What came. Names of *headers* are in lower case."""
+
+    connection: int
+    """The client's port, another one for each connection that is open."""
+    line: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def operation(self) -> str:
+        return self.headers["x-amz-target"].rpartition(".")[2]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = json.loads(self.body)
+        return arguments
+
+    @property
+    def by_botocore(self) -> bool:
+        """Whether botocore itself sent it."""
+        return _OF_BOTOCORE in self.headers
+
+    @property
+    def key_id(self) -> str:
+        """The access key by which it is signed."""
+        (found,) = _KEY_ID.findall(self.headers["authorization"])
+        return str(found)
+
+
+Answer = Callable[[Request], bytes]
+"""Returns the bytes that answer a request."""
+
+
+def nothing(_request: Request) -> bytes:
+    """Answer as for a row that is not there, and for a write that is granted."""
+    return http(200, b"{}")
+
+
+def refusal(code: str, message: str = "no", status: int = 400) -> bytes:
+    """Return DynamoDB's error *code*, as it sends it."""
+    body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}
+    return http(status, json.dumps(body).encode())
+
+
+class Host(ThreadingTCPServer):
+    """Listens on a free loopback port. With *context* it speaks TLS."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, answer: Answer = nothing, context: ssl.SSLContext | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Connection)
+        self.answer = answer
+        self.requests: list[Request] = []
+        self._context = context
+        self._open: set[socket.socket] = set()
+        self._changed = threading.Condition()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        return f"{'http' if self._context is None else 'https'}://127.0.0.1:{self.port}"
+
+    def end_connections(self, *, reset: bool = False) -> None:
+        """End all that are open, in good order (FIN) or by a reset (RST), and return when they are closed."""
+        with self._changed:
+            for connection in self._open:
+                with suppress(OSError):
+                    if reset:
+                        linger = struct.pack("ii", 1, 0)
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                    connection.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
+            assert self._changed.wait_for(lambda: not self._open, IDLE_SECONDS)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; the thread that reads it does what TLS wants."""
+        connection, address = self.socket.accept()
+        if self._context is not None:
+            connection = self._context.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        with self._changed:
+            self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close the connection: the usual FIN before that would make a reset one in good order."""
+        self.close_request(request)
+        with self._changed:
+            self._open.discard(request)
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: the client has gone, or refuses the certificate."""
+
+
+class _Connection(StreamRequestHandler):
+    timeout = IDLE_SECONDS
+    server: Host
+
+    def handle(self) -> None:
+        with suppress(OSError, ValueError):  # it ended, or the client has gone
+            while self._exchanged():
+                pass
+
+    def _exchanged(self) -> bool:
+        line = self.rfile.readline().decode("latin-1").strip()
+        if not line:
+            return False
+        headers = {}
+        while (header := self.rfile.readline().decode("latin-1").strip()) != "":
+            name, _, value = header.partition(":")
+            headers[name.lower()] = value.strip()
+        body = self.rfile.read(int(headers.get("content-length", 0)))
+        request = Request(self.client_address[1], line, headers, body)
+        self.server.requests.append(request)
+        self.connection.sendall(self.server.answer(request))
+        return True
+
+
+@contextmanager
+def serving(answer: Answer = nothing, context: ssl.SSLContext | None = None) -> Iterator[Host]:
+    """Serve, and yield the host; after the block all its connections are closed."""
+    with Host(answer, context) as host:
+        thread = threading.Thread(target=host.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield host
+        finally:
+            host.shutdown()
+            thread.join()
+            host.end_connections()
