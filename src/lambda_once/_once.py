@@ -81,10 +81,11 @@ class Once:
     HTTP requests turn it into their response.
 
     No request is sent before first use; in Lambda the client is made at INIT. *table* defaults to
-    LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, or "lean" for one without botocore; *store*,
-    in place of a table, is anything that implements the store contract. *service* is the first part of every
-    token and defaults to POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools
-    objects; *tracer* may be OpenTelemetry's. Each function in *hooks* is called with every event, and cannot
+    LAMBDA_ONCE_TABLE; *client* is a low-level DynamoDB client, "botocore" for one that sends as botocore
+    does, or "lean" for one without botocore (docs/deploying.md); *store*, in place of a table, is anything
+    that implements the store contract. *service* is the first part of every token and defaults to
+    POWERTOOLS_SERVICE_NAME. *metrics*, *logger* and *tracer* are your Powertools objects; *tracer* may be
+    OpenTelemetry's. Each function in *hooks* is called with every event, and cannot
     change the outcome. With *require_key* no decorator takes two equal payloads for one: without ``key=`` it
     is `Misconfigured` when decorated.
 
