@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.kit.played import http
 
 IDLE_SECONDS = 10.0
@@ -159,3 +161,24 @@ def serving(answer: Answer = nothing, context: ssl.SSLContext | None = None) -> 
             host.shutdown()
             thread.join()
             host.end_connections()
+
+
+AWS = (".amazonaws.com", ".api.aws")
+"""Endings of the names of AWS' hosts."""
+
+
+@contextmanager
+def standing_for_aws(host: Host) -> Iterator[list[str]]:
+    """Let all names of AWS' lead to *host* in the block; yield those that are looked up, in their order."""
+    names: list[str] = []
+    look_up = socket.getaddrinfo
+
+    def found(name: Any, port: Any, *args: Any, **options: Any) -> Any:
+        if not str(name).endswith(AWS):
+            return look_up(name, port, *args, **options)
+        names.append(f"{name}:{port}")
+        return look_up("127.0.0.1", host.port, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", found)
+        yield names

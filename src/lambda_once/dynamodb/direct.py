@@ -17,6 +17,7 @@ from functools import cache, cached_property
 from io import BytesIO
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import botocore.session
 from botocore import awsrequest, httpsession
@@ -155,7 +156,8 @@ class Direct:
     def _pool(self, url: str) -> Pool | None:
         """Return the connections to *url*; None: botocore sends to it, by a proxy, or with a path."""
         if url not in self._pools:
-            endpoint = None if get_environ_proxies(url) else Endpoint.of(url, self._region)
+            proxy = get_environ_proxies(url).get(urlsplit(url).scheme)
+            endpoint = None if proxy else Endpoint.of(url, self._region)
             made = endpoint and Pool(endpoint, self._bundle, self._connect, self._connections)
             self._pools.setdefault(url, made)
         return self._pools[url]
