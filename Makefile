@@ -140,6 +140,10 @@ e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the samples under
 bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two to three minutes (QUICK=1: in one)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
+.PHONY: bench-counts
+bench-counts: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
+	@$(BIN)/python -m benchmarks.counts
+
 .PHONY: bench-parts
 bench-parts: $(VENV)/.dev dynamodb ## Measure which part of the code an invocation spends its processor time in
 	@$(BIN)/python -m benchmarks.parts
@@ -155,6 +159,7 @@ fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented excepti
 .PHONY: docs
 docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
 	@$(BIN)/python -m benchmarks --docs
+	@$(BIN)/python -m benchmarks.counts --docs
 	@$(BIN)/python -m benchmarks.parts --docs
 	@$(BIN)/python -m benchmarks.price --measure --docs
 	@$(BIN)/python -m benchmarks.sizing --docs

@@ -80,7 +80,7 @@ def throttled(endpoint: str, rounds: int) -> Iterator[Timing]:
 def _starts(face: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
     event, suffix = FACES[face](), face.lower()
     modules = {
-        OURS.name: (f"benchmarks.cold.ours_{suffix}", "botocore"),
+        OURS.name: (f"benchmarks.cold.ours_{suffix}", ""),
         LEAN.name: (f"benchmarks.cold.ours_{suffix}", "lean"),
         THEIRS.name: (f"benchmarks.cold.theirs_{suffix}", ""),
     }

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.__main__ import DOCS, PAGE, engine
 from benchmarks.answers import Answers
 from benchmarks.report import between, lined
-from benchmarks.run import QUICK, prepared
+from benchmarks.run import recorded
 from benchmarks.sampling import cpu
 from benchmarks.sides import LEAN, OURS, THEIRS
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.decorators.identify import Identifier
+from lambda_once.dynamodb.direct import Direct
 from lambda_once.observability import reporter
 from lambda_once.sources import api_gateway
 from lambda_once.sources.records import RecordSource
@@ -54,9 +55,13 @@ PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
     ),
 }
 FLOOR = "sum without requests: the floor"
-REQUESTS = {OURS: "requests: botocore's client", LEAN: "requests: the lean client"}
-SUMS = {OURS: "sum with botocore's client", LEAN: "sum with the lean client"}
-ROWS = (*PARTS, REST, FLOOR, *REQUESTS.values(), *SUMS.values(), THEIRS.name)
+SENT = "boto3's client: signing, writing, reading"
+REQUESTS = {
+    OURS: ("boto3's client: botocore's parameters, endpoint rules, events", SENT),
+    LEAN: ("lean client: parameters, signing, writing, reading",),
+}
+SUMS = {OURS: "sum with boto3's client", LEAN: "sum with the lean client"}
+ROWS = (*PARTS, REST, FLOOR, *REQUESTS[OURS], *REQUESTS[LEAN], *SUMS.values(), THEIRS.name)
 BEGIN, END = "<!-- parts: begin -->", "<!-- parts: end -->"
 
 
@@ -114,8 +119,7 @@ def main(given: Sequence[str] | None = None) -> None:
 def _table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return head and lines, in microseconds an invocation: medians of some rounds."""
     with engine() as endpoint:
-        known = prepared(QUICK, endpoint)
-    events = known.events
+        events, known = recorded((), endpoint)
     cases = {
         "API event, new": ("api", events.request),
         "API event, duplicate": ("api", events.seen_request),
@@ -123,13 +127,12 @@ def _table() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         "ten records, sent twice": ("queue", events.seen_batch),
     }
     ledger = Ledger()
-    for part, functions in PARTS.items():
+    for part, functions in {**PARTS, SENT: ((Direct, "_before_call"),)}.items():
         for owner, name in functions:
             setattr(owner, name, ledger.timed(part, getattr(owner, name)))
     with function_environment(), reaching("http://127.0.0.1:9"):  # nothing is sent there
         found = {
-            case: _spent(ledger, face, event, Answers(known.recorded.rows))
-            for case, (face, event) in cases.items()
+            case: _spent(ledger, face, event, Answers(known.rows)) for case, (face, event) in cases.items()
         }
     lines = [(part, *(f"{spent[part]:,.0f}" for spent in found.values())) for part in ROWS]
     return ("microseconds of an invocation", *found), lines
@@ -144,9 +147,9 @@ def _spent(ledger: Ledger, face: str, event: dict[str, Any], answers: Answers) -
         for side in (LEAN, OURS):
             ledger.spent.clear()
             spent[SUMS[side]] = works[side]() * 1000
-            for part in (*PARTS, REQUESTS[side]):
+            for part in (*PARTS, *REQUESTS[side]):
                 spent[part] = ledger.spent[part] / TIMES / 1000
-        spent[FLOOR] = spent[SUMS[OURS]] - spent[REQUESTS[OURS]]
+        spent[FLOOR] = spent[SUMS[OURS]] - sum(spent[part] for part in REQUESTS[OURS])
         spent[REST] = spent[FLOOR] - sum(spent[part] for part in PARTS)
         rounds.append(spent)
     return {part: median(each[part] for each in rounds) for part in ROWS}
@@ -158,7 +161,7 @@ def _work(
     client = answered(side.client(), answers)
     for owner, name in ((OURS, "_make_api_call"), (LEAN, "_call")):
         if side is owner:  # all of a request
-            setattr(client, name, ledger.timed(REQUESTS[owner], getattr(client, name)))
+            setattr(client, name, ledger.timed(REQUESTS[owner][0], getattr(client, name)))
     handler, context = getattr(side, face)(client), lambda_context()
     cpu(TIMES, handler, event, context)  # whatever is made at first use
     return lambda: cpu(TIMES, handler, event, context)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import deliveries
 from benchmarks.answers import Answers
 from benchmarks.figures import Timing
 from benchmarks.recording import RECORDS
 from benchmarks.sampling import cpu, interleaved
-from benchmarks.sides import SAME, TIMED, connected
+from benchmarks.sides import ALONE, SAME, TIMED, connected
 from benchmarks.transport import answered
 from lambda_once.testing import lambda_context
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TLS, HTTP, STUB = "over TLS", "over HTTP", "without a network"
 API_NEW, API_DUPLICATE = "API event, new", "API event, duplicate"
 NEW, DUPLICATES = f"{RECORDS} records, new", f"{RECORDS} records, sent twice"
-ONLY_ERRORS: Final = "logging errors only"
+ONLY_ERRORS, GROUPED = "logging errors only", 'log="batch"'
 
 
 def timings(
@@ -38,12 +38,13 @@ def timings(
     }
     apart = {
         f"{RECORDS} records, redelivered": ("queue", deliveries.redelivered(events.seen_batch)),
+        f"{NEW}, {GROUPED}": ("grouped_queue", events.batch),
         f"{NEW}, {ONLY_ERRORS}": ("quiet_queue", events.batch),
         f"{DUPLICATES}, {ONLY_ERRORS}": ("quiet_queue", events.seen_batch),
     }
-    sides = (*TIMED, SAME)
     endpoint = {TLS: endpoints.encrypted, HTTP: endpoints.nearest, STUB: endpoints.nearest}
     for part in (TLS, HTTP, STUB):
+        sides = (*TIMED, ALONE, SAME) if part == TLS else (*TIMED, SAME)
         with connected(sides, endpoint[part]) as clients:
             if part == STUB:
                 for client in clients.values():

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
 from benchmarks import cold_start, goals, latency, processor
-from benchmarks.sides import LEAN, OURS, SAME, THEIRS
+from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from benchmarks.figures import Cost, Run, Spent, Timing
     from benchmarks.sampling import Sample
+    from benchmarks.sides import Side
 
 TITLES: Final = {
     cold_start.PART: "Cold start, over TLS",
@@ -30,16 +32,18 @@ GOALS: Final = "Goals: lambda-once as a multiple of Powertools"
 COSTS: Final = "Requests and capacity"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 Line = tuple[str, ...]
-HEAD: Final = ("milliseconds: median (quartiles)", THEIRS.name, OURS.name, "×", "lean client", "×")
-HEAD_SAME: Final = (SAME.name, "× of it")
-"""Two columns more, where both sides were measured with one client."""
+SIDES: Final = (THEIRS, OURS, LEAN, ALONE, SAME)
+"""In the order of their columns. One that a part did not measure has none there."""
+RATIO, RATIO_TO_SAME = "×", "× of it"
+"""Heads of a ratio to Powertools, and of that of lambda-once to the side in the column before."""
+MILLISECONDS: Final = "milliseconds: median (quartiles)"
 HEAD_GOALS: Final = ("", "client", "found", "goal", "")
 HEAD_COSTS: Final = ("case", OURS.name, "write, read units", THEIRS.name, "write, read units")
 
 
 def table(run: Run) -> Table:
     """Return everything as one table, the goals first."""
-    shown = Table(*HEAD, *HEAD_SAME, title=" · ".join(run.conditions.values()))
+    shown = Table(*head(MILLISECONDS, run.timings), title=" · ".join(run.conditions.values()))
     shown.add_row(f"[bold]{GOALS}[/]", "", "found", "", "goal")
     for what, client, ratio, most, reached in _goals(run):
         shown.add_row(f"{what}, {client}", "", ratio, "", most, reached)
@@ -47,7 +51,7 @@ def table(run: Run) -> Table:
         shown.add_section()
         shown.add_row(f"[bold]{title}[/]")
         for timing in run.of(part):
-            shown.add_row(*_timed(timing))
+            shown.add_row(*_timed(timing, SIDES))
     shown.add_section()
     shown.add_row(f"[bold]{COSTS}[/]")
     for cost in run.costs:
@@ -60,11 +64,35 @@ def markdown(run: Run) -> str:
     blocks = [BEGIN, f"### {GOALS}", "\n".join(lined(HEAD_GOALS, _goals(run)))]
     blocks += ["### Conditions", "\n".join(lined(("condition", ""), run.conditions.items()))]
     for part, title in TITLES.items():
-        timings = run.of(part)
-        head = (*HEAD, *HEAD_SAME) if any(SAME.name in each.samples for each in timings) else HEAD
-        blocks += [f"### {title}", "\n".join(lined(head, map(_timed, timings)))]
+        blocks += [f"### {title}", timed(MILLISECONDS, run.of(part))]
     blocks += [f"### {COSTS}", "\n".join(lined(HEAD_COSTS, map(_counted, run.costs))), END]
     return "\n\n".join(blocks)
+
+
+def timed(unit: str, timings: Sequence[Timing]) -> str:
+    """Return *timings*, which are in *unit*, as a Markdown table of the sides that they have."""
+    sides = _measured(timings)
+    return "\n".join(lined(head(unit, timings), (_timed(timing, sides) for timing in timings)))
+
+
+def head(unit: str, timings: Iterable[Timing]) -> Line:
+    """Return the head of a table of *timings*."""
+    columns = ((THEIRS.name,) if side is THEIRS else (side.name, _of(side)) for side in _measured(timings))
+    return unit, *chain.from_iterable(columns)
+
+
+def _of(side: Side) -> str:
+    return RATIO_TO_SAME if side is SAME else RATIO
+
+
+def ratios(page: str, title: str) -> dict[tuple[str, str], str]:
+    """Return the ratios to Powertools that *page* has below the heading *title*, by case and side."""
+    _, _, section = page.partition(f"### {title}\n")
+    rows = [line.strip("| ").split(" | ") for line in section.partition("\n#")[0].splitlines() if "|" in line]
+    if not rows:
+        return {}
+    columns = [(at, rows[0][at - 1]) for at, name in enumerate(rows[0]) if name == RATIO]
+    return {(row[0], side): row[at] for row in rows[2:] for at, side in columns}
 
 
 def replaced(page: str, run: Run) -> str:
@@ -89,25 +117,27 @@ def lined(head: Line, lines: Iterable[Line]) -> Iterator[str]:
 
 def _goals(run: Run) -> Iterator[Line]:
     for goal, ratio in goals.found(run):
-        client = "lean" if goal.side == LEAN.name else "botocore"
+        client = "lean" if goal.side == LEAN.name else "boto3's"
         reached = "reached" if goals.Found(goal, ratio).reached else "**missed**"
         yield goal.what, client, f"{ratio:.2f}×", f"{goal.most:.2f}×", reached
 
 
-def _timed(timing: Timing) -> Line:
-    samples = timing.samples
-    theirs = _shown(samples[THEIRS.name]) if THEIRS.name in samples else timing.note
-    line = (
-        timing.case,
-        theirs,
-        _shown(samples[OURS.name]),
-        _ratio(timing, OURS.name),
-        _shown(samples[LEAN.name]),
-        _ratio(timing, LEAN.name),
-    )
-    if SAME.name not in samples:
-        return line
-    return *line, _shown(samples[SAME.name]), _ratio(timing, OURS.name, SAME.name)
+def _measured(timings: Iterable[Timing]) -> list[Side]:
+    found = {name for timing in timings for name in timing.samples}
+    return [side for side in SIDES if side.name in found]
+
+
+def _timed(timing: Timing, sides: Iterable[Side]) -> Line:
+    cells = [timing.case]
+    for side in sides:
+        sample = timing.samples.get(side.name)
+        note = timing.note if side is THEIRS else ""
+        cells.append(note if sample is None else _shown(sample))
+        if side is SAME:
+            cells.append(_ratio(timing, OURS.name, SAME.name))
+        elif side is not THEIRS:
+            cells.append(_ratio(timing, side.name))
+    return tuple(cells)
 
 
 def _ratio(timing: Timing, side: str, to: str = THEIRS.name) -> str:
@@ -116,9 +146,10 @@ def _ratio(timing: Timing, side: str, to: str = THEIRS.name) -> str:
 
 
 def _shown(sample: Sample) -> str:
-    low, high = sample.spread
-    digits = 2 if sample.median < 10 else 1  # noqa: PLR2004  (three figures are enough)
-    return f"{sample.median:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
+    """Return three or more figures of the median, and the quartiles if it was taken more than once."""
+    digits = 2 if sample.median < 10 else 1 if sample.median < 1000 else 0  # noqa: PLR2004  (three figures)
+    median, low, high = (f"{value:,.{digits}f}" for value in (sample.median, *sample.spread))
+    return median if len(sample.values) == 1 else f"{median} ({low}–{high})"
 
 
 def _counted(cost: Cost) -> Line:

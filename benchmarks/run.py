@@ -13,7 +13,7 @@ from benchmarks.sides import SIDES
 from benchmarks.world import conditions, function_environment, reaching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,18 @@ class Prepared:
 
 def prepared(size: Size, engine: str) -> Prepared:
     """Make the tables on *engine*, an endpoint, record what it answers, and count what it charges for."""
+    events, found = recorded(size.results, engine)
+    with function_environment(), reaching(engine):
+        return Prepared(events, found, cost.costs())
+
+
+def recorded(results: Sequence[int], engine: str) -> tuple[recording.Events, recording.Recording]:
+    """Make the tables on *engine*, an endpoint, and record what it answers to the events of a run."""
     with function_environment(), reaching(engine):
         for side in SIDES:
             side.create_table(boto3.client("dynamodb"))  # its minute: an engine's first answer takes seconds
-        events = recording.new_events(size.results)
-        return Prepared(events, recording.recorded(events), cost.costs())
+        events = recording.new_events(results)
+        return events, recording.recorded(events)
 
 
 def measured(size: Size, known: Prepared, say: Callable[[str], object]) -> Run:

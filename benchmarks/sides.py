@@ -1,8 +1,8 @@
 """
 The sides, each as its own documentation sets it up.
 
-Each library has the client that it makes by itself. Beside them, lambda-once has its lean client, and
-Powertools has the botocore client of lambda-once.
+Each library has the client that it makes by itself. Beside them, lambda-once has its lean client and
+botocore's alone, and Powertools has the client that lambda-once makes by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import boto3
 from aws_lambda_powertools import Logger, Metrics
@@ -25,7 +25,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 from benchmarks import deliveries
 from benchmarks.world import leave_out_of_collections, reaching
 from lambda_once import Once
-from lambda_once.dynamodb.client import lean_client, new_client
+from lambda_once.dynamodb.client import botocore_client, lean_client, new_client
 from lambda_once.testing import create_table
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class Side(Protocol):
         """Return the same, logging errors only."""
         ...
 
+    def grouped_queue(self, client: Any) -> Handler:
+        """Return the same with a log line a group of completions, if the library has such."""
+        ...
+
     def api(self, client: Any, *, cache: bool = False) -> Handler:
         """Return a handler of requests, whose key is a header. *cache*: it remembers outcomes in memory."""
         ...
@@ -88,6 +92,9 @@ class LambdaOnce:
     def quiet_queue(self, client: Any) -> Handler:
         return self._queue(self._once(client, level="ERROR"))
 
+    def grouped_queue(self, client: Any) -> Handler:
+        return self._queue(self._once(client), log="batch")
+
     def api(self, client: Any, *, cache: bool = False) -> Handler:
         @self._once(client, cache=100 if cache else 0).api_gateway
         def create(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -108,8 +115,8 @@ class LambdaOnce:
 
         return within
 
-    def _queue(self, once: Once) -> Handler:
-        @once.sqs(name="charge")
+    def _queue(self, once: Once, log: Literal["record", "batch"] = "record") -> Handler:
+        @once.sqs(name="charge", log=log)
         def charge(record: SQSRecord) -> None:
             pass
 
@@ -170,6 +177,9 @@ class Powertools:
     def quiet_queue(self, client: Any) -> Handler:
         return self.queue(client)
 
+    def grouped_queue(self, client: Any) -> Handler:
+        return self.queue(client)
+
     def api(self, client: Any, *, cache: bool = False) -> Handler:
         config = IdempotencyConfig(event_key_jmespath='headers."idempotency-key"', use_local_cache=cache)
 
@@ -206,7 +216,8 @@ class _Minute:
 
 
 OURS = LambdaOnce("lambda-once", new_client)
-LEAN = LambdaOnce("lambda-once, lean", lean_client)
+LEAN = LambdaOnce("lean client", lean_client)
+ALONE = LambdaOnce("botocore alone", botocore_client)
 THEIRS = Powertools("Powertools", partial(boto3.client, "dynamodb"))
 SAME = Powertools("Powertools, our client", new_client)
 SIDES: tuple[Side, Side] = (OURS, THEIRS)

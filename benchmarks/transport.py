@@ -10,7 +10,9 @@ from botocore.awsrequest import AWSResponse
 from benchmarks.answers import headers_of
 from lambda_once.dynamodb.answers import ParsedResponse, answer_of
 from lambda_once.dynamodb.connection import Response
+from lambda_once.dynamodb.direct import Direct
 from lambda_once.dynamodb.lean import LeanClient
+from lambda_once.dynamodb.pool import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +27,11 @@ class _Body(io.BytesIO):
 
 
 class _Pool:
-    """In place of a lean client's connections."""
+    """In place of the connections of a client of ours, which has no hook so late."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, endpoint: Endpoint) -> None:
         self._answers = answers
+        self.endpoint = endpoint
 
     def post(self, request: bytes, _deadline: Deadline) -> ParsedResponse:
         head, _, body = request.partition(b"\r\n\r\n")
@@ -47,7 +50,12 @@ def answered(client: Any, answers: Answers) -> Any:
     It writes, signs and reads everything as ever; what the answers themselves take counts on all sides.
     """
     if isinstance(client, LeanClient):
-        client._pool = _Pool(answers)  # type: ignore[assignment]  # noqa: SLF001  (it has no hook)
+        client._pool = _Pool(answers, client._pool.endpoint)  # type: ignore[assignment]  # noqa: SLF001
+        return client
+    direct = _direct(client)
+    if direct is not None:
+        pool = _Pool(answers, Endpoint(client.meta.endpoint_url, client.meta.region_name))
+        direct._pool = lambda _url: pool  # type: ignore[assignment,method-assign,return-value]  # noqa: SLF001
         return client
 
     def answer(request: Any, **_: object) -> AWSResponse:
@@ -58,3 +66,10 @@ def answered(client: Any, answers: Answers) -> Any:
 
     client.meta.events.register_first("before-send.dynamodb", answer)
     return client
+
+
+def _direct(client: Any) -> Direct | None:
+    """Return what sends the requests of *client* in botocore's stead, if anything does."""
+    handlers = client.meta.events._emitter._handlers.prefix_search("before-call.dynamodb")  # noqa: SLF001
+    owners = (getattr(handler, "__self__", None) for handler in handlers)
+    return next((owner for owner in owners if isinstance(owner, Direct)), None)

@@ -8,13 +8,25 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from benchmarks import chart, cold_start, cost, goals, processor, recording, report, standin
+from benchmarks import (
+    callgrind,
+    chart,
+    cold_start,
+    cost,
+    counts,
+    goals,
+    processor,
+    recording,
+    report,
+    standin,
+)
+from benchmarks.__main__ import PAGE
 from benchmarks.answers import Answers
 from benchmarks.counting import Meter
 from benchmarks.figures import Run, Timing
 from benchmarks.run import FULL, QUICK, Size, measured, prepared
 from benchmarks.sampling import Sample, interleaved
-from benchmarks.sides import LEAN, OURS, SAME, SIDES, THEIRS, Side
+from benchmarks.sides import ALONE, LEAN, OURS, SAME, SIDES, THEIRS, Side
 from benchmarks.transport import answered
 from benchmarks.world import function_environment, reaching
 from lambda_once.engine import pipeline
@@ -67,6 +79,12 @@ def test_processor_time_is_compared_with_one_client_on_both_sides(whole_run: Run
     """Every case of processor time, with sockets and without, has Powertools with our client as well."""
     for part in (processor.TLS, processor.HTTP, processor.STUB):
         assert all(SAME.name in timing.samples for timing in whole_run.of(part))
+
+
+def test_botocore_alone_is_measured_over_tls(whole_run: Run) -> None:
+    """Processor time over TLS has all three clients; other tables leave botocore's out."""
+    measured_alone = {timing.part for timing in whole_run.timings if ALONE.name in timing.samples}
+    assert measured_alone == {processor.TLS}
 
 
 def test_the_sum_of_a_cold_start_is_its_parts(whole_run: Run) -> None:
@@ -149,6 +167,46 @@ def test_the_page_gets_the_figures_between_its_marks(whole_run: Run) -> None:
     for timing in whole_run.timings:
         assert f"| {timing.case} |" in written
     assert report.replaced(written, whole_run) == written
+
+
+def test_ratios_are_read_off_the_page(whole_run: Run) -> None:
+    """What the page has of a case and a side is the ratio of the run; a missing heading has none."""
+    page = report.markdown(whole_run)
+    known = report.ratios(page, report.TITLES[processor.TLS])
+    for timing in whole_run.of(processor.TLS):
+        for side in (OURS, LEAN, ALONE):
+            assert known[timing.case, side.name] == f"{timing.ratio(side.name):.2f}"
+    assert len(known) == 3 * len(whole_run.of(processor.TLS))
+    assert report.ratios(page, "No such table") == {}
+
+
+def test_the_page_has_what_counts_are_printed_beside() -> None:
+    """Each case that is counted has ratios over TLS on the page, and the page has a place for the counts."""
+    page = PAGE.read_text(encoding="utf-8")
+    known = report.ratios(page, report.TITLES[processor.TLS])
+    assert {(case, side.name) for case in counts.CASES for side in (OURS, LEAN)} <= known.keys()
+    assert page.count(counts.BEGIN) == page.count(counts.END) == 1
+
+
+def test_counts_stand_beside_the_ratios_of_the_page() -> None:
+    """A row for each side, with its ratio here and there; what the page lacks is empty."""
+    timing = Timing(counts.PART, processor.NEW, {OURS.name: Sample((1.5e4,)), THEIRS.name: Sample((3e4,))})
+    page = f"### {counts.TITLE}\n\n{report.timed('thousands', [timing])}\n\n## After\n| a | × |\n"
+    shown = counts.table(Run({}, [timing]), page)
+    cells = [list(column.cells) for column in shown.columns]
+    assert cells[1:4] == [[OURS.name, THEIRS.name], ["15,000", "30,000"], ["0.50", "1.00"]]
+    assert cells[4:] == [["0.50", ""], ["", ""]]
+
+
+def test_a_count_is_that_of_its_block(tmp_path: Path) -> None:
+    """Each dump has the name and the instructions of one block; what else callgrind writes has no name."""
+    dumped = "pid: 7\npart: 1\ndesc: Trigger: Client Request: {}\nevents: Ir\nfn=(1) a\n0 5\ntotals: {}\n"
+    texts = [
+        dumped.format("API event, new", 1234),
+        dumped.format("other", 5),
+        "desc: Trigger: end\ntotals: 9\n",
+    ]
+    assert callgrind.read(texts) == {"API event, new": 1234, "other": 5}
 
 
 def test_the_table_has_every_case(whole_run: Run) -> None:
