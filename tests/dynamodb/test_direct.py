@@ -11,8 +11,10 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ConnectionClosedError
 
+from lambda_once.dynamodb import direct
 from lambda_once.dynamodb.client import new_client
 from lambda_once.dynamodb.direct import _forwarded, _is_plain
+from lambda_once.dynamodb.pool import Endpoint, Pool
 from tests.dynamodb.scripted import Server, answer, refusal
 
 KEY = {"lockToken": {"S": "t"}}
@@ -65,6 +67,22 @@ def test_a_connection_is_kept(serving: Serving) -> None:
     assert [get(client), get(client)] == [KEY, KEY]
     assert server.connections == 1
     assert not [headers for headers, _ in server.requests if BOTOCORES in headers]
+
+
+def test_the_pool_made_with_the_client_is_used(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request makes no second one, which would read the certificates again, in an invocation."""
+    made: list[str] = []
+
+    class Counted(Pool):
+        def __init__(self, endpoint: Endpoint, *limits: Any) -> None:
+            made.append(endpoint.url)
+            super().__init__(endpoint, *limits)
+
+    monkeypatch.setattr(direct, "Pool", Counted)
+    client, _ = serving([answer({"Item": KEY})])
+    assert len(made) == 1
+    get(client)
+    assert len(made) == 1
 
 
 def test_closing_the_client_closes_its_connections(serving: Serving) -> None:

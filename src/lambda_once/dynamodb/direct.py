@@ -86,7 +86,8 @@ class Direct:
         self._events, self._region = client.meta.events, client.meta.region_name
         # Last: the trace header is there by then, and who answers in botocore's stead has done so.
         self._events.register_last("before-call", self._before_call)
-        self._pool(client.meta.endpoint_url)  # reads the certificates: INIT has more CPU than an invocation
+        # Now, under the URL of requests: it reads the certificates, and INIT has more CPU than an invocation.
+        self._pool(f"{client.meta.endpoint_url.rstrip('/')}/")
         return client
 
     def _closing(self, base_classes: list[type], **_: Any) -> None:
