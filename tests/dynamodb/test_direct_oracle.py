@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -20,79 +17,39 @@ from hypothesis import strategies as st
 from lambda_once.dynamodb.client import botocore_client, guarded, new_client
 from lambda_once.dynamodb.errors import NotDynamoDB, code_of, is_foreign, is_refusal, is_transient
 from tests.dynamodb.scripted import JSON
+from tests.kit.host import Host, serving
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 # ---------------------------------------------------------------- the two clients, and what answers them
 
 
-class Seen(NamedTuple):
-    """A request as it arrived. Names of *headers* are in lower case."""
-
-    line: str
-    headers: dict[str, str]
-    body: bytes
-
-
-class Scripted:
-    """A server that gives every request the same response, and then ends the connection."""
-
-    def __init__(self) -> None:
-        self.reply = b""
-        self.seen: list[Seen] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with suppress(OSError):  # closed: the tests are over
-            while True:
-                connection, _ = self._listener.accept()
-                connection.settimeout(5)
-                with connection, connection.makefile("rb") as reader, suppress(OSError):
-                    self.seen.append(_read(reader))
-                    connection.sendall(self.reply)
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-
-def _read(reader: Any) -> Seen:
-    line, headers = reader.readline().decode().strip(), {}
-    while (header := reader.readline().decode().strip()) != "":
-        name, _, value = header.partition(":")
-        headers[name.lower()] = value.strip()
-    return Seen(line, headers, reader.read(int(headers["content-length"])))
-
-
 class Pair(NamedTuple):
     """Both clients, of one endpoint."""
 
-    server: Scripted
+    host: Host
     direct: Any
     alone: Any
 
     def both(self, operation: str, arguments: dict[str, Any], reply: bytes) -> tuple[Outcome, Outcome]:
         """Return what either client makes of *reply*; ours first."""
-        self.server.reply = reply
+        self.host.answer = lambda _: reply
         return tuple(outcome(client, operation, arguments) for client in (self.direct, self.alone))  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
     """Both clients, as the package makes them."""
-    server = Scripted()
-    with pytest.MonkeyPatch.context() as patch:
+    with serving() as host, pytest.MonkeyPatch.context() as patch:
+        host.keeps = False
         for name in ("AWS_PROFILE", "AWS_CA_BUNDLE", "HTTP_PROXY", "http_proxy"):
             patch.delenv(name, raising=False)
         patch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
         patch.setenv("AWS_SESSION_TOKEN", "wimpel")
         patch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", server.url)
-        yield Pair(server, guarded(new_client()), guarded(botocore_client()))
-    server.close()
+        patch.setenv("AWS_ENDPOINT_URL_DYNAMODB", host.url)
+        yield Pair(host, guarded(new_client()), guarded(botocore_client()))
 
 
 class Outcome(NamedTuple):
@@ -249,9 +206,9 @@ def test_the_request_is_botocores(pair: Pair, operation: str, monkeypatch: pytes
     """Line, body and headers, but those of botocore's retries, the time, and the signature over them."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")
-    pair.server.seen.clear()
+    pair.host.requests.clear()
     pair.both(operation, ARGUMENTS[operation], http(b"{}"))
-    ours, theirs = pair.server.seen
+    ours, theirs = pair.host.requests
     assert (ours.line, json.loads(ours.body)) == (theirs.line, json.loads(theirs.body))
     assert _lasting(ours.headers) == _lasting(theirs.headers)
     assert ours.headers["x-amzn-trace-id"].startswith("Root=1-")
@@ -350,6 +307,6 @@ def test_an_ambiguous_response_is_none(pair: Pair, name: str) -> None:
 def test_nothing_is_sent_twice_by_the_client(pair: Pair) -> None:
     """`Transport` alone repeats requests, whatever the response was."""
     for reply in (*SAME.values(), *STRICTER.values(), http(b"{}")):
-        pair.server.seen.clear()
+        pair.host.requests.clear()
         pair.both("update_item", ARGUMENTS["update_item"], reply)
-        assert len(pair.server.seen) == 2
+        assert len(pair.host.requests) == 2

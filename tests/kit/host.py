@@ -79,6 +79,8 @@ class Host(ThreadingTCPServer):
     def __init__(self, answer: Answer = nothing, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Connection)
         self.answer = answer
+        self.keeps = True
+        """Whether a connection is kept after an answer."""
         self.requests: list[Request] = []
         self._context = context
         self._open: set[socket.socket] = set()
@@ -131,7 +133,7 @@ class _Connection(StreamRequestHandler):
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):  # it ended, or the client has gone
-            while self._exchanged():
+            while self._exchanged() and self.server.keeps:
                 pass
 
     def _exchanged(self) -> bool:
