@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -195,7 +195,7 @@ VARYING = frozenset({"amz-sdk-invocation-id", "amz-sdk-request", "authorization"
 """Headers that botocore's retries, the time, and the signature over both make."""
 
 
-def _lasting(headers: dict[str, str]) -> dict[str, str]:
+def _lasting(headers: Mapping[str, str]) -> dict[str, str]:
     """Return *headers* without those; Powertools adds itself to the user agent where botocore signs."""
     lasting = {name: value for name, value in headers.items() if name not in VARYING}
     return lasting | {"user-agent": headers["user-agent"].partition(" PT/")[0]}
