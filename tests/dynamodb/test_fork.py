@@ -15,7 +15,7 @@ SECONDS = 60
 """A process that hangs does so for ever; one that works takes two."""
 
 
-@pytest.mark.parametrize("client", ["botocore", "lean"])
+@pytest.mark.parametrize("client", ["boto3", "botocore", "lean"])
 def test_a_forked_process_works(client: str) -> None:
     """After a batch in its parent it works new records, and answers duplicates; so does the parent, later."""
     environ = {**os.environ, "AWS_LAMBDA_FUNCTION_NAME": "shop", "POWERTOOLS_SERVICE_NAME": "shop"}
