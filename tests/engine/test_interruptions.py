@@ -15,9 +15,11 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Acquire, Write
 from lambda_once.engine import batch as engine_batch
+from lambda_once.engine import pipeline, waiting
+from lambda_once.engine.pipeline import Pipeline
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details
-from lambda_once.stores.contract import AcquireAnswer, WriteAnswer
+from lambda_once.stores.contract import AcquireAnswer, Store, WriteAnswer
 from tests.decorators.counted import records
 from tests.decorators.rig import Rig
 from tests.decorators.test_sqs import failed
@@ -91,6 +93,7 @@ def test_a_batch_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch)
         rig.clock.advance(0.6)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(waiting, "_kept", [])
     assert handler(records(*BODIES), rig.context()) == failed()
     assert rig.states() == [State.COMPLETE] * len(BODIES)
 
@@ -223,31 +226,80 @@ def test_a_group_commit_that_is_interrupted_is_sent_again() -> None:
 
 
 class Late(FrailStore):
-    """Ends are written when somebody waits for them who was interrupted before."""
+    """The first end is written when somebody waits for it who was interrupted before."""
 
-    gate = threading.Event()
+    def __init__(self, sound: Store) -> None:
+        super().__init__(sound)
+        self.begun = threading.Event()
+        self.gate = threading.Event()
 
     def write(self, writes: Sequence[Write], deadline: Deadline) -> list[WriteAnswer]:
+        self.begun.set()
         assert self.gate.wait(10)
         return super().write(writes, deadline)
 
 
 def test_a_batch_that_is_interrupted_at_its_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for the writer is interrupted; the writer is waited for all the same."""
-    rig, real, interruptions = Rig(), threading.Thread.join, [KeyboardInterrupt]
+    rig, real, interruptions = Rig(), threading.Condition.wait_for, [KeyboardInterrupt]
     rig.use_store(Late)
-    Late.gate.clear()
+    late: Any = rig.store
+    monkeypatch.setattr(pipeline, "LINGER", 0)
 
-    def join(thread: threading.Thread, timeout: float | None = None) -> None:
-        if interruptions:
-            raise interruptions.pop()
-        Late.gate.set()
-        real(thread, timeout)
+    def wait_for(condition: threading.Condition, *args: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            if interruptions:
+                raise interruptions.pop()
+            late.gate.set()
+        return real(condition, *args)
 
-    monkeypatch.setattr(threading.Thread, "join", join)
+    @rig.once.sqs
+    def handler(record: SQSRecord) -> None:
+        if record.body == "b":
+            assert late.begun.wait(10)
+            monkeypatch.setattr(threading.Condition, "wait_for", wait_for)
+
+    with pytest.raises(KeyboardInterrupt):
+        handler(records(*BODIES), rig.context())
+    assert (interruptions, rig.states()) == ([], [State.COMPLETE] * len(BODIES))
+
+
+def _interrupted_while_it_writes(monkeypatch: pytest.MonkeyPatch, method: str, left: list[int]) -> None:
+    """No thread has begun to write: the batch does, and is interrupted between two steps of *method*."""
+    rig, real, writers = Rig(), getattr(Pipeline, method), list[threading.Thread]()
+    monkeypatch.setattr(pipeline, "LINGER", 100)
+
+    def interrupted(line: Pipeline, *args: Any) -> Any:
+        writers.append(threading.current_thread())
+        if left and not left.pop():
+            raise KeyboardInterrupt
+        return real(line, *args)
+
+    monkeypatch.setattr(Pipeline, method, interrupted)
     with pytest.raises(KeyboardInterrupt):
         rig.once.sqs(lambda _record: None)(records(*BODIES), rig.context())
+    assert (left, {*writers}) == ([], {threading.current_thread()})
     assert rig.states() == [State.COMPLETE] * len(BODIES)
+    assert rig.events().count(Event.COMPLETED.value) == len(BODIES)
+
+
+INTERRUPTED = [("_answers", [0]), ("_done", [0]), ("_done", [0, 1, 1]), ("_write_the_rest", [0])]
+
+
+@pytest.mark.parametrize(("method", "left"), INTERRUPTED)
+def test_a_batch_that_is_interrupted_while_it_writes_is_written(
+    monkeypatch: pytest.MonkeyPatch, method: str, left: list[int]
+) -> None:
+    """What has no answer yet is sent again: before the request, before and between the answers."""
+    _interrupted_while_it_writes(monkeypatch, method, [*left])
+
+
+def test_twin_that_forgets_what_it_was_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that is done lapses, or is never reported."""
+    monkeypatch.setattr(pipeline, "reversed", lambda _left: (), raising=False)
+    for method, left in INTERRUPTED[:3]:
+        with monkeypatch.context() as patched, pytest.raises(AssertionError):
+            _interrupted_while_it_writes(patched, method, [*left])
 
 
 # ------------------------------------------------------------------ cancellation

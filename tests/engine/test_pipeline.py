@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 import pytest
@@ -15,6 +15,7 @@ from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
 from lambda_once.engine import pipeline as module
+from lambda_once.engine import waiting
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
 from lambda_once.engine.pipeline import MOST_COMPLETIONS, OLDEST, Pipeline
@@ -135,12 +136,65 @@ def test_a_write_takes_no_more_than_a_call_does(line: Line) -> None:
 
 
 def test_the_first_write_waits_for_company(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that are expected in the time it lingers are one write; it goes as soon as the last is there."""
+    """All that end in the time it lingers are one write; it goes as soon as it is full."""
     monkeypatch.setattr(module, "LINGER", PATIENCE * 100)
-    line = Line(expected=3)
-    line.end("a", "b", "c")
-    assert line.on_its_way() == ["a", "b", "c"]
+    keys = [f"{n:02}" for n in range(MOST_COMPLETIONS)]
+    line = Line()
+    line.end(*keys[:-1])
+    assert line.store.on_their_way.empty()
+    line.end(*keys[-1:])
+    assert line.on_its_way() == keys
     line.close()
+
+
+def test_the_first_write_waits_no_longer_than_it_lingers() -> None:
+    """Though the next record take for ever."""
+    line = Line()
+    line.end("a")
+    assert line.on_its_way() == ["a"]
+    line.close()
+
+
+def test_who_waits_for_all_to_be_written_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing joins what it waits for: it writes in place of the thread that lingers."""
+    monkeypatch.setattr(module, "LINGER", PATIENCE * 100)
+    line = Line()
+    line.end("a")
+    line.let_through()
+    assert line.pipeline.wait(written=True)
+    assert (line.on_its_way(), line.answered) == (["a"], {"a": None})
+    line.end("b")
+    line.close()
+    assert line.answered == {"a": None, "b": None}
+
+
+def test_a_thread_is_kept_for_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start one costs more than to wake it; two batches at once have two."""
+    kept: list[object] = []
+    starts: list[threading.Thread] = []
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        starts.append(thread)
+        real(thread)
+
+    monkeypatch.setattr(module, "LINGER", 0)
+    monkeypatch.setattr(waiting, "_kept", kept)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    for many, started in ((1, 1), (1, 1), (2, 2), (2, 2)):
+        lines = [Line() for _ in range(many)]
+        for line in lines:
+            line.end("a")
+            assert line.on_its_way() == ["a"]
+        for line in lines:
+            line.close()
+        _until(lambda: len(kept) == started)  # noqa: B023  (called at once)
+        assert len(starts) == started
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    patience = threading.Event()
+    assert any(holds() or patience.wait(0.01) for _ in range(PATIENCE * 100))
 
 
 def test_the_first_write_does_not_wait_for_those_who_do_not_come(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from lambda_once import HOLD, Misconfigured, Once
 from lambda_once.core.clock import Deadline
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Write
-from lambda_once.engine import pipeline
+from lambda_once.engine import pipeline, waiting
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import MOST_IN_LINE, Details, Grouped, Reporter, Tally
 from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
@@ -226,6 +226,7 @@ def test_where_no_thread_starts(queue: Queue, monkeypatch: pytest.MonkeyPatch) -
         raise RuntimeError(message)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(waiting, "_kept", [])
     queue.deliver(queue.once.sqs(name="charge", key="id")(works), 1, 2)
     assert sum(len(vars(line).get("tokens", "1")) for line in queue.done) == 2
     assert set(queue.rig.states()) == {State.COMPLETE}

@@ -34,7 +34,7 @@ def determined(seed: int) -> Iterator[None]:
         (os, "urandom", lambda size: next(ids).to_bytes(size, "big")),
         (retry, "SystemRandom", lambda: rng),
         (transport.Transport, "_threads", scheduler.Executor),
-        (pipeline, "threading", threads),
+        (pipeline, "in_kept_thread", lambda work: scheduler.Thread(work).start()),
         (transport, "threading", threads),
         (futures, "threading", threads),
         (waiting, "threading", threads),

@@ -5,19 +5,23 @@ Group commit: all that finished during one write goes out in the next one. A cra
 work that is done, but of no more than one round trip: no record starts while a completion is older than a
 second, or is being retried. What the table did not take joins a later write, at a time of its own
 (`PreparedFinish.pause`): it delays no other completion.
+
+The thread costs a batch of ten quick records a tenth of its time: to start it, and each time that it wakes.
+So it is kept for the next batch, and what it has not begun to write when the batch ends, `close` writes.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 from bisect import bisect_right
 from collections import deque
 from contextvars import copy_context
+from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lambda_once.core.clock import Deadline, sleep_on_loop
-from lambda_once.engine.waiting import Signal, off_loop
+from lambda_once.engine.waiting import Signal, in_kept_thread, off_loop
 from lambda_once.stores.contract import Unanswered, WriteAnswer
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_COMPLETIONS = 25
 """Completions of one write: what one BatchExecuteStatement takes."""
-LINGER = 0.001
+LINGER = 0.005
 """Seconds that the first write waits for another one to join it: ten quick records then cost one."""
 OLDEST = 1.0
 """Seconds that a completion may wait before no further record is started."""
@@ -52,6 +56,17 @@ class Retried(NamedTuple):
 
     at: datetime
     group: list[Queued]
+
+
+class Writer(Enum):
+    """What the pipeline's own thread does."""
+
+    NONE = auto()
+    """There is none, or it ends: those that wait for the pipeline write."""
+    LINGERS = auto()
+    """It waits for more to write, and has begun nothing: who writes instead makes it end."""
+    WRITES = auto()
+    """It writes, to the end."""
 
 
 class Pipeline:
@@ -79,7 +94,7 @@ class Pipeline:
         """Whether the writer waits for something to write."""
         self._stalled = False
         self._changed = Signal()
-        self._thread: threading.Thread | None = None
+        self._writer = Writer.NONE
 
     def submit(self, finish: PreparedFinish, done: Done) -> None:
         """Write *finish* soon; *done* is called from another thread."""
@@ -87,7 +102,8 @@ class Pipeline:
             self._expected -= 1
             self._waiting.append(Queued(finish, done))
             self._start_writer()
-            if self._idle or not self._expected:  # else the writer looks by itself: to wake it costs a switch
+            # Else the writer looks by itself: to wake it costs a switch.
+            if self._idle or len(self._waiting) == MOST_COMPLETIONS:
                 self._changed.condition.notify_all()
 
     def wait(self, *, written: bool = False) -> bool:
@@ -123,16 +139,18 @@ class Pipeline:
         """Write what is left, and return when all of it is written or given up."""
         with self._changed.condition:
             self._closing = True
-            self._changed.condition.notify_all()
+            if self._writer is Writer.WRITES:
+                self._changed.condition.notify_all()
         try:
-            self._join()
+            self._write_the_rest()
         finally:  # a KeyboardInterrupt comes here, too: it reaches the caller when all is written
-            self._join()
-            self._write()  # what is left where there was no thread, or where something ended it
+            self._write_the_rest()
 
-    def _join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+    def _write_the_rest(self) -> None:
+        with self._changed.condition:
+            self._take_over()
+            self._changed.condition.wait_for(lambda: self._writer is Writer.NONE)
+        self._write()
 
     def _may(self, began: datetime, *, written: bool) -> bool | None:
         """Return whether what has waited since *began* may go on; None: not yet."""
@@ -146,7 +164,14 @@ class Pipeline:
 
     def _is_written_elsewhere(self) -> bool:
         """Whether another thread writes: without the pipeline's own those that wait do, one after another."""
-        return self._thread is not None or bool(self._on_its_way)
+        with self._changed.condition:
+            self._take_over()
+            return self._writer is Writer.WRITES or bool(self._on_its_way)
+
+    def _take_over(self) -> None:
+        """Write instead of a thread that lingers: for those that wait, nothing joins any more."""
+        if self._writer is Writer.LINGERS:
+            self._writer = Writer.NONE
 
     def _is_written(self) -> bool:
         return not self._waiting and not self._retried and not self._on_its_way
@@ -162,27 +187,43 @@ class Pipeline:
 
     def _start_writer(self) -> None:
         """Start the thread. Where there can be none, the threads that wait for the pipeline write."""
-        if self._thread is not None:
+        if self._writer is not Writer.NONE:
             return
-        # Its own copy of the context: log keys and the like are the invocation's there, too.
-        thread = threading.Thread(target=copy_context().run, args=(self._write,), daemon=True)
+        self._writer = Writer.LINGERS
         try:
-            thread.start()
+            # Its own copy of the context: log keys and the like are the invocation's there, too.
+            in_kept_thread(partial(copy_context().run, self._write_in_thread))
         except RuntimeError:  # can't start new thread: Lambda allows 1,024 (quotas)
+            self._writer = Writer.NONE
+
+    def _write_in_thread(self) -> None:
+        if not self._linger():
             return
-        self._thread = thread
+        try:
+            self._write()
+        finally:
+            with self._changed.condition:
+                self._writer = Writer.NONE
+                self._changed.condition.notify_all()
 
-    def _write(self) -> None:
-        self._linger()
-        while group := self._next():
-            self._send(group)
-
-    def _linger(self) -> None:
+    def _linger(self) -> bool:
+        """Return True once the thread is to write; False if another one does."""
         with self._changed.condition:
             joined = 0
-            while self._expected and not self._closing and len(self._waiting) > joined:
+            while (
+                self._writer is Writer.LINGERS
+                and self._expected
+                and joined < len(self._waiting) < MOST_COMPLETIONS
+            ):
                 joined = len(self._waiting)
                 self._changed.condition.wait(LINGER)
+            if self._writer is Writer.LINGERS:
+                self._writer = Writer.WRITES
+            return self._writer is Writer.WRITES
+
+    def _write(self) -> None:
+        while group := self._next():
+            self._send(group)
 
     def _next(self) -> list[Queued]:
         """Return what goes out next; nothing once all is written and no more will come."""
@@ -217,25 +258,31 @@ class Pipeline:
 
     def _send(self, group: list[Queued]) -> None:
         """Write *group* together. What was not answered is left for a later write, or is given up."""
-        self._finisher.log_group(queued.finish for queued in group)
-        answers, again = self._answers(group)
+        left = deque(group)
         late: list[Queued] = []
         times: list[datetime] = []
-        for queued, answer in zip(group, answers, strict=True):
-            finish = queued.finish.after(answer) if again and isinstance(answer, Unanswered) else None
-            at = None if finish is None else self._later(finish)
-            if finish is None or at is None:
-                self._done(queued, answer)
-            else:
-                late.append(queued._replace(finish=finish))
-                times.append(at)
-        with self._changed.condition:
-            self._on_its_way = [each for each in self._on_its_way if each is not group]
-            if late:
-                # What was unanswered together is sent again together, in one call.
-                soonest = min(times)
-                self._retried.insert(bisect_right(self._retried, soonest, key=_when), Retried(soonest, late))
-            self._changed.wake()
+        try:
+            self._finisher.log_group(queued.finish for queued in group)
+            answers, again = self._answers(group)
+            for queued, answer in zip(group, answers, strict=True):
+                finish = queued.finish.after(answer) if again and isinstance(answer, Unanswered) else None
+                at = None if finish is None else self._later(finish)
+                if finish is None or at is None:
+                    self._done(queued, answer)
+                else:
+                    late.append(queued._replace(finish=finish))
+                    times.append(at)
+                left.popleft()
+        finally:
+            with self._changed.condition:
+                self._on_its_way = [each for each in self._on_its_way if each is not group]
+                self._waiting.extendleft(reversed(left))  # interrupted in between
+                if late:
+                    # What was unanswered together is sent again together, in one call.
+                    soonest = min(times)
+                    place = bisect_right(self._retried, soonest, key=_when)
+                    self._retried.insert(place, Retried(soonest, late))
+                self._changed.wake()
 
     def _answers(self, group: list[Queued]) -> tuple[list[WriteAnswer], bool]:
         """Return the table's answers, and whether what is unanswered may be tried again."""
