@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.guarantees.machines import Cluster, cluster
+from tests.kit import tables
 
 
-@pytest.fixture
-def machines() -> Iterator[Cluster]:
-    """New ones for every test."""
-    with cluster() as found:
+@pytest.fixture(params=tables.CLIENTS)
+def machines(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """New ones for every test, with each client."""
+    with cluster(request.param) as found:
         yield found

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore import xform_name
 from botocore.exceptions import ReadTimeoutError
 
 from lambda_once import Once, OnceError
@@ -24,10 +25,13 @@ from lambda_once.core.writes import (
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import FakeClock, create_table, lambda_context, using
 from tests.kit import tables
+from tests.kit.played import played
 from tests.kit.strict.engine import StrictEngine
 from tests.kit.strict.mounted import mounted, over_http
 
 TABLE = "tokens"
+BY_EVENTS = (tables.BOTO3, tables.BOTOCORE)
+"""Clients with botocore's events."""
 LEASE = timedelta(seconds=30)
 ORDER = {"order": "5"}
 Handler = Callable[[dict[str, Any], Any], Any]
@@ -39,6 +43,7 @@ class Cluster:
     """One table, and machines around it. Unless a test says otherwise their clocks are one."""
 
     client: Any
+    """A client with botocore's events."""
     stack: ExitStack
     engine: StrictEngine
     clock: FakeClock = field(default_factory=FakeClock)
@@ -46,11 +51,13 @@ class Cluster:
     """Who ran, in order."""
     updates: list[dict[str, Any]] = field(default_factory=list)
     """The arguments of every UpdateItem that was sent: a delayed copy is one of these sent again."""
+    sender: Any = None
+    """The client of the stores."""
     _losing: int = 0
 
     @property
     def store(self) -> DynamoDBStore:
-        return DynamoDBStore(TABLE, self.client)
+        return DynamoDBStore(TABLE, self.sender)
 
     @property
     def deadline(self) -> Deadline:
@@ -132,14 +139,37 @@ class Cluster:
         """Let the next *many* writes be done, and their answers be lost for ten minutes."""
         self._losing = many
 
-    def _noted(self, params: dict[str, Any], **_: Any) -> None:
-        self.updates.append(dict(params))
+    def noted(self, update: dict[str, Any]) -> None:
+        """Note the arguments of an UpdateItem."""
+        self.updates.append(dict(update))
 
-    def _lost(self, request: Any, **_: Any) -> None:
-        if self._losing and request.headers["X-Amz-Target"].endswith((b"UpdateItem", b"TransactWriteItems")):
+    def answered(self, operation: str) -> None:
+        """Lose the answer to *operation* if it is the turn of one: it is done, whatever it was."""
+        if self._losing and operation in ("update_item", "transact_write_items"):
             self._losing -= 1
             self.engine.forget_transactions()
             raise ReadTimeoutError(endpoint_url="the token table")
+
+
+class _Heard:
+    """The lean client, which has no events: what it sends is noted, and its answers get lost."""
+
+    def __init__(self, client: Any, machines: Cluster) -> None:
+        self._client = client
+        self._machines = machines
+
+    def __getattr__(self, method: str) -> Any:
+        send = getattr(self._client, method)
+
+        def call(**arguments: Any) -> Any:
+            if method == "update_item":
+                self._machines.noted(arguments)
+            try:
+                return send(**arguments)
+            finally:
+                self._machines.answered(method)
+
+        return call
 
 
 def deliver(handler: Handler, remaining_ms: int = 900_000, request_id: str | None = None) -> Any:
@@ -157,15 +187,27 @@ def tried(handler: Handler, request_id: str | None = None) -> Any:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """A table of the strict engine without machines."""
+def cluster(sender: str = tables.BOTO3) -> Iterator[Cluster]:
+    """A table of the strict engine without machines. Of `tables.CLIENTS` the stores have *sender*."""
     with mounted() as engine, ExitStack() as stack:
-        client = over_http(tables.client(parameter_validation=False))
+        with_events = sender if sender in BY_EVENTS else tables.BOTO3
+        client = over_http(tables.CLIENTS[with_events](f"http://dynamodb.{tables.REGION}.amazonaws.com"))
         create_table(client, TABLE)
         found = Cluster(client, stack, engine)
-        client.meta.events.register("provide-client-params.dynamodb.UpdateItem", found._noted)
-        # The engine answers in this event, too, and before: what is lost is the answer, never the write.
-        client.meta.events.register_last("before-send", found._lost)
+        if sender == with_events:
+            found.sender = client
+            client.meta.events.register(
+                "provide-client-params.dynamodb.UpdateItem", lambda params, **_: found.noted(params)
+            )
+            # The engine answers in this event, too, and before: what is lost is the answer, never the write.
+            client.meta.events.register_last(
+                "before-send",
+                lambda event_name, **_: found.answered(xform_name(event_name.rpartition(".")[2])),
+            )
+        else:
+            lean = tables.CLIENTS[sender](stack.enter_context(played()))
+            stack.callback(lean.close)
+            found.sender = _Heard(lean, found)
         yield found
 
 

@@ -15,7 +15,7 @@ from lambda_once.core import results
 from lambda_once.core.results import NotSerialisable
 from lambda_once.stores.requests import part_key
 from lambda_once.testing import lambda_context, using
-from tests.guarantees.machines import LEASE, Cluster, tried
+from tests.guarantees.machines import BY_EVENTS, LEASE, Cluster, tried
 from tests.kit import iam
 
 LARGE = random.Random(5).randbytes(2_500_000).hex()
@@ -32,6 +32,7 @@ def test_a_result_of_five_megabytes_is_replayed(machines: Cluster) -> None:
 SMALLER = random.Random(5).randbytes(100_000).hex()
 
 
+@pytest.mark.parametrize("machines", BY_EVENTS, indirect=True)
 def test_a_missing_permission_for_parts_repeats_no_work(machines: Cluster) -> None:
     """A result that needs parts, of a role that may not write them."""
     denied = iam.limit(machines.client, [{"Action": ["dynamodb:GetItem", "dynamodb:UpdateItem"]}])
