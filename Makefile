@@ -144,6 +144,10 @@ bench: $(VENV)/.dev dynamodb ## Measure beside Powertools, in two to three minut
 bench-counts: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Count instructions beside Powertools, in a minute (needs valgrind, or apt-get as root)
 	@$(BIN)/python -m benchmarks.counts
 
+.PHONY: bench-sizes
+bench-sizes: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure batches and results by their sizes, and memory after 10,000 invocations (minutes)
+	@$(BIN)/python -m benchmarks.sizes
+
 .PHONY: bench-parts
 bench-parts: $(VENV)/.dev dynamodb ## Measure which part of the code an invocation spends its processor time in
 	@$(BIN)/python -m benchmarks.parts
@@ -159,6 +163,7 @@ fuzz: $(VENV)/.dev ## Put N=n inputs through every door: only documented excepti
 .PHONY: docs
 docs: $(VENV)/.dev $(if $(DYNAMODB_ENDPOINT),,dynamodb) ## Measure again, and write every table and picture of docs/ that a program makes (minutes)
 	@$(BIN)/python -m benchmarks --docs
+	@$(BIN)/python -m benchmarks.sizes --docs
 	@$(BIN)/python -m benchmarks.counts --docs
 	@$(BIN)/python -m benchmarks.parts --docs
 	@$(BIN)/python -m benchmarks.price --measure --docs

@@ -39,7 +39,7 @@ def main() -> None:
     size = QUICK if arguments.quick else FULL
     say("what DynamoDB answers and charges for")
     with engine() as endpoint:
-        known = prepared(size, endpoint)
+        known = prepared(endpoint)
     found = measured(size, known, say)
     Console(width=None if sys.stdout.isatty() else NEEDED_WIDTH).print(report.table(found))
     if arguments.docs:

@@ -6,9 +6,12 @@ import base64
 import itertools
 import os
 import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lambda_once.testing import api_event, sqs_event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _numbers = itertools.count()
 _run = os.urandom(6).hex()
@@ -29,9 +32,9 @@ def order() -> dict[str, Any]:
     }
 
 
-def batch(count: int) -> dict[str, Any]:
-    """Return an SQS event of *count* new orders."""
-    return sqs_event(*(order() for _ in range(count)))
+def batch(count: int, groups: Sequence[str] | str | None = None) -> dict[str, Any]:
+    """Return an SQS event of *count* new orders; with *groups* of a FIFO queue."""
+    return sqs_event(*(order() for _ in range(count)), fifo_groups=groups)
 
 
 def request() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from benchmarks import cold_start, goals, latency, processor
 from benchmarks.sides import ALONE, LEAN, OURS, SAME, THEIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from benchmarks.figures import Cost, Run, Spent, Timing
     from benchmarks.sampling import Sample
@@ -25,8 +25,6 @@ TITLES: Final = {
     processor.HTTP: "Processor time of an invocation, over HTTP",
     processor.STUB: "Processor time of an invocation, without a network",
     latency.TEN: "Time of a batch of ten, by the table's latency",
-    latency.BATCHES: "Time of a batch of new records, by their number; the table at 5 ms",
-    latency.RESULTS: "Time of a function, by the size of its result; the table at 5 ms",
 }
 GOALS: Final = "Goals: lambda-once as a multiple of Powertools"
 COSTS: Final = "Requests and capacity"
@@ -63,10 +61,16 @@ def markdown(run: Run) -> str:
     """Return everything as the tables of docs/performance.md, between their marks."""
     blocks = [BEGIN, f"### {GOALS}", "\n".join(lined(HEAD_GOALS, _goals(run)))]
     blocks += ["### Conditions", "\n".join(lined(("condition", ""), run.conditions.items()))]
-    for part, title in TITLES.items():
-        blocks += [f"### {title}", timed(MILLISECONDS, run.of(part))]
+    blocks += sections(run, TITLES, MILLISECONDS)
     blocks += [f"### {COSTS}", "\n".join(lined(HEAD_COSTS, map(_counted, run.costs))), END]
     return "\n\n".join(blocks)
+
+
+def sections(run: Run, titles: Mapping[str, str], unit: str) -> Iterator[str]:
+    """Yield the heading and the table of each part of *titles*."""
+    for part, title in titles.items():
+        yield f"### {title}"
+        yield timed(unit, run.of(part))
 
 
 def timed(unit: str, timings: Sequence[Timing]) -> str:

@@ -22,29 +22,22 @@ class Size:
 
     rounds: int = 9
     """Of batches of ten."""
-    scaling_rounds: int = 5
-    """Of batches and results of all sizes."""
     cpu_rounds: int = 21
     cpu_times: int = 10
     """Invocations a round, where processor time is taken."""
     starts: int = 11
     throttled: int = 7
     latencies: tuple[int, ...] = (5, 20)
-    """Milliseconds, beside 0, where processor time is taken. Sizes are scaled at the first of them."""
-    batches: tuple[int, ...] = (1, 2, 10, 25, 100)
-    results: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    """Milliseconds, beside 0, where processor time is taken."""
 
 
 FULL = Size()
 QUICK = Size(
     rounds=3,
-    scaling_rounds=2,
     cpu_rounds=5,
     cpu_times=5,
     starts=3,
     throttled=3,
-    batches=(1, 10, 100),
-    results=(1_000, 1_000_000),
 )
 
 
@@ -57,9 +50,9 @@ class Prepared:
     costs: list[Cost]
 
 
-def prepared(size: Size, engine: str) -> Prepared:
+def prepared(engine: str) -> Prepared:
     """Make the tables on *engine*, an endpoint, record what it answers, and count what it charges for."""
-    events, found = recorded(size.results, engine)
+    events, found = recorded((), engine)
     with function_environment(), reaching(engine):
         return Prepared(events, found, cost.costs())
 
@@ -86,8 +79,4 @@ def measured(size: Size, known: Prepared, say: Callable[[str], object]) -> Run:
         )
         say("batches of ten")
         found.timings += latency.tens(known.events, endpoints.distant, size.rounds)
-        say("batches and results of all sizes")
-        apart = endpoints.distant[size.latencies[0]]
-        found.timings += latency.batches(apart, size.batches, size.scaling_rounds)
-        found.timings += latency.results(known.events, known.recorded, apart, size.scaling_rounds)
     return found
