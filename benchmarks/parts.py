@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 ROUNDS, TIMES = 11, 20
 REST = "everything else"
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
-    "log lines: Powertools' formatter and logging": ((logging.Logger, "log"),),
+    "log lines: Powertools' formatter and logging": (
+        (logging.Logger, "makeRecord"),
+        (logging.Logger, "handle"),
+    ),
     "log lines: the rest": ((reporter, "_write"),),
     "key, scope, fingerprint": ((Identifier, "identify"),),
     "reading the event": ((api_gateway, "request_of"), (api_gateway, "unit_of"), (RecordSource, "records")),

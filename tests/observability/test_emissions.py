@@ -6,6 +6,7 @@ Here: that nothing is left out there, that a change is noticed, and that the doc
 
 from __future__ import annotations
 
+import json
 import re
 from logging import getLevelName
 from typing import Any
@@ -85,11 +86,12 @@ def test_another_unit_and_another_dimension_are_noticed(monkeypatch: pytest.Monk
     before = _found(emissions.watchdog)
     embedded = reporter.embedded
 
-    def by_table(*given: Any) -> Any:
-        document: Any = embedded(*given)
+    def by_table(*given: Any) -> str:
+        document: Any = json.loads(embedded(*given))
         document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] = [["service", "table"]]
-        return document
+        return json.dumps(document)
 
+    monkeypatch.setattr(reporter, "_frame", reporter._frame.__wrapped__)  # it remembers the units
     monkeypatch.setattr(reporter, "UNITS", {})
     breaking, _ = changes(before, _found(emissions.watchdog))
     assert breaking == ["metric oldestOverdueSeconds in Seconds by service, function"]

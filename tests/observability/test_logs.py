@@ -12,6 +12,7 @@ import pytest
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.buffer import LoggerBufferConfig
 
+from lambda_once.observability import reporter
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally, level_of
 
@@ -63,6 +64,53 @@ def test_a_standard_logger(caplog: pytest.LogCaptureFixture) -> None:
     (record,) = caplog.records
     assert (record.name, record.levelname, record.getMessage()) == ("plain", "ERROR", "once.held")
     assert vars(record)["token"] == "orders/charge/1"
+
+
+def test_a_line_names_the_function_that_wrote_it(service: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As a call of the logger would: in this package, and not where logging was called from last."""
+    stream = io.StringIO()
+    Reporter(logger=Logger(service=service, stream=stream)).report(Details(Event.HELD), Tally())
+    (line,) = lines(stream.getvalue())
+    assert line["location"] == f"_write:{reporter._write.__code__.co_firstlineno}"
+    Reporter(logger=logging.getLogger("plain")).report(Details(Event.HELD), Tally())
+    assert (caplog.records[-1].module, caplog.records[-1].funcName) == ("reporter", "_write")
+
+
+def test_a_message_is_no_json(service: str) -> None:
+    """Powertools' formatter does not try to read it, which costs as much as to write the line's fields."""
+    tried: Any = []
+    stream = io.StringIO()
+    logger = Logger(service=service, stream=stream, json_deserializer=tried.append)
+    Reporter(logger=logger).report(Details(Event.HELD, token="t"), Tally())
+    assert (messages(stream.getvalue()), tried) == (["once.held"], [])
+    logger.info("theirs")
+    assert tried == ["theirs"]
+
+
+def test_a_record_is_as_any_of_its_logger(caplog: pytest.LogCaptureFixture) -> None:
+    """A record factory makes it, filters see it, its message is no pattern, and a traceback is whole."""
+    logger = logging.getLogger("filtered")
+    seen: Any = []
+    logger.addFilter(lambda record: not seen.append(record))
+    before = logging.getLogRecordFactory()
+
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = before(*args, **kwargs)
+        record.request = "r1"
+        return record
+
+    logging.setLogRecordFactory(made)
+    try:
+        error = KeyError("k")
+        Reporter(logger=logger).report(Details(Event.RAISED), Tally(), error)
+    finally:
+        logging.setLogRecordFactory(before)
+        logger.filters.clear()
+    (record,) = seen
+    assert (record.msg, record.getMessage(), record.name) == ("once.raised", "once.raised", "filtered")
+    assert vars(record)["request"] == "r1"
+    assert record.exc_info == (KeyError, error, None)
+    assert caplog.records == seen
 
 
 @pytest.mark.parametrize("event", [Event.DONE, Event.FAILED])

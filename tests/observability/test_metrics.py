@@ -240,4 +240,37 @@ def test_the_document_is_what_powertools_would_write() -> None:
         theirs.add_metric(name=name, unit="Count", value=count)
     expected: Any = theirs.serialize_metric_set()
     now = expected["_aws"]["Timestamp"]
-    assert embedded({"started": 2, "completed": 1}, "Orders", "orders", "pay", now) == expected
+    written = embedded({"started": 2, "completed": 1}, "Orders", "orders", "pay", now)
+    assert json.loads(written) == expected
+    assert list(json.loads(written)) == list(expected)
+
+
+def test_a_document_has_what_is_set_when_it_is_written(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept of an earlier document is not used where namespace, service, function or counts differ."""
+    metrics = EphemeralMetrics(namespace="Shop")
+    reporter = Reporter(metrics=metrics)
+
+    def written(*counts: str) -> tuple[object, ...]:
+        reporter.flush(tallied(*counts))
+        (document,) = documents(capsys)
+        assert breaches(document) == []
+        (directive,) = document["_aws"]["CloudWatchMetrics"]
+        names = [metric["Name"] for metric in directive["Metrics"]]
+        return (
+            directive["Namespace"],
+            document["service"],
+            document["function"],
+            [document[name] for name in names],
+        )
+
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "orders")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "pay")
+    assert written("started") == ("Shop", "orders", "pay", [[1.0]])
+    assert written("started", "started") == ("Shop", "orders", "pay", [[2.0]])
+    metrics.namespace = 'Shop "2"'
+    assert written("started", "errors") == ('Shop "2"', "orders", "pay", [[1.0], [1.0]])
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "ship")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "bücher")
+    assert written("errors", "started") == ('Shop "2"', "bücher", "ship", [[1.0], [1.0]])
