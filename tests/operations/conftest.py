@@ -24,7 +24,7 @@ def strict() -> Iterator[Post]:
 @pytest.fixture
 def engine(dynamodb_local: str) -> Iterator[Post]:
     """A table of a real engine, without TTL."""
-    client = tables.client(dynamodb_local)
+    client = tables.boto3s(dynamodb_local, patience=60)
     with tables.fresh(client) as name:
         yield Post(client, name)
     client.close()

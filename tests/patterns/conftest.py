@@ -56,7 +56,7 @@ def strict() -> Iterator[Ground]:
 @pytest.fixture
 def engine(dynamodb_local: str) -> Iterator[Ground]:
     """Tables of a real engine."""
-    client = tables.client(dynamodb_local, max_pool_connections=50)
+    client = tables.boto3s(dynamodb_local, patience=60)
     with ExitStack() as stack:
         yield Ground(client, stack)
     client.close()
