@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from concurrent.futures import Executor
 
+    Work = Callable[[], object]
 
 T = TypeVar("T")
 THREADS = 32
 """Requests of async work that are sent at once; the others wait for one to be answered."""
 _loops = threading.local()
 _executors: list[Executor] = []
-_kept: list[SimpleQueue[Callable[[], object]]] = []
+_kept: list[SimpleQueue[Work]] = []
 """Of each thread that is kept and idle, what it waits at."""
 _making = threading.Lock()
 
@@ -162,7 +163,7 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
     return own.runner.run(coroutine, context=copy_context())  # its own is as old as the runner
 
 
-def in_kept_thread(work: Callable[[], object]) -> None:
+def in_kept_thread(work: Work) -> None:
     """
     Begin *work* in a thread that is kept for later work. Raises RuntimeError where none can be started.
 
@@ -172,14 +173,14 @@ def in_kept_thread(work: Callable[[], object]) -> None:
         begin = _kept.pop()
     except IndexError:
         begin = SimpleQueue()
-        threading.Thread(target=_keep, args=(begin,), daemon=True).start()
+        threading.Thread(target=_keep, args=(begin, _kept), daemon=True).start()
     begin.put(work)
 
 
-def _keep(begin: SimpleQueue[Callable[[], object]]) -> None:
+def _keep(begin: SimpleQueue[Work], kept: list[SimpleQueue[Work]]) -> None:
     while True:
         begin.get()()
-        _kept.append(begin)
+        kept.append(begin)
 
 
 def _step(work: Waits[Any]) -> Pause | WaitResult:
