@@ -127,9 +127,9 @@ test-versions: | $(BIN)/python ## Run the fast tests on the newer Pythons, and o
 	@$(BIN)/python -m tests.versions
 
 .PHONY: chaos
-chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on DynamoDB Local (SEED=…, DURATION=seconds)
+chaos: $(VENV)/.dev dynamodb ## Kill, pause and cut off processes under load, on DynamoDB Local (SEED=…, DURATION=seconds, CLIENT=…)
 	@$(BIN)/python -m tests.chaos.load $(if $(SEED),--seed $(SEED)) $(if $(DURATION),--seconds $(DURATION)) \
-		$(if $(ENDPOINT),--endpoint $(ENDPOINT))
+		$(if $(CLIENT),--client $(CLIENT)) $(if $(ENDPOINT),--endpoint $(ENDPOINT))
 
 .PHONY: e2e
 e2e: $(VENV)/.dev $(SAM_VENV)/.installed dynamodb queue ## Run the samples under sam local, and the first commands of a new user (needs Docker, Java 17 and Maven)

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from botocore.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_once.core.clock import Deadline, SystemClock
-from lambda_once.dynamodb.lean import LeanClient
-from lambda_once.dynamodb.pool import Endpoint
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.stores.contract import Refused, Unanswered, Won
 from lambda_once.stores.store import DynamoDBStore
@@ -94,16 +91,6 @@ class Line:
         return sent
 
 
-def _boto3(endpoint: str) -> Any:
-    limits = Config(connect_timeout=1, read_timeout=LIMIT, retries={"total_max_attempts": 1})
-    return tables.session().client("dynamodb", endpoint_url=endpoint, config=limits)
-
-
-def _lean(endpoint: str) -> Any:
-    there = Endpoint(endpoint, tables.REGION)
-    return LeanClient(there, tables.CREDENTIALS, connect=1, answer=LIMIT, connections=4)
-
-
 class Ground(NamedTuple):
     """A store at the end of a line, and one beside it."""
 
@@ -113,12 +100,12 @@ class Ground(NamedTuple):
 
 
 @contextmanager
-def _ground(client: Callable[[str], Any]) -> Iterator[Ground]:
+def _ground(client: str) -> Iterator[Ground]:
     line = Line()
     with mounted(), played(line) as endpoint:
         beside = tables.shared()
         create_table(beside, "tokens")
-        made = client(endpoint)
+        made = tables.CLIENTS[client](endpoint, LIMIT)
         clock = FakeClock()
         rows = DynamoDBRows(beside, "tokens")
         sound = World(DynamoDBStore("tokens", beside), rows, clock)
@@ -146,8 +133,8 @@ def _checked(ground: Ground, token: str, attempt: str, held: dict[str, str]) -> 
             assert isinstance(answer, Unanswered | Misconfigured)
 
 
-@pytest.mark.parametrize("client", [_boto3, _lean], ids=["boto3", "lean"])
-def test_hostile_bytes(client: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize("client", tables.CLIENTS)
+def test_hostile_bytes(client: str) -> None:
     """Acquisitions, alone and in batches, reads and completions: what is answered is true, in time."""
 
     @fuzz
