@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from botocore.awsrequest import AWSResponse
 from botocore.stub import Stubber
 
 from lambda_once import Misconfigured, StoreUnavailable
+from lambda_once.dynamodb import client as made
 from lambda_once.dynamodb import errors
 from lambda_once.dynamodb.retry import TRIES
 from lambda_once.stores.batches import Batches
@@ -39,20 +42,22 @@ PAGES = {
 
 
 @pytest.fixture(params=list(PAGES.values()), ids=list(PAGES))
-def stranger(request: pytest.FixtureRequest) -> Iterator[Layers]:
+def stranger(request: pytest.FixtureRequest, sender: str) -> Iterator[Layers]:
     """Layers whose client talks to something else."""
     with strangers.page(*request.param) as address:
-        client = tables.client(address)
+        client = tables.CLIENTS[sender](address)
         yield Layers(client)
         client.close()
 
 
+@pytest.mark.parametrize("sender", tables.CLIENTS)
 def test_what_is_not_dynamodb_is_misconfigured(stranger: Layers) -> None:
     """Whatever it answers is no acquisition and no outage; its page is not quoted."""
     runs_nothing(stranger, Misconfigured, "not DynamoDB: check AWS_ENDPOINT_URL[^<]*$")
 
 
 @pytest.mark.parametrize("usable", [True, False], ids=["batches", "single writes"])
+@pytest.mark.parametrize("sender", tables.CLIENTS)
 def test_a_batch_at_what_is_not_dynamodb(
     stranger: Layers, usable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,18 +91,20 @@ def test_an_older_botocore_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> No
         client.close()
 
 
-def test_what_speaks_no_http_is_an_outage() -> None:
+@pytest.mark.parametrize("sender", tables.CLIENTS)
+def test_what_speaks_no_http_is_an_outage(sender: str) -> None:
     """It looks like a connection that broke: nothing runs."""
     with strangers.echo() as address:
-        client = tables.client(address)
+        client = tables.CLIENTS[sender](address)
         runs_nothing(Layers(client), StoreUnavailable, "retry later")
         client.close()
 
 
-def test_a_proxy_without_an_upstream_is_an_outage() -> None:
+@pytest.mark.parametrize("sender", tables.CLIENTS)
+def test_a_proxy_without_an_upstream_is_an_outage(sender: str) -> None:
     """A page of status 502 may be gone in a second."""
     with strangers.page(502, "text/html", b"<html>bad gateway</html>") as address:
-        client = tables.client(address)
+        client = tables.CLIENTS[sender](address)
         runs_nothing(Layers(client), StoreUnavailable, "retry later")
         client.close()
 
@@ -134,3 +141,19 @@ def test_an_empty_answer_of_a_double_grants_nothing() -> None:
             stubber.add_response("update_item", {})
         stubber.add_response("update_item", {})
         runs_nothing(Layers(client), StoreUnavailable, "CrossedResponse")
+
+
+@pytest.mark.parametrize("sender", [None, "lean"])
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_certificates_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sender: str | None, content: str | None
+) -> None:
+    """The error names the file: the system's does not."""
+    bundle = tmp_path / "bundle.pem"
+    if content is not None:
+        bundle.write_text(content)
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(bundle))
+    for name in ("REQUESTS_CA_BUNDLE", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(made, "of_modules", lambda _: None)
+    runs_nothing(Layers(sender), Misconfigured, f"certificates in {re.escape(str(bundle))} cannot be read")

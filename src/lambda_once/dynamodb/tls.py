@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import InvalidConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,18 +19,25 @@ def bundle_of(environ: Mapping[str, str]) -> str | None:
 
 
 def tls_context(named: str | None) -> ssl.SSLContext:
-    """Return a context for TLS 1.2 and newer that checks names. *named* is a bundle; None: botocore's own."""
+    """
+    Return a context for TLS 1.2 and newer that checks names. *named* is a bundle; None: botocore's own.
+
+    Raises botocore's InvalidConfigError for one that cannot be read.
+    """
     bundle = Path(named) if named else _of_botocore()
     # As botocore makes it. `create_default_context` is strict since Python 3.13, and refuses a private
     # authority without a key identifier.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if bundle is None:
-        context.load_default_certs()
-    elif bundle.is_dir():
-        context.load_verify_locations(capath=str(bundle))
-    else:
-        context.load_verify_locations(cafile=str(bundle))
+    try:
+        if bundle is None:
+            context.load_default_certs()
+        elif bundle.is_dir():
+            context.load_verify_locations(capath=str(bundle))
+        else:
+            context.load_verify_locations(cafile=str(bundle))
+    except OSError as error:  # that of a missing file does not name it
+        raise InvalidConfigError(error_msg=f"the certificates in {bundle} cannot be read: {error}") from error
     return context
 
 
