@@ -96,7 +96,7 @@ def test_a_completion_outlasts_a_throttled_table(rig: Rig) -> None:
 
 def test_twin_that_gives_up_after_a_second(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the patience of one request the charge is made twice."""
-    monkeypatch.setattr(finish, "PATIENCE", 1)
+    monkeypatch.setattr(finish, "_PATIENCE", timedelta(seconds=1))
     with pytest.raises(AssertionError):
         _charges_once_through_a_throttle(rig)
 

@@ -221,10 +221,11 @@ class Acquirer:
     def _acquire_known(self, tries: list[Try]) -> None:
         """Acquire together, in place, what was refused for a row that may be taken: released, lapsed work."""
         free: dict[int, Acquire] = {}
+        now = self._clock.now()
         for n, (call, write, answer) in enumerate(tries):
             if not isinstance(answer, Refused):
                 continue
-            decision = decide(answer.record, call.request(write.attempt_id), self._clock.now())
+            decision = decide(answer.record, call.request(write.attempt_id), now)
             if decision is Decision.RUN:
                 free[n] = self._again(call, write, self._take(call, answer.record))
         if len(free) > 1:
@@ -243,6 +244,8 @@ class Acquirer:
         self, call: Call, write: Acquire, answer: AcquireAnswer, *, may_wait: bool
     ) -> Waits[Ownership | Replayed]:
         """Follow the table's answers until there is an attempt, an outcome or an error."""
+        if isinstance(answer, Won):
+            return self._won(call, write, answer)
         rounds = polls = 0
         request = call.request(write.attempt_id)
         began = now = self._clock.now()

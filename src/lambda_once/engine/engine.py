@@ -132,7 +132,7 @@ class Engine:
 
 def done(value: Any, ownership: Ownership) -> Any:
     """Return *value*. Raises `Misconfigured` for an awaitable: the work is not done, nor may its token be."""
-    if not inspect.isawaitable(value):
+    if value is None or not inspect.isawaitable(value):
         return value
     # A coroutine is closed, a task or future cancelled: what is released must not go on.
     stop = getattr(value, "close", None) or getattr(value, "cancel", None)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lambda_once.core.codec import Codec
     from lambda_once.engine.replay import Replayer
 
+_PATIENCE = timedelta(seconds=PATIENCE)
 LAST_WORD = timedelta(seconds=2)
 """How long the release of something that never started may take at most."""
 
@@ -111,13 +112,12 @@ class PreparedFinish(NamedTuple):
             return self.write
         return replace(self.write, ttl=ttl, parts_written=self.parts)
 
-    def limit(self, deadline: Deadline) -> Deadline:
-        """Return until when a try may last; each is a single request."""
-        began = self.write.now if self.sent else deadline.clock.now()
-        longest = Deadline(deadline.clock, began + timedelta(seconds=PATIENCE), math.inf)
-        if self._overran(deadline):
-            return longest
-        return longest._replace(at=min(longest.at, deadline.at))
+    def limit(self, deadline: Deadline, now: datetime) -> Deadline:
+        """Return until when a try that begins *now* may last; each is a single request."""
+        at = (self.write.now if self.sent else now) + _PATIENCE
+        if not self._overran(deadline):
+            at = min(at, deadline.at)
+        return Deadline(deadline.clock, at, math.inf)
 
     def _overran(self, deadline: Deadline) -> bool:
         return self.write.now >= deadline.at
@@ -135,7 +135,7 @@ class PreparedFinish(NamedTuple):
         if self._overran(deadline):
             return None
         pause = timedelta(seconds=jitter(self.sent))
-        return pause if now + pause < self.limit(deadline).at else None
+        return pause if now + pause < self.limit(deadline, now).at else None
 
 
 class Finisher:
@@ -228,10 +228,11 @@ class Finisher:
         """Write *finish*, again where that can help, and return the table's last answer."""
         invocation = finish.ownership.call.invocation
         while True:
-            write = finish.write_at(self.clock.now())
+            now = self.clock.now()
+            write = finish.write_at(now)
             try:
                 with invocation.reporter.segment("once.complete") as segment:
-                    (answer,) = self.store.write([write], finish.limit(invocation.deadline))
+                    (answer,) = self.store.write([write], finish.limit(invocation.deadline, now))
                     trace_answers(segment, [answer])
             except Exception:
                 raise

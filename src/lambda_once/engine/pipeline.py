@@ -113,6 +113,8 @@ class Pipeline:
         *written*: once all that was submitted is written or given up. False after `STALLED` seconds, and from
         then on: what has not started should not start. So near the end of the invocation.
         """
+        if self._may_at_once(written=written):
+            return True
         began = self._clock.now()
         while (may := self._may(began, written=written)) is None:
             if self._is_written_elsewhere():
@@ -125,6 +127,8 @@ class Pipeline:
 
     async def wait_async(self, *, written: bool = False) -> bool:
         """Do what `wait` does on the event loop: a lane that waits takes no thread from the work."""
+        if self._may_at_once(written=written):
+            return True
         began = self._clock.now()
         while (may := self._may(began, written=written)) is None:
             if self._is_written_elsewhere():
@@ -151,6 +155,10 @@ class Pipeline:
             self._take_over()
             self._changed.condition.wait_for(lambda: self._writer is Writer.NONE)
         self._write()
+
+    def _may_at_once(self, *, written: bool) -> bool:
+        with self._changed.condition:
+            return not self._stalled and (self._is_written() if written else self._may_start())
 
     def _may(self, began: datetime, *, written: bool) -> bool | None:
         """Return whether what has waited since *began* may go on; None: not yet."""
@@ -179,8 +187,10 @@ class Pipeline:
     def _may_start(self) -> bool:
         if self._retried or any(group[-1].finish.sent for group in self._on_its_way):
             return False
-        now = self._clock.now()
         oldest = [group[0] for group in (*self._on_its_way[:1], self._waiting) if group]
+        if not oldest:
+            return True
+        now = self._clock.now()
         return all((now - queued.finish.write.now).total_seconds() <= OLDEST for queued in oldest)
 
     # ---------------------------------------------------------------- the writer
@@ -288,7 +298,9 @@ class Pipeline:
         """Return the table's answers, and whether what is unanswered may be tried again."""
         now = self._clock.now()
         writes = [queued.finish.write_at(now) for queued in group]
-        limit = max((queued.finish.limit(self._deadline) for queued in group), key=lambda limit: limit.at)
+        limit = max(
+            (queued.finish.limit(self._deadline, now) for queued in group), key=lambda limit: limit.at
+        )
         try:
             return self._finisher.store.write(writes, limit), True
         except Exception as broken:  # noqa: BLE001  (a store that raises has not answered)

@@ -305,11 +305,14 @@ def update(table: str, write: Write, shards: int, names: TableNames = USUAL) -> 
     """Write *write*. Refused (``ConditionalCheckFailed``) as `finish` is (guarantee 2)."""
     sets, removed = changed_attributes(write, shards)
     key = names.key_of(write.token)
-    where = " AND ".join([*(f'"{name}" = ?' for name in key), OURS_IN_PARTIQL])
-    values = (*key.values(), {"S": write.attempt_id}, {"S": State.IN_PROGRESS.value})
     return {
-        "Statement": f"{_update_set(table, tuple(sets), tuple(removed))} WHERE {where}",
-        "Parameters": [*sets.values(), *values],
+        "Statement": _update_where(table, tuple(sets), tuple(removed), tuple(key)),
+        "Parameters": [
+            *sets.values(),
+            *key.values(),
+            {"S": write.attempt_id},
+            {"S": State.IN_PROGRESS.value},
+        ],
     }
 
 
@@ -320,9 +323,10 @@ def _insert_into(table: str, names: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _update_set(table: str, sets: tuple[str, ...], removed: tuple[str, ...]) -> str:
+def _update_where(table: str, sets: tuple[str, ...], removed: tuple[str, ...], key: tuple[str, ...]) -> str:
     changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
-    return f'UPDATE "{table}" {" ".join(changes)}'
+    where = " AND ".join([*(f'"{name}" = ?' for name in key), OURS_IN_PARTIQL])
+    return f'UPDATE "{table}" {" ".join(changes)} WHERE {where}'
 
 
 # ------------------------------------------------------------------ parts of large results
