@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -19,6 +20,7 @@ from lambda_once.dynamodb.client import botocore_client, new_client
 from lambda_once.dynamodb.direct import Direct
 from lambda_once.dynamodb.transport import Transport
 from lambda_once.testing import FakeClock
+from tests.kit import tables
 from tests.kit.host import Host, Request, nothing, serving, standing_for_aws
 from tests.kit.tls import Authority
 
@@ -121,6 +123,19 @@ def test_each_account_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch
     assert first != second
     assert again == [first, second]
     assert not any(request.by_botocore for request in host.requests)
+
+
+@pytest.mark.parametrize("name", tables.CLIENTS)
+def test_a_client_that_is_dropped_closes_its_connections(name: str) -> None:
+    """Nobody calls `close`: no warning of an open socket breaks a user's tests."""
+    with serving() as host:
+        client = tables.CLIENTS[name](host.url)
+        get(client)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+    assert found == []
 
 
 # -- a frozen environment

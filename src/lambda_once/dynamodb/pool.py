@@ -7,6 +7,7 @@ import ssl
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
+from weakref import finalize
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -92,6 +93,7 @@ class Pool:
         self._context = tls_context(bundle) if endpoint.is_encrypted else None
         self._kept: list[Connection] = []
         self._lock = threading.Lock()
+        finalize(self, _close, self._kept)  # as urllib3 does: an open socket that is collected is a warning
 
     def post(self, request: bytes, deadline: Deadline) -> ParsedResponse:
         """Return the answer, a refusal too. Raises botocore's error where there is none."""
@@ -125,9 +127,9 @@ class Pool:
 
     def close(self) -> None:
         with self._lock:
-            kept, self._kept = self._kept, []
-        for connection in kept:
-            connection.close()
+            kept = self._kept.copy()
+            self._kept.clear()
+        _close(kept)
 
     def _take(self) -> Connection | None:
         while True:
@@ -142,6 +144,11 @@ class Pool:
             if len(self._kept) < self._size:
                 self._kept.append(connection)
                 return
+        connection.close()
+
+
+def _close(connections: list[Connection]) -> None:
+    for connection in connections:
         connection.close()
 
 
