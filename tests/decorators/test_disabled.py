@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from typing import Any
 
 import pytest
@@ -133,3 +134,43 @@ def test_the_switch_of_powertools_is_named(
         work(n)
     assert [line.message for line in caplog.records].count("once.powertools_disabled") == warned
     assert len(rig.rows()) == (0 if environment.get("LAMBDA_ONCE_DISABLED") == "true" else 2)
+
+
+@in_memory
+def test_an_invocation_is_disabled_as_a_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that changes while it runs counts from the next one on; outside of one, at once."""
+    with rig.once.invocation(rig.context()):
+        rig.once.run("a", len, [])
+        monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "false")
+        rig.once.run("b", len, [])
+    assert rig.rows() == []
+    with rig.once.invocation(rig.context()):
+        rig.once.run("c", len, [])
+    assert len(rig.rows()) == 1
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    rig.once.run("d", len, [])
+    assert len(rig.rows()) == 1
+
+
+@in_memory
+def test_two_invocations_at_once_read_for_themselves(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one has read is not what another, which began later, goes by; nor another `Once`."""
+    begin = rig.once.invocation(rig.context("r1"))
+
+    def first() -> None:
+        begin.__enter__()
+        rig.once.run("a", len, [])
+
+    def second() -> None:
+        with rig.once.invocation(rig.context("r2")):
+            rig.once.run("b", len, [])
+
+    one = contextvars.copy_context()
+    one.run(first)
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "false")
+    contextvars.copy_context().run(second)
+    assert [row.token.rpartition("/")[2] for row in rig.rows()] == ["b"]
+    monkeypatch.setenv("LAMBDA_ONCE_DISABLED", "true")
+    contextvars.copy_context().run(second)
+    one.run(begin.__exit__, None, None, None)
+    assert len(rig.rows()) == 1

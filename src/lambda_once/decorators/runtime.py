@@ -15,7 +15,7 @@ from lambda_once.core.keys import NO_SERVICE, SERVICE_VARIABLE
 from lambda_once.decorators.names import SharedNames
 from lambda_once.decorators.validation import checked_table
 from lambda_once.engine.engine import Engine
-from lambda_once.engine.invocation import Invocation, current_invocation, invoked
+from lambda_once.engine.invocation import CURRENT_INVOCATION, Invocation, current_invocation, invoked
 from lambda_once.errors import Misconfigured
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
@@ -93,6 +93,8 @@ class Runtime:
         self._lock = threading.Lock()
         self._warned: set[Event] = set()
         self._prepared: DynamoDBStore | None = None
+        self._known: tuple[Invocation, Environment] | None = None
+        """What was read last, and in which invocation."""
         self.shared_names = SharedNames(self._log_shared_name)
 
     def prepare(self) -> None:
@@ -124,9 +126,18 @@ class Runtime:
                 self._prepared.transport.prepare()
 
     def environment(self) -> Environment:
-        """Read the environment. Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED."""
+        """
+        Read the environment, once an invocation: each of its units asks, and to read a variable is slow.
+
+        Raises `Misconfigured` for an unknown word in LAMBDA_ONCE_DISABLED.
+        """
+        invocation, known = CURRENT_INVOCATION.get(), self._known
+        if invocation is not None and known is not None and known[0] is invocation:
+            return known[1]
         service = self._service or os.environ.get(SERVICE_VARIABLE) or NO_SERVICE
-        return Environment(service, self.disabled)
+        environment = Environment(service, _is_disabled())
+        self._known = None if invocation is None else (invocation, environment)
+        return environment
 
     @property
     def clock(self) -> Clock:
@@ -146,12 +157,7 @@ class Runtime:
 
         Raises `Misconfigured` for a word that is neither true nor false.
         """
-        word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
-        if word and word not in _TRUE and word not in _FALSE:
-            raise Misconfigured(
-                f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
-            )
-        return word in _TRUE
+        return self.environment().disabled
 
     @property
     def engine(self) -> Engine:
@@ -266,3 +272,13 @@ class Runtime:
 
     def _log_shared_name(self, name: str, reason: str) -> None:
         self.reporter.log(Details(Event.SHARED_NAME, name=name, reason=reason))
+
+
+def _is_disabled() -> bool:
+    """Read LAMBDA_ONCE_DISABLED. Raises `Misconfigured` for a word that is neither true nor false."""
+    word = os.environ.get("LAMBDA_ONCE_DISABLED", "").strip().lower()
+    if word and word not in _TRUE and word not in _FALSE:
+        raise Misconfigured(
+            f"LAMBDA_ONCE_DISABLED={word}: set it to true (nothing is protected) or false, or unset it"
+        )
+    return word in _TRUE

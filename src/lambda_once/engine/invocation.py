@@ -62,11 +62,11 @@ class Invocation(NamedTuple):
         return isinstance(self.request_id, str) and self.request_id not in ("", NO_REQUEST_ID)
 
 
-_current: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)
+CURRENT_INVOCATION: ContextVar[Invocation | None] = ContextVar("lambda_once_invocation", default=None)
 
 
 def current_invocation() -> Invocation | None:
-    return _current.get()
+    return CURRENT_INVOCATION.get()
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def invoked(
     Inside another invocation with the same context the outer one continues: metrics are flushed once, at its
     end. *unknown* is called where no context has the remaining time.
     """
-    outer = _current.get()
+    outer = CURRENT_INVOCATION.get()
     if outer is None or not (context is None or context is outer.context):
         invocation = invocation_of(context, clock, reporter)
     elif outer.reporter is reporter:
@@ -90,12 +90,12 @@ def invoked(
     if not invocation.known:
         unknown()
     before = INVOCATION_DEADLINE.get()
-    _current.set(invocation)
+    CURRENT_INVOCATION.set(invocation)
     INVOCATION_DEADLINE.set(Deadline(clock, invocation.ends))
     try:
         yield invocation
     finally:
-        _current.set(outer)
+        CURRENT_INVOCATION.set(outer)
         INVOCATION_DEADLINE.set(before)
         reporter.flush(invocation.tally)
         invocation.tally.raise_interruption()
