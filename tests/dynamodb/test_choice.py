@@ -19,6 +19,7 @@ KNOWN = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
     "AWS_CA_BUNDLE": "/some/bundle.pem",
+    "REQUESTS_CA_BUNDLE": "/another/bundle.pem",
     "AWS_USE_FIPS_ENDPOINT": "false",
     "AWS_ACCOUNT_ID_ENDPOINT_MODE": "preferred",
 }
@@ -77,7 +78,6 @@ DECLINED: dict[str, tuple[dict[str, str], str]] = {
         {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"},
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is set",
     ),
-    "requests' bundle": ({"REQUESTS_CA_BUNDLE": "/x.pem"}, "REQUESTS_CA_BUNDLE is set"),
 }
 TRACERS = ["aws_xray_sdk", "ddtrace", "moto", "opentelemetry.instrumentation.botocore", "sentry_sdk"]
 

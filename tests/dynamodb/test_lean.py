@@ -33,7 +33,7 @@ from lambda_once.dynamodb.connection import Response
 from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
 from lambda_once.dynamodb.lean import OPERATIONS, LeanClient
 from lambda_once.dynamodb.pool import Endpoint
-from lambda_once.dynamodb.tls import bundle_of, tls_context
+from lambda_once.dynamodb.tls import Certificates
 from lambda_once.dynamodb.transport import Transport
 from tests.dynamodb.scripted import Server, answer, refusal
 from tests.kit.tls import Authority
@@ -157,7 +157,8 @@ def test_after_a_timeout_no_kept_connection_is_used() -> None:
 
 def keep(lean: LeanClient, many: int) -> None:
     """Let *lean* keep *many* new connections."""
-    for connection in [lean._pool._connected() for _ in range(many)]:
+    later = Deadline(SystemClock(), SystemClock().now() + timedelta(seconds=60))
+    for connection in [lean._pool._connected(later) for _ in range(many)]:
         lean._pool._keep(connection)
 
 
@@ -431,7 +432,7 @@ def _named(server: Server) -> dict[str, Any]:
     return {"url": f"https://localhost:{server.port}"}
 
 
-@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
 def test_tls_with_an_authority_of_ones_own(authority: Authority, variable: str) -> None:
     """Either variable names the file."""
     environ = ENVIRON | {variable: str(authority.bundle)}
@@ -441,7 +442,7 @@ def test_tls_with_an_authority_of_ones_own(authority: Authority, variable: str) 
 
 def test_the_context_is_as_botocores(authority: Authority) -> None:
     """Not strict, whatever Python's default is: botocore accepts an authority without a key identifier."""
-    context = tls_context(bundle_of({"AWS_CA_BUNDLE": str(authority.bundle)}))
+    context = Certificates(str(authority.bundle)).all()
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname

@@ -33,7 +33,7 @@ LIMIT = timedelta(milliseconds=REMAINING_MS) + LATE_KILL
 CARDS = ("tok_visa", "tok_visa", "tok_visa", "tok_declined", "tok_timeout")
 WORKS = ("lamp", "lamp", "lamp", "lamp", "flaky-lamp")
 ITEMS = (*WORKS, "jammed-door")
-SENDERS: tuple[dict[str, str], ...] = ({}, {"LAMBDA_ONCE_CLIENT": "lean", "REQUESTS_CA_BUNDLE": ""})
+SENDERS: tuple[dict[str, str], ...] = ({}, {"LAMBDA_ONCE_CLIENT": "lean"})
 """What chooses the client of each worker in turn: the default, and the lean one."""
 FORGOTTEN = 0.1
 """How many deletions are lost."""

@@ -29,6 +29,7 @@ from lambda_once.dynamodb.answers import EXPIRED, REDIRECT, answer_of, redacted
 from lambda_once.dynamodb.connection import Response, message
 from lambda_once.dynamodb.pool import Endpoint, Pool
 from lambda_once.dynamodb.sigv4 import CONTENT_TYPE, SERVICE, Credentials, Signer, target_of
+from lambda_once.dynamodb.tls import Certificates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +68,9 @@ class Direct:
         self, session: Any, *, connect: float, answer: float, connections: int, clock: Clock | None = None
     ) -> None:
         self._session = session
-        # As botocore's endpoint.py reads it: a `verify=` in code is not ours.
-        self._bundle = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+        # A `verify=` in code is not ours; the rest is read as botocore's endpoint.py does.
+        named = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+        self._certificates = Certificates(named)
         self._connect = connect
         self._answer = timedelta(seconds=answer)
         self._connections = connections
@@ -159,7 +161,7 @@ class Direct:
         if url not in self._pools:
             proxy = get_environ_proxies(url).get(urlsplit(url).scheme)
             endpoint = None if proxy else Endpoint.of(url, self._region)
-            made = endpoint and Pool(endpoint, self._bundle, self._connect, self._connections)
+            made = endpoint and Pool(endpoint, self._certificates, self._connect, self._connections)
             self._pools.setdefault(url, made)
         return self._pools[url]
 

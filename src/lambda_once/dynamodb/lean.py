@@ -21,7 +21,7 @@ from lambda_once.dynamodb.answers import EXPIRED, REDIRECT, redacted
 from lambda_once.dynamodb.connection import message
 from lambda_once.dynamodb.pool import Endpoint, Pool
 from lambda_once.dynamodb.sigv4 import Credentials, Signer
-from lambda_once.dynamodb.tls import bundle_of
+from lambda_once.dynamodb.tls import Certificates, bundle_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class LeanClient:
         self._environ = environ
         self._clock = clock or SystemClock()
         self._signer = Signer(credentials, endpoint.region, endpoint.host)
-        self._pool = Pool(endpoint, bundle_of(environ), connect, connections)
+        self._pool = Pool(endpoint, Certificates(bundle_of(environ)), connect, connections)
         self._answer = timedelta(seconds=answer)
 
     def __repr__(self) -> str:

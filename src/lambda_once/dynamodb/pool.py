@@ -20,10 +20,10 @@ from botocore.exceptions import (
 
 from lambda_once.dynamodb.answers import ParsedResponse, answer_of
 from lambda_once.dynamodb.connection import Connection
-from lambda_once.dynamodb.tls import tls_context
 
 if TYPE_CHECKING:
     from lambda_once.core.clock import Deadline
+    from lambda_once.dynamodb.tls import Certificates
 
 _OF_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 """Endings of the hosts that send a checksum with every response."""
@@ -45,20 +45,24 @@ class Endpoint(NamedTuple):
 
     def connect(self, seconds: float, context: ssl.SSLContext | None) -> Connection:
         """Return a new connection. Raises botocore's error where there is none in *seconds*."""
-        parts = urlsplit(self.url)
-        host, port = parts.hostname or "", parts.port or (443 if self.is_encrypted else 80)
+        port = urlsplit(self.url).port or (443 if self.is_encrypted else 80)
         sock = None
         try:
-            sock = socket.create_connection((host, port), seconds)
+            sock = socket.create_connection((self.name, port), seconds)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if context is not None:
-                sock = context.wrap_socket(sock, server_hostname=host)
+                sock = context.wrap_socket(sock, server_hostname=self.name)
         except OSError as error:
             if sock is not None:
                 sock.close()
             raise _kind_of(error)(endpoint_url=self.url, error=error) from error
         return Connection(sock, self.url)
+
+    @property
+    def name(self) -> str:
+        """The name of the host, which its certificate has."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def is_encrypted(self) -> bool:
@@ -67,7 +71,7 @@ class Endpoint(NamedTuple):
     @property
     def is_of_aws(self) -> bool:
         """Whether DynamoDB itself is there, not an emulator or a proxy."""
-        return (urlsplit(self.url).hostname or "").endswith(_OF_AWS)
+        return self.name.endswith(_OF_AWS)
 
     @property
     def host(self) -> str:
@@ -86,11 +90,12 @@ class Pool:
     The other kept connections are closed then, and after a timeout: they are likely to be as dead.
     """
 
-    def __init__(self, endpoint: Endpoint, bundle: str | None, connect: float, size: int) -> None:
+    def __init__(self, endpoint: Endpoint, certificates: Certificates, connect: float, size: int) -> None:
         self.endpoint = endpoint
+        self._certificates = certificates
         self._connect = connect
         self._size = size
-        self._context = tls_context(bundle) if endpoint.is_encrypted else None
+        self._context = certificates.first_for(endpoint.name) if endpoint.is_encrypted else None
         self._kept: list[Connection] = []
         self._lock = threading.Lock()
         finalize(self, _close, self._kept)  # as urllib3 does: an open socket that is collected is a warning
@@ -106,7 +111,7 @@ class Pool:
             except ReadTimeoutError:
                 self.close()
                 raise
-        return self._exchanged(self._connected(), request, deadline)
+        return self._exchanged(self._connected(deadline), request, deadline)
 
     def _exchanged(self, connection: Connection, request: bytes, deadline: Deadline) -> ParsedResponse:
         """Send *request*, and read the answer. The connection is kept only after a sound one."""
@@ -122,8 +127,19 @@ class Pool:
             self._keep(connection)
         return answer
 
-    def _connected(self) -> Connection:
-        return self.endpoint.connect(self._connect, self._context)
+    def _connected(self, deadline: Deadline) -> Connection:
+        """Connect; where the certificates tried first do not do, with all of them, from then on."""
+        context = self._context
+        try:
+            return self.endpoint.connect(self._connect, context)
+        except SSLError as error:
+            if not isinstance(error.__cause__, ssl.SSLCertVerificationError):
+                raise
+            self._context = self._certificates.all()
+            seconds = min(self._connect, deadline.remaining())
+            if self._context is context or seconds <= 0:
+                raise
+            return self.endpoint.connect(seconds, self._context)
 
     def close(self) -> None:
         with self._lock:
