@@ -18,7 +18,7 @@ from lambda_once.engine import pipeline as module
 from lambda_once.engine import waiting
 from lambda_once.engine.attempt import Attempt
 from lambda_once.engine.ownership import Ownership
-from lambda_once.engine.pipeline import MOST_COMPLETIONS, OLDEST, Pipeline
+from lambda_once.engine.pipeline import MOST_COMPLETIONS, OLDEST, Pipeline, Writer
 from lambda_once.stores.contract import Store, Unanswered, WriteAnswer
 from tests.decorators.rig import Rig
 from tests.kit.frail import FrailStore
@@ -190,6 +190,13 @@ def test_a_thread_is_kept_for_the_next_batch(monkeypatch: pytest.MonkeyPatch) ->
             line.close()
         _until(lambda: len(kept) == started)  # noqa: B023  (called at once)
         assert len(starts) == started
+
+
+def test_of_two_that_linger_one_writes() -> None:
+    """The first woke late, when the pipeline had a thread again: two would not wait for each other."""
+    line = Line(expected=0)
+    line.pipeline._writer = Writer.LINGERS
+    assert [line.pipeline._linger(), line.pipeline._linger()] == [True, False]
 
 
 def _until(holds: Callable[[], bool]) -> None:

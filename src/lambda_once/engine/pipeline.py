@@ -227,9 +227,10 @@ class Pipeline:
             ):
                 joined = len(self._waiting)
                 self._changed.condition.wait(LINGER)
-            if self._writer is Writer.LINGERS:
-                self._writer = Writer.WRITES
-            return self._writer is Writer.WRITES
+            if self._writer is not Writer.LINGERS:
+                return False
+            self._writer = Writer.WRITES
+            return True
 
     def _write(self) -> None:
         while group := self._next():
