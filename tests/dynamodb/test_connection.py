@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.connection import LARGEST_BODY, LARGEST_HEAD, Connection, Response
 from lambda_once.dynamodb.errors import is_transient
 from lambda_once.testing import FakeClock
@@ -32,23 +34,26 @@ class Peer:
     def __init__(self, *pieces: bytes | Exception, pace: float = 0.0) -> None:
         self.clock = FakeClock()
         self.sent = b""
-        self._pieces = list(pieces)
+        self.pieces = list(pieces)
         self._pace = pace
-        self._timeout = 0.0
 
-    def settimeout(self, seconds: float) -> None:
-        self._timeout = seconds
+    def setblocking(self, flag: bool) -> None: ...
+
+    def settimeout(self, seconds: float) -> None: ...
+
+    def fileno(self) -> int:
+        return 0
 
     def send(self, data: bytes) -> int:
         self.sent += bytes(data[:5])
         return min(len(data), 5)
 
+    def poll(self, milliseconds: float) -> list[int]:
+        self.clock.advance(min(self._pace, milliseconds / 1_000))
+        return [1] if self._pace * 1_000 <= milliseconds else []
+
     def recv(self, most: int) -> bytes:
-        if self._pace > self._timeout:
-            self.clock.advance(self._timeout)
-            raise TimeoutError
-        self.clock.advance(self._pace)
-        piece = self._pieces.pop(0) if self._pieces else b""
+        piece = self.pieces.pop(0) if self.pieces else b""
         if isinstance(piece, Exception):
             raise piece
         assert len(piece) <= most
@@ -58,6 +63,7 @@ class Peer:
 def exchanged(peer: Peer) -> Response:
     """Send a request to *peer*, and return its response."""
     connection: Any = Connection(peer, "http://table")  # type: ignore[arg-type]
+    connection._arrivals = peer
     response: Response = connection.exchange(
         b"POST / HTTP/1.1\r\n\r\n", Deadline(peer.clock, peer.clock.now() + timedelta(seconds=LIMIT))
     )
@@ -183,6 +189,50 @@ def pair() -> Iterator[tuple[Connection, socket.socket]]:
     near, far = socket.socketpair()
     with closing(Connection(near, "http://table")) as connection, far:
         yield connection, far
+
+
+def test_a_request_larger_than_the_buffers(pair: tuple[Connection, socket.socket]) -> None:
+    """It goes out whole while the peer reads; the socket waits for it, not longer than the limit."""
+    connection, far = pair
+    request = bytes(8_000_000)
+    received = bytearray()
+
+    def serve() -> None:
+        while len(received) < len(request):
+            received.extend(far.recv(1_000_000))
+        far.sendall(OK)
+
+    server = threading.Thread(target=serve, daemon=True)
+    server.start()
+    clock = SystemClock()
+    response = connection.exchange(request, Deadline(clock, clock.now() + timedelta(seconds=60)))
+    server.join()
+    assert (response.body, bytes(received) == request) == (b"{}", True)
+    assert connection.is_quiet()
+
+
+def test_where_there_is_no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, `select` waits."""
+    monkeypatch.delattr("select.poll")
+    near, far = socket.socketpair()
+    with closing(Connection(near, "http://table")) as connection, far:
+        assert connection.is_quiet()
+        far.sendall(OK)
+        assert not connection.is_quiet()
+
+
+@pytest.mark.parametrize("most", [LARGEST_HEAD - 1, LARGEST_HEAD])
+def test_the_limit_of_the_head_is_that_of_its_bytes(most: int) -> None:
+    """However they are cut."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nx: "
+    whole = head + b"y" * (most + 1 - len(head)) + b"\r\n\r\n{}"
+    for cut in (10, 60_000):
+        pieces = [whole[at : at + 60_000] for at in range(cut, len(whole), 60_000)]
+        if most < LARGEST_HEAD:
+            assert exchanged(Peer(whole[:cut], *pieces)).status == HTTPStatus.OK
+        else:
+            with pytest.raises(HTTPClientError):
+                exchanged(Peer(whole[:cut], *pieces))
 
 
 def test_a_connection_is_quiet_until_something_comes(pair: tuple[Connection, socket.socket]) -> None:

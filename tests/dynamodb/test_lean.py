@@ -29,7 +29,7 @@ from botocore.exceptions import (
 
 from lambda_once.core.clock import Deadline, SystemClock
 from lambda_once.dynamodb.answers import answer_of
-from lambda_once.dynamodb.connection import Response
+from lambda_once.dynamodb.connection import Connection, Response
 from lambda_once.dynamodb.errors import NotDynamoDB, is_transient
 from lambda_once.dynamodb.lean import OPERATIONS, LeanClient
 from lambda_once.dynamodb.pool import Endpoint
@@ -217,8 +217,8 @@ def test_an_unrequested_response_ends_the_connection() -> None:
         near, far = socket.socketpair()
         with far:
             far.sendall(_of("a"))
-            kept._sock.close()
-            kept._sock = near
+            kept.close()
+            lean._pool._kept[:] = [Connection(near, "http://table")]
             assert _asked(lean, "b") == "b"
     assert server.connections == 2
 
