@@ -28,6 +28,8 @@ from benchmarks.world import reaching
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from benchmarks.standin import Endpoints
+
 PART, THROTTLED = "cold", "throttled"
 FACES: dict[str, Callable[[], dict[str, Any]]] = {
     "API": deliveries.request,
@@ -61,31 +63,31 @@ FIGURES: Final[Mapping[str, Callable[[Start], float]]] = {
 }
 
 
-def timings(endpoint: str, rounds: int) -> Iterator[Timing]:
+def timings(endpoints: Endpoints, rounds: int) -> Iterator[Timing]:
     """Start a handler of each face, with each client, *rounds* times."""
-    with reaching(endpoint):
+    with reaching(endpoints.encrypted):
         for face in FACES:
-            starts = _starts(face, rounds, nullcontext)
+            starts = _starts(face, endpoints.roots, rounds, nullcontext)
             for figure, of in FIGURES.items():
                 yield Timing(PART, f"{face}: {figure}", _samples(starts, of))
 
 
-def throttled(endpoint: str, rounds: int) -> Iterator[Timing]:
+def throttled(endpoints: Endpoints, rounds: int) -> Iterator[Timing]:
     """Time the first invocation of an API's handler with 14.5 % of a core."""
-    with reaching(endpoint):
-        starts = _starts("API", rounds, share_of_a_core)
+    with reaching(endpoints.encrypted):
+        starts = _starts("API", endpoints.roots, rounds, share_of_a_core)
     yield Timing(THROTTLED, f"API: {FIRST_WALL}", _samples(starts, FIGURES[FIRST_WALL]))
 
 
-def _starts(face: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
+def _starts(face: str, roots: str, rounds: int, share: Callable[..., Any]) -> dict[str, list[Start]]:
     event, suffix = FACES[face](), face.lower()
     modules = {
-        OURS.name: (f"benchmarks.cold.ours_{suffix}", ""),
-        LEAN.name: (f"benchmarks.cold.ours_{suffix}", "lean"),
-        THEIRS.name: (f"benchmarks.cold.theirs_{suffix}", ""),
+        OURS.name: (f"benchmarks.cold.ours_{suffix}", {"AWS_CA_BUNDLE": roots}),
+        LEAN.name: (f"benchmarks.cold.ours_{suffix}", {"AWS_CA_BUNDLE": roots, "LAMBDA_ONCE_CLIENT": "lean"}),
+        THEIRS.name: (f"benchmarks.cold.theirs_{suffix}", {}),
     }
     works = {
-        side: partial(_started, module, client, event, share) for side, (module, client) in modules.items()
+        side: partial(_started, module, given, event, share) for side, (module, given) in modules.items()
     }
     return in_turns(rounds, works)
 
@@ -94,12 +96,18 @@ def _samples(starts: Mapping[str, list[Start]], of: Callable[[Start], float]) ->
     return {side: Sample(tuple(map(of, each))) for side, each in starts.items()}
 
 
-def _started(module: str, client: str, event: dict[str, Any], share: Callable[..., Any]) -> Start:
-    """Import *module* and invoke it once, in a fresh interpreter; the invocation in a block of *share*."""
+def _started(
+    module: str, given: Mapping[str, str], event: dict[str, Any], share: Callable[..., Any]
+) -> Start:
+    """
+    Import *module* and invoke it once, in a fresh interpreter with the variables *given*.
+
+    The invocation is in a block of *share*.
+    """
     with subprocess.Popen(  # noqa: S603  (this interpreter, our module)
         [sys.executable, "-m", "benchmarks.cold.interpreter", module],
         cwd=Path(__file__).parents[1],
-        env=_environment(client),
+        env={**os.environ, **_LAMBDA, **given},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -116,13 +124,9 @@ def _started(module: str, client: str, event: dict[str, Any], share: Callable[..
     if process.returncode != 0:
         raise RuntimeError(f"{module} failed")
     *figures, has_botocore = json.loads(lines[-1])
-    if has_botocore != (client != "lean"):
+    if has_botocore != ("LAMBDA_ONCE_CLIENT" not in given):
         raise RuntimeError(f"{module} did not use the client that was asked for: {lines}")
     return Start(*figures)
-
-
-def _environment(client: str) -> dict[str, str]:
-    return {**os.environ, **_LAMBDA, "LAMBDA_ONCE_CLIENT": client}
 
 
 @contextmanager

@@ -71,8 +71,8 @@ def measured(size: Size, known: Prepared, say: Callable[[str], object]) -> Run:
     found = Run(conditions(), costs=known.costs)
     with function_environment(), standin.running(known.recorded.rows, size.latencies) as endpoints:
         say("cold starts")
-        found.timings += cold_start.timings(endpoints.encrypted, size.starts)
-        found.timings += cold_start.throttled(endpoints.encrypted, size.throttled)
+        found.timings += cold_start.timings(endpoints, size.starts)
+        found.timings += cold_start.throttled(endpoints, size.throttled)
         say("processor time")
         found.timings += processor.timings(
             known.events, known.recorded, endpoints, size.cpu_rounds, size.cpu_times

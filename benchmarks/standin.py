@@ -8,6 +8,7 @@ endpoint speaks TLS and answers at once; its certificate is of an authority of t
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
 import subprocess
@@ -32,6 +33,12 @@ ADDRESS, NAME = "127.0.0.1", "localhost"
 HEAD = f"HTTP/1.1 %d OK\r\nserver: Server\r\ndate: {formatdate(usegmt=True)}\r\nconnection: keep-alive\r\n"
 
 
+_AMAZONS = re.compile(
+    r'# Label: "(?:Amazon Root CA \d|Starfield Services Root [^"]*)"\n(?:#.*\n)*'
+    r"(-----BEGIN CERTIFICATE-----\n[^-]+-----END CERTIFICATE-----\n)"
+)
+
+
 class Endpoints(NamedTuple):
     """Where the table is."""
 
@@ -41,13 +48,15 @@ class Endpoints(NamedTuple):
     """Over HTTP, at once."""
     distant: Mapping[int, str]
     """By milliseconds; over HTTP."""
+    roots: str
+    """The file of the certificates by which our own connections trust `encrypted`: as many as in Lambda."""
 
 
 @contextmanager
 def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints]:
     """Serve a table that has *rows*, and let clients that are made in the block trust its certificate."""
     with TemporaryDirectory() as folder:
-        certificate, bundle = _certified(Path(folder))
+        certificate, bundle, roots = _certified(Path(folder))
         process = subprocess.Popen(  # noqa: S603  (this interpreter, this module)
             [sys.executable, "-m", "benchmarks.standin", certificate, "0", *map(str, latencies)],
             cwd=Path(__file__).parents[1],
@@ -63,25 +72,28 @@ def running(rows: Sequence[Row], latencies: Sequence[int]) -> Iterator[Endpoints
             nearest, *others = (f"http://{ADDRESS}:{port}" for port in ports)
             distant = dict(zip(latencies, others, strict=True))
             with variables(AWS_CA_BUNDLE=bundle):
-                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant)
+                yield Endpoints(f"https://{NAME}:{encrypted}", nearest, distant, roots)
         finally:
             process.communicate()  # closes its standard input, which ends it
 
 
-def _certified(folder: Path) -> tuple[str, str]:
+def _certified(folder: Path) -> tuple[str, str, str]:
     """
-    Return the file of a new certificate, and the file by which it is trusted.
+    Return the file of a new certificate, and two files by which it is trusted.
 
-    The latter has botocore's authorities as well: a client reads as much as it does in Lambda.
+    The first has botocore's authorities as well, the second only Amazon's: a client reads as many as it does
+    in Lambda, where botocore reads all, and our own connections Amazon's first.
     """
     from tests.kit.tls import Authority
 
     authority = Authority(folder)
     authority.server(NAME)
-    usual = Path(botocore.__file__).with_name("cacert.pem")
-    bundle = folder / "bundle.pem"
-    bundle.write_bytes(authority.bundle.read_bytes() + usual.read_bytes())
-    return str(folder / f"{NAME}.pem"), str(bundle)
+    usual = Path(botocore.__file__).with_name("cacert.pem").read_text(encoding="utf-8")
+    own = authority.bundle.read_text(encoding="utf-8")
+    bundle, roots = folder / "bundle.pem", folder / "roots.pem"
+    bundle.write_text(own + usual, encoding="utf-8")
+    roots.write_text(own + "\n".join(_AMAZONS.findall(usual)), encoding="utf-8")
+    return str(folder / f"{NAME}.pem"), str(bundle), str(roots)
 
 
 def main(certificate: str, *latencies: str) -> None:
