@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 _COLD, _TLS = cold_start.PART, processor.TLS
 GOALS: Final = (
-    Goal("API, first invocation, CPU", _COLD, f"API: {cold_start.FIRST_CPU}", OURS.name, 1.5),
+    Goal("API, first invocation, CPU", _COLD, f"API: {cold_start.FIRST_CPU}", OURS.name, 0.4),
     Goal("API, INIT + first invocation, CPU", _COLD, f"API: {cold_start.SUM_CPU}", OURS.name, 0.97),
     Goal("API, INIT + first invocation, CPU", _COLD, f"API: {cold_start.SUM_CPU}", LEAN.name, 0.33),
     Goal(
@@ -44,7 +44,7 @@ GOALS: Final = (
         cold_start.THROTTLED,
         f"API: {cold_start.FIRST_WALL}",
         OURS.name,
-        2.0,
+        0.4,
     ),
     Goal("API event over TLS, new, CPU", _TLS, API_NEW, OURS.name, 0.6),
     Goal("API event over TLS, duplicate, CPU", _TLS, API_DUPLICATE, OURS.name, 0.7),
