@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from hashlib import sha256
 from itertools import count
 from typing import Any
 
@@ -199,5 +200,6 @@ def _signature(request: Request, secret: str) -> str:
     )
     signed = {name: request.headers[name] for name in names.split(";")}
     canonical, _ = canonical_request("POST", "/", signed, request.body)
+    hashed = sha256(canonical.encode()).hexdigest()
     date, region, _, _ = scope.split("/")
-    return signature(signing_key(secret, date, region), request.headers["x-amz-date"], scope, canonical)
+    return signature(signing_key(secret, date, region), request.headers["x-amz-date"], scope, hashed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import pytest
 from botocore.auth import SigV4Auth
@@ -58,7 +59,8 @@ def test_the_published_vectors(name: str) -> None:
     (method, headers, body), wanted = VECTORS[name]
     request, _ = canonical_request(method, "/", headers, body)
     key = signing_key(SECRET, "20150830", "us-east-1", "service")
-    assert signature(key, STAMP, "20150830/us-east-1/service/aws4_request", request) == wanted
+    hashed = sha256(request.encode()).hexdigest()
+    assert signature(key, STAMP, "20150830/us-east-1/service/aws4_request", hashed) == wanted
 
 
 TEXTS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
@@ -92,7 +94,8 @@ def test_across_midnight() -> None:
     """The date of the scope is that of X-Amz-Date, and the kept key is of that day."""
     signer = Signer(Credentials("id", "secret", None), "eu-central-1", "localhost")
     evening = datetime(2026, 11, 20, 23, 59, 59, 999_000, UTC)
-    for now in (evening, evening + timedelta(milliseconds=1), evening):
+    before = evening - timedelta(milliseconds=500)
+    for now in (before, evening, evening + timedelta(milliseconds=1), evening):
         fresh = Signer(Credentials("id", "secret", None), "eu-central-1", "localhost")
         headers = signer.headers("GetItem", b"{}", now)
         assert headers == fresh.headers("GetItem", b"{}", now)
@@ -103,7 +106,20 @@ def test_credentials_are_not_shown() -> None:
     """Neither their own text nor that of what holds them has a part of them."""
     credentials = Credentials("AKIDEXAMPLE", "geheim", "token")
     assert repr(credentials) == "Credentials(…)"
-    assert not any(part in str(vars(Signer(credentials, "r", "h"))) for part in credentials if part)
+    signer = Signer(credentials, "r", "h")
+    signer.headers("GetItem", b"{}", datetime(2026, 11, 20, tzinfo=UTC))
+    assert not any(part in str(vars(signer)) for part in credentials if part)
+
+
+def test_requests_of_one_second_and_of_the_next() -> None:
+    """Each is signed as if it were the first: nothing of one is left in another."""
+    credentials, now = Credentials("id", "secret", "token"), datetime(2026, 11, 20, 10, 12, tzinfo=UTC)
+    signer = Signer(credentials, "eu-central-1", "localhost")
+    for milliseconds in (0, 999, 999, 1_000, 5_000, 0):
+        at = now + timedelta(milliseconds=milliseconds)
+        for operation, body in (("GetItem", b"{}"), ("UpdateItem", b"[]"), ("GetItem", b"[]")):
+            fresh = Signer(credentials, "eu-central-1", "localhost")
+            assert signer.headers(operation, body, at) == fresh.headers(operation, body, at)
 
 
 @pytest.mark.parametrize("missing", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])

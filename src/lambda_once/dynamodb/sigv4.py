@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import re
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,14 +63,32 @@ def signing_key(secret: str, date: str, region: str, service: str = SERVICE) -> 
 
 
 def signature(key: bytes, stamp: str, scope: str, request: str) -> str:
-    """Return the signature of the canonical *request* in hex, 64 characters."""
-    text = f"{ALGORITHM}\n{stamp}\n{scope}\n{sha256(request.encode()).hexdigest()}"
+    """Return the signature in hex of the canonical request whose SHA-256 in hex is *request*."""
+    text = f"{ALGORITHM}\n{stamp}\n{scope}\n{request}"
     return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 def target_of(operation: str) -> str:
     """Return the header that names *operation*."""
     return f"DynamoDB_20120810.{operation}"
+
+
+class _Second(NamedTuple):
+    """What the requests that are signed in one second have in common. Its repr shows nothing of it."""
+
+    at: datetime
+    headers: dict[str, str]
+    key: bytes
+    scope: str
+    begin: Any
+    """SHA-256 of the canonical request before the operation."""
+    end: str
+    """The canonical request between the operation and the hash of the body."""
+    authorization: str
+    """The header before the signature."""
+
+    def __repr__(self) -> str:
+        return "_Second(…)"
 
 
 class Signer:
@@ -83,27 +101,40 @@ class Signer:
         self._path = path
         self._key = ("", b"")
         """The day's signing key, after its date. Replaced as a whole, since threads share it."""
+        self._second: _Second | None = None
+        """Replaced as a whole, too."""
 
     def headers(self, operation: str, body: bytes, now: datetime) -> dict[str, str]:
         """Return the headers of a POST of *body* for *operation*, signed at *now*."""
-        stamp = f"{now:%Y%m%dT%H%M%SZ}"  # the date of the scope is part of it, across midnight too
+        second = self._second
+        if second is None or second.at != now.replace(microsecond=0):
+            second = self._second = self._prepared(now.replace(microsecond=0))
+        request = second.begin.copy()
+        request.update(f"{operation}{second.end}{sha256(body).hexdigest()}".encode())
+        stamp = second.headers["x-amz-date"]
+        signed = signature(second.key, stamp, second.scope, request.hexdigest())
+        return {
+            **second.headers,
+            "x-amz-target": target_of(operation),
+            "authorization": f"{second.authorization}{signed}",
+        }
+
+    def _prepared(self, at: datetime) -> _Second:
+        stamp = f"{at:%Y%m%dT%H%M%SZ}"  # the date of the scope is part of it, across midnight too
         date = stamp[:8]
         signed_on, key = self._key
         if signed_on != date:
             key = signing_key(self.credentials.secret, date, self._region)
             self._key = (date, key)
-        headers = {
-            "content-type": CONTENT_TYPE,
-            "host": self._host,
-            "x-amz-date": stamp,
-            "x-amz-target": target_of(operation),
-        }
+        headers = {"content-type": CONTENT_TYPE, "host": self._host, "x-amz-date": stamp}
         if self.credentials.token is not None:
             headers["x-amz-security-token"] = self.credentials.token
-        request, names = canonical_request("POST", self._path, headers, body)
+        # The target is the last header: what varies, it and the body's hash, comes at the end.
+        whole, names = canonical_request("POST", self._path, headers | {"x-amz-target": target_of("")}, b"")
+        end = f"\n\n{names}\n"
+        begin = whole[: whole.rindex(end)]
         scope = f"{date}/{self._region}/{SERVICE}/aws4_request"
-        headers["authorization"] = (
-            f"{ALGORITHM} Credential={self.credentials.key_id}/{scope}, SignedHeaders={names}, "
-            f"Signature={signature(key, stamp, scope, request)}"
+        authorization = (
+            f"{ALGORITHM} Credential={self.credentials.key_id}/{scope}, SignedHeaders={names}, Signature="
         )
-        return headers
+        return _Second(at, headers, key, scope, sha256(begin.encode()), end, authorization)
