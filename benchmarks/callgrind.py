@@ -39,8 +39,10 @@ def provide() -> None:
     """Install what is missing with apt-get. Raises SystemExit, naming it, if it is still missing."""
     if not is_there() and shutil.which("apt-get"):
         quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], check=False, env=quiet)  # noqa: S607
-        install = ["apt-get", "install", "-qq", "--yes", "--no-install-recommends", *PACKAGES]
+        # Of a machine of CI alone: nobody else is made root unasked.
+        root = ["sudo", "-n"] if os.environ.get("CI") and os.geteuid() and shutil.which("sudo") else []
+        subprocess.run([*root, "apt-get", "update", "-qq"], check=False, env=quiet)  # noqa: S603
+        install = [*root, "apt-get", "install", "-qq", "--yes", "--no-install-recommends", *PACKAGES]
         subprocess.run(install, check=False, env=quiet, stdout=subprocess.DEVNULL)  # noqa: S603
     if not is_there():
         raise SystemExit(
