@@ -131,15 +131,20 @@ class Pool:
         """Connect; where the certificates tried first do not do, with all of them, from then on."""
         context = self._context
         try:
-            return self.endpoint.connect(self._connect, context)
+            return self._connect_by(deadline, context)
         except SSLError as error:
             if not isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 raise
             self._context = self._certificates.all()
-            seconds = min(self._connect, deadline.remaining())
-            if self._context is context or seconds <= 0:
+            if self._context is context:
                 raise
-            return self.endpoint.connect(seconds, self._context)
+            return self._connect_by(deadline, self._context)
+
+    def _connect_by(self, deadline: Deadline, context: ssl.SSLContext | None) -> Connection:
+        seconds = min(self._connect, deadline.remaining())
+        if seconds <= 0:
+            raise ConnectTimeoutError(endpoint_url=self.endpoint.url)
+        return self.endpoint.connect(seconds, context)
 
     def close(self) -> None:
         with self._lock:
