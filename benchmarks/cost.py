@@ -50,7 +50,7 @@ def _cases(side: Side, client: Any) -> Iterator[tuple[str, Callable[[], object]]
     yield f"result of {RESULT // 1000} KB, duplicate", partial(function, order)
     new, more = deliveries.batch(RECORDS), deliveries.batch(RECORDS // 2)
     half = {"Records": new["Records"][: RECORDS // 2]}
-    yield "", partial(queue, deliveries.batch(RECORDS), lambda_context())  # a cold one may take a request more
+    yield "", partial(queue, deliveries.batch(RECORDS), lambda_context())  # cold: it may take a request more
     yield f"{RECORDS} records, new", partial(queue, new, lambda_context())
     yield f"{RECORDS} records, sent twice", partial(queue, new, lambda_context())
     yield f"{RECORDS} records, redelivered", partial(queue, deliveries.redelivered(new), lambda_context())
