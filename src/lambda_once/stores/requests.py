@@ -306,7 +306,7 @@ def update(table: str, write: Write, shards: int, names: TableNames = USUAL) -> 
     sets, removed = changed_attributes(write, shards)
     key = names.key_of(write.token)
     return {
-        "Statement": _update_where(table, tuple(sets), tuple(removed), tuple(key)),
+        "Statement": _update_where(table, tuple(sets), tuple(removed), (*key,), OURS_IN_PARTIQL),
         "Parameters": [
             *sets.values(),
             *key.values(),
@@ -323,9 +323,11 @@ def _insert_into(table: str, names: tuple[str, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _update_where(table: str, sets: tuple[str, ...], removed: tuple[str, ...], key: tuple[str, ...]) -> str:
+def _update_where(
+    table: str, sets: tuple[str, ...], removed: tuple[str, ...], key: tuple[str, ...], condition: str
+) -> str:
     changes = [f'SET "{name}" = ?' for name in sets] + [f'REMOVE "{name}"' for name in removed]
-    where = " AND ".join([*(f'"{name}" = ?' for name in key), OURS_IN_PARTIQL])
+    where = " AND ".join([*(f'"{name}" = ?' for name in key), condition])
     return f'UPDATE "{table}" {" ".join(changes)} WHERE {where}'
 
 
