@@ -98,8 +98,9 @@ class Direct:
         class Closing:
             def close(self) -> None:
                 super().close()  # type: ignore[misc]  # botocore's BaseClient comes next
-                for pool in [pool for pool in pools.values() if pool is not None]:
-                    pool.close()
+                for pool in list(pools.values()):  # a copy: another thread may be adding one
+                    if pool is not None:
+                        pool.close()
 
         base_classes.insert(0, Closing)
 
