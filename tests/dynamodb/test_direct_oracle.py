@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import pytest
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,10 @@ from lambda_once.dynamodb.errors import NotDynamoDB, code_of, is_foreign, is_ref
 from tests.dynamodb.scripted import JSON
 from tests.kit.host import Host, serving
 
+by_newer_rules = pytest.mark.skipif(
+    not hasattr(Config(), "account_id_endpoint_mode"),
+    reason="an older parser of botocore's fails on some errors, and reads the code of others in another way",
+)
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 # ---------------------------------------------------------------- the two clients, and what answers them
@@ -235,6 +240,7 @@ def test_a_result_is_read_as_botocore_reads_it(pair: Pair, operation: str) -> No
     compared()
 
 
+@by_newer_rules
 @pytest.mark.parametrize("operation", ["update_item", "transact_write_items"])
 def test_an_error_is_read_as_botocore_reads_it(pair: Pair, operation: str) -> None:
     """Its class, its response with the fields of its model, and what is done about it."""
@@ -286,6 +292,7 @@ STRICTER: dict[str, bytes] = {
 """Responses that are sent again here; of some of them botocore makes a result."""
 
 
+@by_newer_rules
 @pytest.mark.parametrize("name", SAME)
 def test_a_broken_response_means_the_same(pair: Pair, name: str) -> None:
     """Whatever its class is: `Transport` sends it again, or does not, by the same rule."""
@@ -304,6 +311,7 @@ def test_an_ambiguous_response_is_none(pair: Pair, name: str) -> None:
     assert ours.meaning == (True, False, False)
 
 
+@by_newer_rules
 def test_nothing_is_sent_twice_by_the_client(pair: Pair) -> None:
     """`Transport` alone repeats requests, whatever the response was."""
     for reply in (*SAME.values(), *STRICTER.values(), http(b"{}")):
