@@ -41,7 +41,9 @@ REACHES = {
     },
     "explain": {"core", "decorators", "errors", "sources"},
     "operations": {"core", "dynamodb", "errors", "observability", "policies", "stores"},
+    "check": {"core", "dynamodb", "errors", "stores"},
     "cli": {
+        "check",
         "core",
         "decorators",
         "dynamodb",
@@ -58,7 +60,7 @@ REACHES = {
 
 ON_TOP = {"__init__", "_once", "_signatures", "integrations", "testing"}
 ONLY_AT_FIRST_USE = ("aws_xray_sdk", "boto3", "botocore", "moto", "pydantic")
-MAY_IMPORT_BOTO3 = {"cli", "dynamodb", "operations", "patterns", "stores", "testing"}
+MAY_IMPORT_BOTO3 = {"check", "cli", "dynamodb", "operations", "patterns", "stores", "testing"}
 
 
 def _part(module: Path) -> str:

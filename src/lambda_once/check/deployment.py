@@ -1,0 +1,172 @@
+"""
+A deployment as `rules` see it: made by `templates` of a template, by `account` of what is deployed.
+
+Plain values. What a reader could not learn is `UNKNOWN`, never a default: a rule skips it, and the reader
+lists it in `Deployment.not_checked`. Names are those of the resources in a template, or deployed names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal, NamedTuple
+
+
+class Unknown(Enum):
+    """The type of `UNKNOWN`."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""A value that the reader could not learn: an import, another stack's output, a denied request."""
+
+
+class Index(NamedTuple):
+    """A global secondary index of a table."""
+
+    name: str
+    keys: tuple[str, ...]
+    """The partition key, then the sort key if there is one."""
+    projection: Literal["ALL", "KEYS_ONLY", "INCLUDE"]
+    included: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A DynamoDB table that functions use as token table."""
+
+    resource: str
+    name: str | Unknown
+    arn: str | Unknown
+    keys: tuple[tuple[str, str], ...]
+    """Attribute and type (``S``) of the partition key, then of the sort key if there is one."""
+    indexes: tuple[Index, ...] | Unknown
+    ttl: str | Unknown | None
+    """The attribute of its time to live; None: it is off."""
+    recovery: bool | Unknown
+    """Point-in-time recovery."""
+    deletion_protection: bool | Unknown
+
+
+class Statement(NamedTuple):
+    """One statement of an IAM policy; a value that could not be resolved is `UNKNOWN`."""
+
+    allows: bool
+    actions: tuple[str, ...]
+    not_actions: tuple[str, ...]
+    resources: tuple[str | Unknown, ...]
+    not_resources: tuple[str | Unknown, ...]
+    conditions: Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Lambda function that uses lambda-once."""
+
+    resource: str
+    name: str | Unknown
+    timeout: int
+    """Seconds."""
+    environment: Mapping[str, str | Unknown]
+    statements: tuple[Statement, ...] | Unknown
+    """Of its role: inline and managed policies."""
+    layers: tuple[str | Unknown, ...] = ()
+    """Resources of the template, or ARNs."""
+    code: str | Unknown = UNKNOWN
+    """The folder of its code, for a template."""
+    handler: str | Unknown = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """An event source mapping of a function, or a queue's subscription that a template spells as an event."""
+
+    resource: str
+    function: str
+    """`Function.resource`."""
+    kind: Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"] | Unknown
+    source: str | Unknown
+    """`Queue.resource`, or the ARN of what is not in the deployment."""
+    batch_size: int
+    window: int
+    """Seconds (MaximumBatchingWindowInSeconds)."""
+    reports_failures: bool | Unknown
+    """FunctionResponseTypes has ReportBatchItemFailures."""
+    retries: int | Unknown | None = None
+    """MaximumRetryAttempts of a stream; None: until the record expires."""
+    on_failure: str | Unknown | None = None
+    """The destination of what a stream gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """An SQS queue that is the source of a mapping, or the dead-letter queue of one."""
+
+    resource: str
+    name: str | Unknown
+    arn: str | Unknown
+    visibility: int
+    """Seconds."""
+    retention: int
+    """Seconds."""
+    fifo: bool
+    dead_letter: str | Unknown | None
+    """`Queue.resource` or an ARN; None: it has no dead-letter queue."""
+    receives: int | None
+    """maxReceiveCount; None without a dead-letter queue."""
+
+
+class Layer(NamedTuple):
+    """A layer of a template, by its folder."""
+
+    resource: str
+    has_package: bool | Unknown
+    """Whether ``python/lambda_once`` is in it."""
+
+
+class NotChecked(NamedTuple):
+    """What a reader could not see."""
+
+    resource: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What is checked."""
+
+    tables: tuple[Table, ...] = ()
+    functions: tuple[Function, ...] = ()
+    sources: tuple[EventSource, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    skew: float | None = None
+    """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
+    not_checked: tuple[NotChecked, ...] = ()
+
+
+# -- findings
+
+
+class Severity(Enum):
+    """How bad a finding is. Advice alone leaves the exit code 0."""
+
+    ERROR = "error"
+    """Work is lost or done twice, or nothing works."""
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+class Finding(NamedTuple):
+    """What is wrong, why it matters, and the line to write."""
+
+    severity: Severity
+    code: str
+    """Stable, such as ``Q1``: a letter for what it is about, and a number. docs/cli.md lists them."""
+    resource: str
+    what: str
+    why: str
+    fix: str
+    """The line of the template, or the command."""
