@@ -35,7 +35,7 @@ class Event(StrEnum):
     HELD = "once.held", ERROR, "held"  # by an attempt; a duplicate is refused
     FENCED = "once.fenced", ERROR, "fenced"
     COMPLETION_FAILED = "once.completion_failed", ERROR, "completionFailed"
-    RESULT_UNAVAILABLE = "once.result_unavailable", ERROR
+    RESULT_UNAVAILABLE = "once.result_unavailable", ERROR, "resultUnavailable"
     # a duplicate
     REPLAYED = "once.replayed", INFO, "replayed"
     SAME_CONTENT = "once.same_content", WARNING, "sameContent"
@@ -46,10 +46,10 @@ class Event(StrEnum):
     STORE_UNAVAILABLE = "once.store_unavailable", ERROR, "storeUnavailable"
     MISCONFIGURED = "once.misconfigured", ERROR, "misconfigured"  # table, permission, a callable key=
     KEY_MISSING = "once.key_missing", WARNING, "keyMissing"
-    BAD_RECORD = "once.bad_record", ERROR
-    GIVEN_UP = "once.given_up", WARNING  # on_give_up has taken a record of a stream, which goes on
-    PROBE_FAILED = "once.probe_failed", ERROR
-    POLICY_FAILED = "once.policy_failed", ERROR  # on_error raised, or returned no policy
+    BAD_RECORD = "once.bad_record", ERROR, "badRecord"
+    GIVEN_UP = "once.given_up", WARNING, "givenUp"  # on_give_up has taken a record of a stream, which goes on
+    PROBE_FAILED = "once.probe_failed", ERROR, "probeFailed"
+    POLICY_FAILED = "once.policy_failed", ERROR, "policyFailed"  # on_error raised, or returned no policy
     DISABLED = "once.disabled", WARNING, "disabled"
     UNSCOPED = "once.unscoped", WARNING  # once per environment
     SHARED_NAME = "once.shared_name", ERROR  # once per function and environment
