@@ -48,6 +48,8 @@ class Table:
     recovery: bool | Unknown
     """Point-in-time recovery."""
     deletion_protection: bool | Unknown
+    resource_policy: bool | Unknown = False
+    """It has a policy of its own, which may allow what the roles of functions do not."""
 
 
 class Statement(NamedTuple):
@@ -67,11 +69,11 @@ class Function:
 
     resource: str
     name: str | Unknown
-    timeout: int
+    timeout: int | Unknown
     """Seconds."""
-    environment: Mapping[str, str | Unknown]
+    environment: Mapping[str, str | Unknown] | Unknown
     statements: tuple[Statement, ...] | Unknown
-    """Of its role: inline and managed policies."""
+    """Of its role: inline and managed policies. UNKNOWN if one of them could not be read."""
     layers: tuple[str | Unknown, ...] = ()
     """Resources of the template, or ARNs."""
     code: str | Unknown = UNKNOWN
@@ -89,11 +91,13 @@ class EventSource:
     kind: Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"] | Unknown
     source: str | Unknown
     """`Queue.resource`, or the ARN of what is not in the deployment."""
-    batch_size: int
-    window: int
+    batch_size: int | Unknown
+    window: int | Unknown
     """Seconds (MaximumBatchingWindowInSeconds)."""
     reports_failures: bool | Unknown
     """FunctionResponseTypes has ReportBatchItemFailures."""
+    bisects: bool | Unknown = UNKNOWN
+    """BisectBatchOnFunctionError, of a stream."""
     retries: int | Unknown | None = None
     """MaximumRetryAttempts of a stream; None: until the record expires."""
     on_failure: str | Unknown | None = None
@@ -107,14 +111,14 @@ class Queue:
     resource: str
     name: str | Unknown
     arn: str | Unknown
-    visibility: int
+    visibility: int | Unknown
     """Seconds."""
-    retention: int
+    retention: int | Unknown
     """Seconds."""
-    fifo: bool
+    fifo: bool | Unknown
     dead_letter: str | Unknown | None
     """`Queue.resource` or an ARN; None: it has no dead-letter queue."""
-    receives: int | None
+    receives: int | Unknown | None
     """maxReceiveCount; None without a dead-letter queue."""
 
 
@@ -145,6 +149,10 @@ class Deployment:
     skew: float | None = None
     """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
     not_checked: tuple[NotChecked, ...] = ()
+
+
+class CannotCheck(Exception):
+    """There is no deployment to check. The message says what, where, and what to do."""
 
 
 # -- findings
