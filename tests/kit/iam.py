@@ -1,15 +1,17 @@
-"""What a policy's statements allow a client: each request is asked for as IAM asks (IAM user guide)."""
+"""A client that a policy limits: each request is asked for as IAM asks, evaluated by `check.policies`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from lambda_once.check import policies
+from lambda_once.check.deployment import UNKNOWN
+
 Statement = Mapping[str, Any]
-LEADING = "dynamodb:LeadingKeys"
+LEADING = policies.LEADING_KEYS
 
 
 def listed(value: Any) -> list[Any]:
@@ -31,27 +33,11 @@ def without(statements: Sequence[Statement], action: str) -> list[Statement]:
 
 
 def permits(statements: Sequence[Statement], action: str, keys: Sequence[str]) -> bool:
-    """Return whether one of *statements* allows *action* on rows of these partition *keys*."""
-    return any(
-        action in listed(statement["Action"]) and _holds(statement.get("Condition", {}), keys)
-        for statement in statements
-    )
-
-
-def _holds(condition: Mapping[str, Any], keys: Sequence[str]) -> bool:
-    for operator, operands in condition.items():
-        (expected,) = operands.values()
-        assert operands.keys() == {LEADING}
-        match operator:
-            case "ForAllValues:StringLike":
-                if not all(any(fnmatchcase(key, each) for each in listed(expected)) for key in keys):
-                    return False
-            case "Null":
-                if (not keys) != (expected == "true"):
-                    return False
-            case _:
-                raise AssertionError(f"{operator} is not evaluated here")
-    return True
+    """Return whether *statements* allow *action* on rows of these partition *keys*, of whatever table."""
+    anywhere = [{"Effect": "Allow", **statement, "Resource": "*"} for statement in statements]
+    answer = policies.permits(policies.statements({"Statement": anywhere}), action, "*", {LEADING: keys})
+    assert answer is not UNKNOWN, "a condition is not evaluated here"
+    return answer
 
 
 def limit(client: Any, statements: Sequence[Statement]) -> list[str]:
