@@ -6,11 +6,13 @@ import functools
 import getpass
 import re
 import sys
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from lambda_once.cli.caller import caller_arn
 from lambda_once.cli.render import FORMATS, Output
 from lambda_once.core.clock import Clock, SystemClock
 from lambda_once.errors import Misconfigured
@@ -21,7 +23,7 @@ from lambda_once.operations.tokens import Filter
 from lambda_once.stores.names import MOST_SHARDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     AnyCommand = Callable[..., Any]
     _DurationType = click.ParamType[timedelta]
@@ -64,6 +66,8 @@ class Access(NamedTuple):
     output: Output
     shards_known: bool = False
     """Whether --shards was given."""
+    caller: Callable[[], str | None] = lambda: None
+    """Asks STS for the ARN of the operator; None: unverified."""
 
 
 def _with(options: tuple[Callable[[AnyCommand], AnyCommand], ...], command: AnyCommand) -> AnyCommand:
@@ -143,28 +147,43 @@ def with_table(command: AnyCommand) -> AnyCommand:
     ) -> Any:
         if not table_name:
             raise Misconfigured("no token table: pass --table NAME, or set LAMBDA_ONCE_TABLE")
-        client = client_for(endpoint_url or None, profile or None, region or None)
+        session = session_for(profile or None, region or None)
+        client = client_for(session, "dynamodb", endpoint_url or None)
+        caller = functools.partial(caller_arn, profile, region, endpoint_url or None, session)
         judging = clock()
         if isinstance(judging, CorrectedClock):
             judging.warn = output.say
         table = TokenTable(table_name, client, judging, shards or 1)
-        return command(Access(table, output, shards is not None), *args, **options)
+        return command(Access(table, output, shards is not None, caller), *args, **options)
 
     return _with(_TABLE, wrapped)
 
 
-def client_for(endpoint_url: str | None, profile: str | None, region: str | None) -> Any:
-    """Return the client of a command. Raises `Misconfigured` for an unknown profile or region."""
+def session_for(profile: str | None, region: str | None) -> Any:
+    """Return the boto3 session of a command. Raises `Misconfigured` for an unknown profile."""
     import boto3
+
+    with _configured():
+        return boto3.Session(profile_name=profile, region_name=region)
+
+
+def client_for(session: Any, service: str, endpoint_url: str | None = None) -> Any:
+    """Return a client that sends each request once. Raises `Misconfigured` for an unknown region."""
     from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
 
     settings = Config(
         connect_timeout=3, read_timeout=20, retries={"total_max_attempts": 1}, max_pool_connections=16
     )
+    with _configured():
+        return session.client(service, endpoint_url=endpoint_url, config=settings)
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    from botocore.exceptions import BotoCoreError
+
     try:
-        session = boto3.Session(profile_name=profile, region_name=region)
-        return session.client("dynamodb", endpoint_url=endpoint_url, config=settings)
+        yield
     except (BotoCoreError, ValueError) as error:
         message = str(error).rstrip(".")
         raise Misconfigured(f"{message}: check --region, --profile and --endpoint-url") from error

@@ -1,0 +1,44 @@
+"""Who runs a command, by what AWS STS answers to their credentials."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+TRY: Final = 2.0
+"""Seconds that a command waits for the answer. It is written without one: CloudTrail is the audit."""
+
+
+def caller_arn(
+    profile: str | None, region: str | None, endpoint_url: str | None, session: Any = None
+) -> str | None:
+    """
+    Return the ARN of the credentials that a command uses; None: unverified.
+
+    One request, for which nobody waits more than `TRY` seconds. None with *endpoint_url*, such as DynamoDB
+    Local: its credentials are anybody's, and no request is sent. *session* is the boto3 session of the
+    command, if there is one: another could ask for another code of a second factor.
+    """
+    if endpoint_url is not None:
+        return None
+    answer: list[str] = []
+
+    def ask() -> None:
+        with suppress(Exception):  # whatever it is, the caller is unverified
+            answer.append(_asked(profile, region, session))
+
+    asking = threading.Thread(target=ask, daemon=True, name="lambda-once-caller")
+    asking.start()
+    asking.join(TRY)  # connecting to several addresses, and credentials of a process, may take longer
+    return answer[0] if answer else None
+
+
+def _asked(profile: str | None, region: str | None, session: Any) -> str:
+    import boto3
+    from botocore.config import Config
+
+    settings = Config(connect_timeout=TRY, read_timeout=TRY, retries={"total_max_attempts": 1})
+    made = session or boto3.Session(profile_name=profile, region_name=region)
+    arn: str = made.client("sts", config=settings).get_caller_identity()["Arn"]
+    return arn
