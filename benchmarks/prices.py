@@ -21,10 +21,13 @@ GIGABYTE = 1e9
 MONTH_DAYS = 30.4
 KEPT_DAYS = 14
 USUAL_METRICS: Final = ("started", "completed", "replayed")
-WATCHDOG_METRICS: Final = ("missingTasks", "oldestOverdueSeconds", "heldTokens")
+WATCHDOG_METRICS: Final = (
+    *("missingTasks", "newlyOverdue", "oldestOverdueSeconds", "heldTokens", "newlyReleased"),
+    *("releasedTokens", "watchdogTruncated"),
+)
 WATCHDOG_MINUTES = 5
-WATCHDOG_QUERIES: Final = 2 * len(partitions(State.IN_PROGRESS)) + 1
-"""Of a run that finds nothing: each partition of what is in progress and what is held; one for the time."""
+WATCHDOG_QUERIES: Final = 3 * len(partitions(State.IN_PROGRESS)) + 1
+"""Of a run that finds nothing: each partition of what is in progress, held and released; one for the time."""
 EMPTY_QUERY_UNITS = 0.5
 """
 Read units of a query, eventually consistent, that finds nothing.

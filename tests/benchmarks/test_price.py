@@ -138,7 +138,7 @@ def test_the_watchdog_asks_every_partition_once_a_run(monkeypatch: pytest.Monkey
     meter = Meter(client)
     watchdog("tokens", client, sweep=False)({}, lambda_context())
     assert meter.spent().calls == ("Query",) * prices.WATCHDOG_QUERIES
-    assert prices.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 203 * 0.5 / 1e6)
+    assert prices.watchdog(Prices(read=1.0)) == pytest.approx(30.4 * 288 * 304 * 0.5 / 1e6)
 
 
 @pytest.mark.parametrize(

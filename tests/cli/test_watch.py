@@ -14,15 +14,15 @@ __all__ = ["open_shop"]
 
 
 def test_each_round_is_a_line(shop: Shop) -> None:
-    """Of what is in progress, overdue and held, and how late the oldest is; time passes between."""
+    """Of what is in progress, overdue, held and released, and how late the oldest is; time passes between."""
     shop.begin("orders/charge/1", lease=30)
     shop.begin("orders/charge/2", lease=33)
     shop.clock.advance(25)
     ran = shop.run("watch", "--count", "3", "--interval", "4")
     assert ran.stdout.splitlines() == [
-        "2026-11-20T10:12:25.000Z  2 in progress, 0 overdue, 0 held",
-        "2026-11-20T10:12:29.000Z  2 in progress, 0 overdue, 0 held",
-        "2026-11-20T10:12:33.000Z  1 in progress, 1 overdue, the oldest by 3 s, 0 held",
+        "2026-11-20T10:12:25.000Z  2 in progress, 0 overdue, 0 held, 0 released",
+        "2026-11-20T10:12:29.000Z  2 in progress, 0 overdue, 0 held, 0 released",
+        "2026-11-20T10:12:33.000Z  1 in progress, 1 overdue, the oldest by 3 s, 0 held, 0 released",
     ]
     assert shop.clock.slept == [4, 4]
     assert ran.exit_code == 1
@@ -47,6 +47,7 @@ def test_rounds_as_json(shop: Shop) -> None:
         "inProgress": 0,
         "overdue": 1,
         "held": 1,
+        "released": 0,
         "oldestOverdueSeconds": 9,
     }
     assert len(lines(ran)) == 2

@@ -26,8 +26,11 @@ from tests.operations.watch import CHARGE, LEASE, Post, measured
 
 NOTHING = {
     "overdue": 0,
+    "newlyOverdue": 0,
     "oldestSeconds": 0,
     "held": 0,
+    "newlyReleased": 0,
+    "releasedTokens": 0,
     "checked": 0,
     "released": 0,
     "completed": 0,
@@ -36,6 +39,16 @@ NOTHING = {
     "swept": 0,
     "truncated": False,
 }
+ZEROS = {
+    "missingTasks": 0,
+    "newlyOverdue": 0,
+    "oldestOverdueSeconds": 0,
+    "heldTokens": 0,
+    "newlyReleased": 0,
+    "releasedTokens": 0,
+}
+WHOLE = {"watchdogTruncated": 0}
+"""The second document of a run: it looked at all that is overdue."""
 EVENTS = Path(__file__).parents[2] / "events"
 SHARDS = 8
 RELEASE: dict[str, Action] = {"charge": "release"}
@@ -60,21 +73,17 @@ def documents(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 def test_zeros_are_measured_too(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
     """A table at rest is one document of zeros: an alarm on a missing watchdog needs it."""
     assert post.run() == NOTHING
-    assert documents(capsys) == [{"missingTasks": 0, "heldTokens": 0, "oldestOverdueSeconds": 0}]
+    assert documents(capsys) == [ZEROS, WHOLE]
     assert post.log.lines == []
 
 
 def test_ages_are_measured_in_seconds(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
-    """The units of the three metrics, under service and function as everywhere."""
+    """The units of the metrics, under service and function as everywhere."""
     post.run(service="orders")
-    (line,) = capsys.readouterr().out.splitlines()
-    (directive,) = json.loads(line)["_aws"]["CloudWatchMetrics"]
-    assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
-        "missingTasks": "Count",
-        "heldTokens": "Count",
-        "oldestOverdueSeconds": "Seconds",
-    }
-    assert directive["Dimensions"] == [["service", "function"]]
+    written = [json.loads(line)["_aws"]["CloudWatchMetrics"] for line in capsys.readouterr().out.splitlines()]
+    units = {metric["Name"]: metric["Unit"] for (directive,) in written for metric in directive["Metrics"]}
+    assert units == dict.fromkeys(ZEROS | WHOLE, "Count") | {"oldestOverdueSeconds": "Seconds"}
+    assert [directive["Dimensions"] for (directive,) in written] == [[["service", "function"]]] * 2
 
 
 def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +92,7 @@ def test_what_is_overdue_is_counted_and_named(post: Post, capsys: pytest.Capture
     post.lapse("b", "a", after=3598)
     found = post.run()
     assert found == NOTHING | {"overdue": 2, "oldestSeconds": 3570, "checked": 2}
-    assert documents(capsys) == [{"missingTasks": 2, "heldTokens": 0, "oldestOverdueSeconds": 3570}]
+    assert documents(capsys) == [ZEROS | {"missingTasks": 2, "oldestOverdueSeconds": 3570}, WHOLE]
     assert post.examined() == ["b", "a"]
     assert post.log.lines[0] == {
         "message": "once.overdue",
@@ -114,6 +123,45 @@ def test_what_is_held_is_counted_and_not_named_again(post: Post) -> None:
     post.hold(CHARGE.format("a"))
     assert post.run() == NOTHING | {"held": 1}
     assert post.log.lines == []
+
+
+def test_leases_that_ended_lately_are_new(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of what is overdue, for fifteen minutes, however often it is asked, and before it is released."""
+    post.lapse("old", after=3600)
+    post.lapse("new", after=LEASE.total_seconds() + 10)
+    for _ in range(2):
+        assert (found := post.run())["overdue"] == 2
+        assert found["newlyOverdue"] == 1
+    post.clock.advance(15 * 60 - 11)  # its lease ended 15 minutes ago, to the millisecond
+    assert post.run()["newlyOverdue"] == 1
+    post.clock.advance(0.001)
+    capsys.readouterr()
+    assert post.run(actions=RELEASE)["newlyOverdue"] == 0
+    assert documents(capsys)[0]["missingTasks"] == 2
+
+
+def test_released_and_not_run_since_is_counted(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the time of the decision: new for fifteen minutes, left over after an hour, in every shard."""
+    for key, partition in enumerate(["released", "released_3", "released_3"]):
+        post.put_released(key, partition)
+    post.clock.advance(15 * 60)
+    assert _released(post) == (3, 0)
+    post.clock.advance(0.001)
+    assert _released(post) == (0, 0)
+    post.clock.advance(45 * 60 - 0.001)
+    assert _released(post) == (0, 0)
+    post.clock.advance(0.001)
+    capsys.readouterr()
+    assert _released(post) == (0, 3)
+    assert documents(capsys) == [ZEROS | {"releasedTokens": 3}, WHOLE]
+    post.client.delete_item(TableName=post.name, Key={"lockToken": {"S": CHARGE.format(0)}})
+    assert _released(post) == (0, 2)
+
+
+def _released(post: Post) -> tuple[int, int]:
+    found = post.run()
+    assert (found["overdue"], found["held"]) == (0, 0)
+    return found["newlyReleased"], found["releasedTokens"]
 
 
 def test_what_the_index_lists_is_read_again(post: Post) -> None:
@@ -186,7 +234,7 @@ def test_a_released_token_may_be_tried_again(post: Post, capsys: pytest.CaptureF
     assert (row.resolution.by, row.resolution.times) == ("watchdog", 1)
     (line,) = post.log.of("once.released")
     assert line["reason"] == row.resolution.because
-    assert documents(capsys)[1:] == [{"released": 1}]
+    assert documents(capsys)[1:] == [WHOLE | {"released": 1}]
     post.acquire(CHARGE.format("a"), "a2")
 
 
@@ -200,7 +248,7 @@ def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureF
     post.clock.advance(3600)
     capsys.readouterr()
     assert post.run(actions={"charge": lambda _: NOT_DONE})["newlyHeld"] == 1
-    assert documents(capsys)[1:] == [{"held": 1}]
+    assert documents(capsys)[1:] == [WHOLE | {"held": 1}]
     row = post.row("a")
     assert (row.state, row.ttl) == (State.HELD, None)
     assert row.resolution is not None
@@ -397,7 +445,9 @@ def test_a_run_stops_in_time(post: Post, capsys: pytest.CaptureFixture[str]) -> 
     found = post.run(lambda_context(remaining_ms=24_000), actions={"charge": slow})
     assert (found["checked"], found["released"], found["truncated"]) == (2, 2, True)
     assert post.run(lambda_context(remaining_ms=5_000))["checked"] == 0
-    assert documents(capsys)[0]["missingTasks"] == 4
+    measured = documents(capsys)
+    assert measured[0]["missingTasks"] == 4
+    assert [measured[run]["watchdogTruncated"] for run in (1, 3)] == [1, 1]
     assert post.run()["checked"] == 2
     assert post.examined() == ["0", "1", "2", "3"]
 
@@ -417,7 +467,7 @@ def test_a_run_without_answers_raises_and_leaves_all_consistent(
         post.run(actions=RELEASE)
     assert sorted(state.value for state in post.states(*range(4))) == ["inProgress"] * 2 + ["released"] * 2
     assert documents(capsys) == [
-        {"missingTasks": 4, "heldTokens": 0, "oldestOverdueSeconds": 3574},
+        ZEROS | {"missingTasks": 4, "oldestOverdueSeconds": 3574},
         {"released": 2},
     ]
     assert post.run(actions=RELEASE)["released"] == 2

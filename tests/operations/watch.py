@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambda_once.core.clock import Deadline
+from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import Failure, Record, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
@@ -89,6 +89,14 @@ class Post:
     def hold(self, token: str) -> None:
         self.acquire(token)
         self.finish(token, Hold(Failure("Timeout", "no answer")))
+
+    def put_released(self, key: object, partition: str = "released") -> None:
+        """Write a row that was released by a decision now, in *partition* of the index."""
+        now = stamp(self.clock.now())
+        texts = {"lockToken": CHARGE.format(key), "status": partition, "expectedCompletion": now}
+        texts |= {"created": now, "lockedBy": "orders/r1", "attempt": "decided"}
+        item = {name: {"S": text} for name, text in texts.items()} | {"fence": {"N": "2"}}
+        self.client.put_item(TableName=self.name, Item=item)
 
     def row(self, key: object, token: str = CHARGE) -> Record:
         record = self.store.read(token.format(key), self.deadline)

@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 
+from benchmarks.prices import WATCHDOG_METRICS
 from examples.orders import announcements, api, fulfilment, invoices, notifications, payments, prices
 from examples.orders.effects import EFFECTS
 from lambda_once.observability.events import Event
@@ -186,7 +187,7 @@ def test_every_metric_of_the_code_is_on_the_dashboard(translated: Template) -> N
     """Nothing that is counted is shown nowhere."""
     shown = {named.metric for named in by_dashboard(translated) if named.space == SPACE}
     counted = {event.metric for event in Event if event.metric is not None}
-    assert shown == counted | {"missingTasks", "oldestOverdueSeconds", "heldTokens"}
+    assert shown == counted | set(WATCHDOG_METRICS)
 
 
 def test_every_dead_letter_queue_is_alarmed_on(translated: Template) -> None:

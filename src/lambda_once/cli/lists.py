@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 ROWS_OF_A_TABLE: Final = 100
 """Default limit of a table; JSON has all."""
+COUNTED: Final = (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD, Status.RELEASED)
+"""What `watch` counts."""
 FLAGS: Final = {"overdue": Status.OVERDUE, "held": Status.HELD, "in_progress": Status.IN_PROGRESS}
 
 
@@ -146,7 +148,7 @@ def _warn_of_shards(access: Access, highest: int) -> None:
 @with_table
 def watch_command(access: Access, interval: float, count: int | None) -> None:
     """
-    Count what is in progress, overdue and held, until Ctrl-C.
+    Count what is in progress, overdue, held, and released but not run since, until Ctrl-C.
 
     Live on a terminal; elsewhere, and as JSON, one line per round. A round without a response is reported,
     and the next one follows. One round sends about 300 queries to the index, of half a read unit each.
@@ -188,13 +190,14 @@ def _screen(access: Access) -> AbstractContextManager[Any]:
 
 
 def _print_counts(access: Access, counts: Counts, now: datetime, screen: Any) -> None:
-    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
+    busy, overdue, held, released = map(counts.of, COUNTED)
     oldest = None if counts.oldest is None else now - counts.oldest
     if screen is not None:
         screen.update(_counts_table(counts, now), refresh=True)
     elif access.output.is_table:
         late = "" if oldest is None else f", the oldest by {duration_text(oldest)}"
-        click.echo(f"{stamp(now)}  {busy:,} in progress, {overdue:,} overdue{late}, {held:,} held")
+        stuck = f"{overdue:,} overdue{late}, {held:,} held, {released:,} released"
+        click.echo(f"{stamp(now)}  {busy:,} in progress, {stuck}")
     else:
         row = counts_json(counts, now)
         access.output.rows([row]) if access.output.form == "jsonl" else access.output.one(row, "")
@@ -212,20 +215,22 @@ def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
         "inProgress": counts.of(Status.IN_PROGRESS),
         "overdue": counts.of(Status.OVERDUE),
         "held": counts.of(Status.HELD),
+        "released": counts.of(Status.RELEASED),
         "oldestOverdueSeconds": None if counts.oldest is None else int((now - counts.oldest).total_seconds()),
     }
 
 
 def _counts_table(counts: Counts, now: datetime) -> RenderableType:
-    busy, overdue, held = map(counts.of, (Status.IN_PROGRESS, Status.OVERDUE, Status.HELD))
+    busy, overdue, held, released = map(counts.of, COUNTED)
     table = grid()
-    for head in ("at (UTC)", "in progress", "overdue", "held", "oldest overdue"):
+    for head in ("at (UTC)", "in progress", "overdue", "held", "released", "oldest overdue"):
         table.add_column(head, justify="left" if head == "at (UTC)" else "right")
     table.add_row(
         time_text(now, now),
         f"{busy:,}",
         f"[bold red]{overdue:,}[/]" if overdue else "0",
         f"[yellow]{held:,}[/]" if held else "0",
+        f"{released:,}",
         "" if counts.oldest is None else duration_text(now - counts.oldest),
     )
     return table

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from heapq import merge
 from itertools import compress, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.operations.tokens import UNFINISHED, Status, token_status
+from lambda_once.stores.index import partitions
 from lambda_once.stores.row import Entry, Item, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lambda_once.operations.table import TokenTable
@@ -85,6 +87,16 @@ def confirmed(
 # -- counts
 
 
+NEWLY: Final = timedelta(minutes=15)
+"""
+What happened so long ago at most is new.
+
+A span of time, not "since the last run": no token is missed where a run of the watchdog is.
+"""
+LEFT_OVER: Final = timedelta(hours=1)
+"""What was released longer ago is not about to run: queues and API clients have retried by then."""
+
+
 class Counts(NamedTuple):
     """How many unfinished tokens there are, by partition of the index; empty partitions are left out."""
 
@@ -94,21 +106,39 @@ class Counts(NamedTuple):
     """The end of the earliest lease that has expired."""
     in_progress: Mapping[str, int]
     """With a lease that has not expired; empty if only what is stuck was counted."""
+    released: Mapping[str, int]
+    """Released by a decision, and not run since; empty if only what is stuck was counted."""
 
     def of(self, status: Status) -> int:
         by_status = {
             Status.OVERDUE: self.overdue,
             Status.HELD: self.held,
             Status.IN_PROGRESS: self.in_progress,
+            Status.RELEASED: self.released,
         }
         return sum(by_status[status].values())
 
     def beyond(self, shards: int) -> tuple[int, int]:
         """Return how many of them are in shards beyond the configured *shards*, and the highest shard."""
-        partitions = [*self.overdue.items(), *self.held.items(), *self.in_progress.items()]
+        partitions = [
+            item
+            for counts in (self.overdue, self.held, self.in_progress, self.released)
+            for item in counts.items()
+        ]
         found = [(_shard_of(partition), count) for partition, count in partitions]
         highest = max((shard for shard, _ in found), default=-1)
         return sum(count for shard, count in found if shard >= shards), highest
+
+
+class Recent(NamedTuple):
+    """What alarms that rearm are about: how many tokens are newly so, and how many were left over."""
+
+    newly_overdue: int
+    """Leases that ended within `NEWLY`."""
+    newly_released: int
+    """Released by a decision within `NEWLY`, and not run since."""
+    left_over: int
+    """Released longer ago than `LEFT_OVER`, and not run since."""
 
 
 def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Counts:
@@ -118,25 +148,53 @@ def count_stuck(table: TokenTable, before: datetime, deadline: Deadline) -> Coun
     Exact as the index is, which usually follows the table in less than a second. Raises as
     `TokenTransport.asked`.
     """
-    overdue = table.index.count(State.IN_PROGRESS, deadline, before)
-    held = table.index.count(State.HELD, deadline)
+    return _stuck(table, partitions(State.IN_PROGRESS), before, deadline)
+
+
+def count_recent(
+    table: TokenTable, stuck: Counts, now: datetime, before: datetime, deadline: Deadline
+) -> Recent:
+    """
+    Count what is new; *stuck* and *before* are those of `count_stuck`. Raises as that.
+
+    One query for each partition of released tokens, and a few more for those that are not empty.
+    """
+    count, since = table.index.count, now - NEWLY
+    overdue = count(list(stuck.overdue), deadline, before, since)
+    released = list(count(partitions(State.RELEASED), deadline))
+    newly = count(released, deadline, since=since)
+    left = count(released, deadline, now - LEFT_OVER)
+    return Recent(sum(overdue.values()), sum(newly.values()), sum(left.values()))
+
+
+def count_unfinished(table: TokenTable, now: datetime) -> Counts:
+    """
+    Count all unfinished tokens, and those released by a decision and not run since.
+
+    Raises `StoreUnavailable` and `Misconfigured`.
+    """
+    deadline = table.deadline(LONG)
+    _fail_early(table, deadline)
+    running = table.index.count(partitions(State.IN_PROGRESS), deadline)
+    stuck = _stuck(table, list(running), now, deadline)
+    alive = {partition: count - stuck.overdue.get(partition, 0) for partition, count in running.items()}
+    return stuck._replace(
+        in_progress={partition: count for partition, count in alive.items() if count > 0},
+        released=table.index.count(partitions(State.RELEASED), deadline),
+    )
+
+
+def _stuck(table: TokenTable, running: Sequence[str], before: datetime, deadline: Deadline) -> Counts:
+    """Count what is overdue in the partitions *running*, and all that is held."""
+    overdue = table.index.count(running, deadline, before)
+    held = table.index.count(partitions(State.HELD), deadline)
 
     def first(partition: str) -> tuple[Entry, ...]:
         return table.index.page(partition, deadline, before, limit=1).entries
 
     pages = table.transport.each(list(overdue), first)
     leases = [entry.record.expected_completion for page in pages for entry in page]
-    return Counts(overdue, held, min(leases, default=None), {})
-
-
-def count_unfinished(table: TokenTable, now: datetime) -> Counts:
-    """Count all unfinished tokens. Raises `StoreUnavailable` and `Misconfigured`."""
-    deadline = table.deadline(LONG)
-    _fail_early(table, deadline)
-    running = table.index.count(State.IN_PROGRESS, deadline)
-    stuck = count_stuck(table, now, deadline)
-    alive = {partition: count - stuck.overdue.get(partition, 0) for partition, count in running.items()}
-    return stuck._replace(in_progress={partition: count for partition, count in alive.items() if count > 0})
+    return Counts(overdue, held, min(leases, default=None), {}, {})
 
 
 def _fail_early(table: TokenTable, deadline: Deadline) -> None:
@@ -154,10 +212,14 @@ def _shard_of(partition: str) -> int:
 
 
 def walk(
-    table: TokenTable, partitions: Iterable[str], place: Place, before: datetime, deadline: Deadline
+    table: TokenTable, wanted: Iterable[str], place: Place, before: datetime, deadline: Deadline
 ) -> Iterator[Entry]:
-    """Yield the overdue entries after *place*, the earliest lease first. Raises as `TokenTransport.asked`."""
-    starts = [(partition, _start(partition, place, before)) for partition in partitions]
+    """
+    Yield the overdue entries of the partitions *wanted* after *place*, the earliest lease first.
+
+    Raises as `TokenTransport.asked`.
+    """
+    starts = [(partition, _start(partition, place, before)) for partition in wanted]
     pages = [_entries(table, partition, start, before, deadline) for partition, start in starts]
     yield from merge(*pages, key=lambda entry: entry.record.expected_completion)
 

@@ -23,7 +23,17 @@ from lambda_once.core.writes import Complete, Hold, Release, Write
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
-from lambda_once.operations.listing import PAGE, Counts, advanced, count_stuck, place_from, place_text, walk
+from lambda_once.operations.listing import (
+    PAGE,
+    Counts,
+    Recent,
+    advanced,
+    count_recent,
+    count_stuck,
+    place_from,
+    place_text,
+    walk,
+)
 from lambda_once.operations.sweep import has_ttl, sweep_expired
 from lambda_once.operations.table import WATCHDOG_ROW, Cursor, TokenTable
 from lambda_once.operations.times import CorrectedClock
@@ -62,6 +72,8 @@ _OUTCOMES: Final = {
     Release: ("released", Event.RELEASED),
     Hold: ("newlyHeld", Event.HELD),
 }
+_RETURNED: Final = {"missingTasks": "overdue", "oldestOverdueSeconds": "oldestSeconds", "heldTokens": "held"}
+"""What a run returns in place of the metrics' names."""
 _COUNTED: Final = ("checked", "released", "completed", "newlyHeld", "refused")
 _BOOLEANS: Final = {"": None, "true": True, "false": False}
 
@@ -91,10 +103,10 @@ def watchdog(  # noqa: PLR0913  (one keyword an option: the signature is the doc
     continues after them. *sweep*: delete rows past their ttl; None: if the table has no TTL, which is queried
     once per environment.
 
-    A run returns ``{"overdue", "oldestSeconds", "held", "checked", "released", "completed", "newlyHeld",
-    "refused", "swept", "truncated"}``: numbers of tokens, seconds, and whether overdue tokens were left
-    unchecked. It raises `StoreUnavailable` and `Misconfigured`, which Lambda's Errors metric counts; the next
-    run continues. Raises `Misconfigured` for invalid options.
+    A run returns ``{"overdue", "newlyOverdue", "oldestSeconds", "held", "newlyReleased", "releasedTokens",
+    "checked", "released", "completed", "newlyHeld", "refused", "swept", "truncated"}``: numbers of tokens,
+    seconds, and whether overdue tokens were left unchecked. It raises `StoreUnavailable` and `Misconfigured`,
+    which Lambda's Errors metric counts; the next run continues. Raises `Misconfigured` for invalid options.
     """
     allowed = Actions(actions or {}, times)
     if rows < 1:
@@ -188,29 +200,27 @@ class Watchdog:
         now = self.table.now()
         before = now - self.bounds.grace
         found = count_stuck(self.table, before, deadline)
-        oldest = 0.0 if found.oldest is None else (now - found.oldest).total_seconds()
-        self._measure(found, oldest)
+        gauges = _gauges(found, count_recent(self.table, found, now, before, deadline), now)
+        self._measure(gauges, found)
         check = _Check(self, before, deadline)
         try:
             truncated = check.overdue(found)
+            self.reporter.measure({"watchdogTruncated": float(truncated), **check.tally.drain()})
             swept = self._swept(deadline)
         finally:
             self.reporter.flush(check.tally)
         if check.unreadable is not None:
             raise check.unreadable
         return {
-            "overdue": found.of(Status.OVERDUE),
-            "oldestSeconds": oldest,
-            "held": found.of(Status.HELD),
+            **{_RETURNED.get(name, name): value for name, value in gauges.items()},
             **{name: check.counts[name] for name in _COUNTED},
             "swept": swept,
             "truncated": truncated,
         }
 
-    def _measure(self, found: Counts, oldest: float) -> None:
+    def _measure(self, gauges: Mapping[str, float], found: Counts) -> None:
         """Write the metrics, zeros too: an alarm on a watchdog that does not run needs them."""
-        counted = {"missingTasks": found.of(Status.OVERDUE), "heldTokens": found.of(Status.HELD)}
-        self.reporter.measure(counted | {"oldestOverdueSeconds": oldest})
+        self.reporter.measure(gauges)
         beyond, highest = found.beyond(self.table.shards)
         if beyond:
             reason = (
@@ -226,6 +236,18 @@ class Watchdog:
         if self._sweeps is None:
             self._sweeps = not has_ttl(self.table, deadline)
         return sweep_expired(self.table, until, deadline) if self._sweeps else 0
+
+
+def _gauges(found: Counts, recent: Recent, now: datetime) -> dict[str, float]:
+    """Return the metrics of one run."""
+    return {
+        "missingTasks": found.of(Status.OVERDUE),
+        "newlyOverdue": recent.newly_overdue,
+        "oldestOverdueSeconds": 0.0 if found.oldest is None else (now - found.oldest).total_seconds(),
+        "heldTokens": found.of(Status.HELD),
+        "newlyReleased": recent.newly_released,
+        "releasedTokens": recent.left_over,
+    }
 
 
 class _Check:

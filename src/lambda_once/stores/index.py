@@ -1,5 +1,5 @@
 """
-The sparse index ``byStatus``: what is in progress or held, in all shards.
+The sparse index ``byStatus``: what is in progress, held, or released by a decision, in all shards.
 
 A reader queries the bare status and all suffixes up to `MOST_SHARDS`, whatever number is configured, so that
 it finds what any configuration wrote.
@@ -7,9 +7,10 @@ it finds what any configuration wrote.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from heapq import merge
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
@@ -17,13 +18,15 @@ from lambda_once.stores.names import MOST_SHARDS
 from lambda_once.stores.row import Entry, Item, indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lambda_once.core.lifecycle import State
     from lambda_once.stores.transport import TokenTransport
 
 INDEX = "byStatus"
+MILLISECOND: Final = timedelta(milliseconds=1)
+"""The unit of the stamps in the index."""
 
 
 class IndexPage(NamedTuple):
@@ -58,16 +61,25 @@ class StatusIndex:
         ]
         yield from merge(*entries, key=lambda entry: entry.record.expected_completion)
 
-    def count(self, state: State, deadline: Deadline, before: datetime | None = None) -> dict[str, int]:
-        """Count the tokens in *state* by partition, without empty ones."""
+    def count(
+        self,
+        wanted: Sequence[str],
+        deadline: Deadline,
+        before: datetime | None = None,
+        since: datetime | None = None,
+    ) -> dict[str, int]:
+        """
+        Count the tokens in the partitions *wanted*, without empty ones.
+
+        Only leases that ended before *before*, and not before *since*.
+        """
 
         def of(partition: str) -> int:
-            request = _query(self._transport.table, partition, before) | {"Select": "COUNT"}
+            request = _query(self._transport.table, partition, before, since) | {"Select": "COUNT"}
             return sum(page["Count"] for page in pages(ask, "query", request))
 
         ask = partial(self._transport.asked, deadline=deadline, token=None)
-
-        counts = zip(partitions(state), self._transport.each(partitions(state), of), strict=True)
+        counts = zip(wanted, self._transport.each(wanted, of), strict=True)
         return {partition: count for partition, count in counts if count}
 
     def page(
@@ -94,13 +106,24 @@ class StatusIndex:
             yield from page.entries
 
 
-def _query(table: str, partition: str, before: datetime | None) -> dict[str, Any]:
-    ended = "" if before is None else " AND expectedCompletion < :before"
+def _query(
+    table: str, partition: str, before: datetime | None, since: datetime | None = None
+) -> dict[str, Any]:
+    names, conditions = {"#status": "status"}, ["#status = :status"]
+    values = {":status": {"S": partition}}
+    if since is not None and before is not None:  # one condition of a sort key is all that a query may have
+        conditions.append("expectedCompletion BETWEEN :since AND :before")
+        values |= {":since": {"S": stamp(since)}, ":before": {"S": stamp(before - MILLISECOND)}}
+    elif since is not None:
+        conditions.append("expectedCompletion >= :since")
+        values[":since"] = {"S": stamp(since)}
+    elif before is not None:
+        conditions.append("expectedCompletion < :before")
+        values[":before"] = {"S": stamp(before)}
     return {
         "TableName": table,
         "IndexName": INDEX,
-        "KeyConditionExpression": f"#status = :status{ended}",
-        "ExpressionAttributeNames": {"#status": "status"},
-        "ExpressionAttributeValues": {":status": {"S": partition}}
-        | ({} if before is None else {":before": {"S": stamp(before)}}),
+        "KeyConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
     }
