@@ -259,7 +259,7 @@ def test_the_first_rows_of_a_big_table_come_after_one_round(
 
     monkeypatch.setattr(TokenTransport, "call", counted)
     table = TokenTable(big_table.name, big_table.client, FakeClock(NOW), SHARDS)
-    entries = unfinished(table, frozenset({Status.OVERDUE}), NOW)
+    entries = unfinished(table, frozenset({Status.OVERDUE}), NOW, [])
     assert next(entries).record.token == overdue_token(0)
     assert asked == ["query"] * (1 + len(partitions(State.IN_PROGRESS)))
     assert 1 + sum(1 for _ in entries) == OVERDUE

@@ -150,7 +150,7 @@ def test_no_answer_leaves_the_rest(payments: Payments, monkeypatch: pytest.Monke
 def test_the_row_counts_not_the_index(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that is resolved, but still in the index as held, is not shown."""
     _some_are_held(payments)
-    listed = list(unfinished(payments.operations, HELD, payments.clock.now()))
+    listed = list(unfinished(payments.operations, HELD, payments.clock.now(), []))
     assert payments.run("resolve", payments.token("p-1"), "--done", *SURE).exit_code == 0
     monkeypatch.setattr(resolutions, "unfinished", lambda *_: iter(listed))
     ran = payments.run("redrive", *SURE)

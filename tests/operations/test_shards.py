@@ -89,7 +89,7 @@ class Live:
     def listed(self, state: State, shards: int) -> list[Entry]:
         """Return what a reader with *shards* finds in the index."""
         table = self.seen_with(shards)
-        return list(table.index.unfinished(state, table.deadline(), None))
+        return list(table.index.unfinished(state, table.deadline(), None, []))
 
     def counted(self, state: State, shards: int) -> int:
         table = self.seen_with(shards)

@@ -16,7 +16,7 @@ from lambda_once.core.results import TEXT_LIMIT, Inline, Unavailable
 from lambda_once.errors import Misconfigured, StoreUnavailable
 from lambda_once.operations import listing
 from lambda_once.operations import watchdog as module
-from lambda_once.operations.listing import place_from, place_text
+from lambda_once.operations.listing import MOST_NAMED, place_from, place_text
 from lambda_once.operations.table import WATCHDOG_ROW
 from lambda_once.operations.watchdog_actions import Action
 from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed
@@ -495,6 +495,32 @@ def test_a_row_that_cannot_be_read_does_not_stop_the_others(post: Post) -> None:
     with pytest.raises(Misconfigured, match="orders/charge/b"):
         post.run(actions=RELEASE)
     assert post.states("a", "c") == [State.RELEASED] * 2
+    (line,) = post.log.of("once.malformed_row")
+    assert (line["level"], line["token"]) == ("ERROR", "orders/charge/b")
+    assert "fence is missing or malformed" in line["reason"]
+
+
+def test_malformed_entries_of_the_index_hide_no_other(post: Post, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though their leases are the earliest: metrics first, then all others, then the run fails by name."""
+    for n in range(MOST_NAMED + 1):
+        entry = {
+            "lockToken": f"legacy-{n}",
+            "status": "inProgress",
+            "expectedCompletion": f"2000-01-{n + 1:02}",
+        }
+        post.client.put_item(TableName=post.name, Item={name: {"S": text} for name, text in entry.items()})
+    post.lapse("a", "b")
+    message = (
+        f"token legacy-0: attempt is missing.* and {MOST_NAMED} more: see the log events once.malformed_row"
+    )
+    with pytest.raises(Misconfigured, match=message):
+        post.run(actions=RELEASE)
+    assert post.states("a", "b") == [State.RELEASED] * 2
+    assert len(post.log.of("once.malformed_row")) == MOST_NAMED
+    assert documents(capsys) == [
+        ZEROS | {"missingTasks": MOST_NAMED + 3, "oldestOverdueSeconds": 3572},
+        WHOLE | {"released": 2},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -478,12 +478,26 @@ def redrive_command(
     more than its error says. --also-decided releases it, too.
 
     Exit code: 0 all were released but those that were skipped, or none matches; 1 some were not, or you
-    declined; 2 bad input or no table.
+    declined; 2 a row cannot be read, which is named last; bad input or no table.
     """
+    with access.output.naming_malformed() as malformed:
+        _redrive(access, wanted, consent, malformed, limit=limit, kind=kind, also_decided=also_decided)
+
+
+def _redrive(
+    access: Access,
+    wanted: Filter,
+    consent: Consent,
+    malformed: list[Misconfigured],
+    *,
+    limit: int,
+    kind: str | None,
+    also_decided: bool,
+) -> None:
     skipped: list[Record] = []
 
     def chosen() -> Iterator[Record]:
-        for record in held(access.table, wanted, access.table.now()):
+        for record in held(access.table, wanted, access.table.now(), malformed):
             if kind is not None and (record.error is None or record.error.kind != kind):
                 continue
             if decided_by_person(record) and not also_decided:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from lambda_once.errors import Misconfigured
     from lambda_once.stores.row import Entry
 
 ROWS_OF_A_TABLE: Final = 100
@@ -77,19 +78,34 @@ def list_command(
     index, which follows the table within a second; --consistent also reads each row. --held reads the rows of
     held tokens, which have the reason.
 
-    Exit code: 0 no listed token is overdue or held, 1 one is, 2 bad input or no table.
+    Rows that cannot be read are named last, on standard error.
+
+    Exit code: 0 no listed token is overdue or held, 1 one is, 2 a row cannot be read, bad input or no table.
     """
+    with access.output.naming_malformed() as malformed:
+        _list(access, wanted, limit, malformed, consistent=consistent, flags=flags)
+
+
+def _list(
+    access: Access,
+    wanted: Filter,
+    limit: int | None,
+    malformed: list[Misconfigured],
+    *,
+    consistent: bool,
+    flags: Mapping[str, bool],
+) -> None:
     table, output = access.table, access.output
     now = table.now()
     statuses = frozenset(status for flag, status in FLAGS.items() if flags[flag]) or UNFINISHED
     bound = limit or (ROWS_OF_A_TABLE if output.is_table else None)
     entries: Iterable[Entry] = (
-        each for each in unfinished(table, statuses, now) if wanted.matches(each.record, now)
+        each for each in unfinished(table, statuses, now, malformed) if wanted.matches(each.record, now)
     )
     if consistent:
-        entries = confirmed(table, entries, now)
+        entries = confirmed(table, entries, now, malformed)
     elif flags["held"]:
-        entries = confirmed(table, entries, now, HELD, min(MOST_KEYS, bound or MOST_KEYS))
+        entries = confirmed(table, entries, now, malformed, HELD, min(MOST_KEYS, bound or MOST_KEYS))
     listed = Listed(bound, now)
     output.rows((entry_json(entry, now) for entry in listed.through(entries)), tokens_at(now))
     _summarise(access, listed, statuses, now, filtered=wanted != Filter())

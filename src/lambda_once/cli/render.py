@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,18 +12,21 @@ import click
 from lambda_once.core.clock import stamp
 from lambda_once.core.lifecycle import Record, Resolution, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
+from lambda_once.operations.listing import MOST_NAMED
 from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
 from lambda_once.operations.times import duration_text, time_text
 from lambda_once.operations.tokens import Status, TokenName, parts_of, token_status
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
+
+    from lambda_once.errors import Misconfigured
 
     Row = Mapping[str, Any]
     Cells = Mapping[str, Text]
@@ -86,6 +90,30 @@ class Output:
     def say(self, message: str) -> None:
         """Print a message on standard error."""
         click.echo(message, err=True)
+
+    @contextmanager
+    def naming_malformed(self) -> Iterator[list[Misconfigured]]:
+        """
+        Return a list for the errors of rows that cannot be read.
+
+        They are named at the end, on standard error, and the exit code is 2: all others were printed.
+        """
+        malformed: list[Misconfigured] = []
+        try:
+            yield malformed
+        except click.exceptions.Exit:
+            if not malformed:
+                raise
+        if malformed:
+            self.say_malformed(malformed)
+            raise click.exceptions.Exit(2)
+
+    def say_malformed(self, malformed: Sequence[Misconfigured]) -> None:
+        """Name rows that cannot be read, on standard error."""
+        for each in malformed[:MOST_NAMED]:
+            self.say(f"not readable: {escaped(str(each))}")
+        if len(malformed) > MOST_NAMED:
+            self.say(f"not readable: {len(malformed) - MOST_NAMED:,} more")
 
 
 def console(*, err: bool = False) -> Console:

@@ -138,6 +138,8 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
     """Return the only row of a key; if there are several, list them and exit."""
     table, key = access.table, given.token
     known = by_known_names(table, key, names_from(given.names), table.now())
+    if known.malformed and not known.records:
+        raise known.malformed[0]
     records = known.records or _in_the_whole_table(access, key, force=given.scan)
     if not records:
         similar = f"; unfinished and similar: {', '.join(known.similar)}"
@@ -146,8 +148,8 @@ def _by_key(access: Access, given: ShowOptions) -> Record:
             f"no token and no key {key} in the table {table.name}{similar if known.similar else ''}. "
             f"To search by a part: lambda-once find {quote(key if name is None else name.key)}"
         )
-    if len(records) > 1:
-        _print_candidates(access, records, given)
+    if len(records) > 1 or known.malformed:
+        _print_candidates(access, records, given, known.malformed)
     if known.records:
         access.output.say("found under the known names; lambda-once find searches all")
     return records[0]
@@ -170,7 +172,9 @@ def _in_the_whole_table(access: Access, key: str, *, force: bool) -> tuple[Recor
     return tuple(record for record in found if record is not None)
 
 
-def _print_candidates(access: Access, records: Sequence[Record], given: ShowOptions) -> Never:
+def _print_candidates(
+    access: Access, records: Sequence[Record], given: ShowOptions, malformed: Sequence[Misconfigured]
+) -> Never:
     if given.result:
         tokens = ", ".join(record.token for record in records)
         raise click.UsageError(
@@ -178,7 +182,9 @@ def _print_candidates(access: Access, records: Sequence[Record], given: ShowOpti
         )
     now = access.table.now()
     access.output.rows((record_json(record, now) for record in records), tokens_at(now))
-    access.output.say(f"{len(records)} tokens have the key {given.token}; next: lambda-once show TOKEN")
+    count = len(records) + len(malformed)
+    access.output.say(f"{count} tokens have the key {given.token}; next: lambda-once show TOKEN")
+    access.output.say_malformed(malformed)
     raise click.exceptions.Exit(2)
 
 

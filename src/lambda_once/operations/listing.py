@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.core.lifecycle import State
 from lambda_once.dynamodb.retry import MOST_KEYS
+from lambda_once.errors import Misconfigured
 from lambda_once.operations.tokens import UNFINISHED, Status, token_status
 from lambda_once.stores.index import partitions
 from lambda_once.stores.row import Entry, Item, record_of
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lambda_once.core.lifecycle import Record
     from lambda_once.operations.table import TokenTable
 
 LONG = 600.0
 """Seconds for all requests of a long list; each alone is retried for a few seconds only."""
 PAGE = 100
 """Entries of one query: as many as one BatchGetItem reads (API reference). Each partition keeps one page."""
+
+MOST_NAMED: Final = 20
+"""Malformed rows that are named, by the command line and the watchdog; of all others there is a number."""
 
 Place = dict[str, tuple[str, str]]
 """How far a walk has come: by partition of the index, lease and token of the last entry checked."""
@@ -33,18 +38,21 @@ Place = dict[str, tuple[str, str]]
 # -- lists
 
 
-def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> Iterator[Entry]:
+def unfinished(
+    table: TokenTable, wanted: frozenset[Status], now: datetime, malformed: list[Misconfigured]
+) -> Iterator[Entry]:
     """
     List what the index has: overdue, then held, then in progress, each in the order of its lease.
 
-    Pages are fetched on demand. Raises `StoreUnavailable` and `Misconfigured`.
+    Pages are fetched on demand; *malformed* gets what cannot be read, each with its token and the attribute,
+    and the others are listed. Raises `StoreUnavailable` and `Misconfigured`.
     """
     deadline = table.deadline(LONG)
     _fail_early(table, deadline)
     running: Iterator[Entry] = iter(())
     if wanted & {Status.OVERDUE, Status.IN_PROGRESS}:
         before = None if Status.IN_PROGRESS in wanted else now
-        running = table.index.unfinished(State.IN_PROGRESS, deadline, before)
+        running = table.index.unfinished(State.IN_PROGRESS, deadline, before, malformed)
     first: Entry | None = None
     for entry in running:
         if not entry.record.lapsed(now):
@@ -53,7 +61,7 @@ def unfinished(table: TokenTable, wanted: frozenset[Status], now: datetime) -> I
         if Status.OVERDUE in wanted:
             yield entry
     if Status.HELD in wanted:
-        yield from table.index.unfinished(State.HELD, deadline, None)
+        yield from table.index.unfinished(State.HELD, deadline, None, malformed)
     if first is not None:
         yield first
         yield from running
@@ -63,13 +71,15 @@ def confirmed(
     table: TokenTable,
     entries: Iterable[Entry],
     now: datetime,
+    malformed: list[Misconfigured],
     only: frozenset[Status] = UNFINISHED,
     page: int = MOST_KEYS,
 ) -> Iterator[Entry]:
     """
     Replace the entries whose status is in *only* by their rows, read consistently, *page* in one request.
 
-    Entries whose status has changed since are left out; entries in other states pass unchanged.
+    Entries whose status has changed since are left out; entries in other states pass unchanged. *malformed*
+    gets rows that cannot be read.
     """
     remaining = iter(entries)
     while batch := list(islice(remaining, page)):
@@ -80,8 +90,21 @@ def confirmed(
             item = rows.get(entry.record.token)
             if not is_read:
                 yield entry
-            elif item is not None and token_status(record := record_of(item), now) is status:
+            elif (
+                item is not None
+                and (record := readable(item, malformed)) is not None
+                and token_status(record, now) is status
+            ):
                 yield entry._replace(record=record)
+
+
+def readable(item: Item, malformed: list[Misconfigured]) -> Record | None:
+    """Return the row *item*; None, and *malformed* gets the error, if it cannot be read."""
+    try:
+        return record_of(item)
+    except Misconfigured as unreadable:
+        malformed.append(unreadable)
+        return None
 
 
 # -- counts
@@ -190,7 +213,10 @@ def _stuck(table: TokenTable, running: Sequence[str], before: datetime, deadline
     held = table.index.count(partitions(State.HELD), deadline)
 
     def first(partition: str) -> tuple[Entry, ...]:
-        return table.index.page(partition, deadline, before, limit=1).entries
+        page = table.index.page(partition, deadline, before, limit=1)
+        if page.malformed:  # its lease may be anything: the next one that can be read is the oldest
+            page = table.index.page(partition, deadline, before, page.cursor, PAGE)
+        return page.entries[:1]
 
     pages = table.transport.each(list(overdue), first)
     leases = [entry.record.expected_completion for page in pages for entry in page]
@@ -212,15 +238,21 @@ def _shard_of(partition: str) -> int:
 
 
 def walk(
-    table: TokenTable, wanted: Iterable[str], place: Place, before: datetime, deadline: Deadline
+    table: TokenTable,
+    wanted: Iterable[str],
+    place: Place,
+    before: datetime,
+    deadline: Deadline,
+    malformed: list[Misconfigured],
 ) -> Iterator[Entry]:
     """
     Yield the overdue entries of the partitions *wanted* after *place*, the earliest lease first.
 
-    Raises as `TokenTransport.asked`.
+    *malformed* gets what cannot be read. No page is fetched once *deadline* has passed. Raises as
+    `TokenTransport.asked`.
     """
     starts = [(partition, _start(partition, place, before)) for partition in wanted]
-    pages = [_entries(table, partition, start, before, deadline) for partition, start in starts]
+    pages = [_entries(table, partition, start, before, deadline, malformed) for partition, start in starts]
     yield from merge(*pages, key=lambda entry: entry.record.expected_completion)
 
 
@@ -248,10 +280,16 @@ def place_from(stored: str | None) -> Place:
 
 
 def _entries(
-    table: TokenTable, partition: str, start: Item | None, before: datetime, deadline: Deadline
+    table: TokenTable,
+    partition: str,
+    start: Item | None,
+    before: datetime,
+    deadline: Deadline,
+    malformed: list[Misconfigured],
 ) -> Iterator[Entry]:
     while True:
         page = table.index.page(partition, deadline, before, start, PAGE)
+        malformed += page.malformed
         yield from page.entries
         if page.cursor is None:
             return

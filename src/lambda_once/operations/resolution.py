@@ -246,15 +246,17 @@ class Outcome(Enum):
     """Not tried, because a decision of a person stands."""
 
 
-def held(table: TokenTable, wanted: Filter, now: datetime) -> Iterator[Record]:
+def held(
+    table: TokenTable, wanted: Filter, now: datetime, malformed: list[Misconfigured]
+) -> Iterator[Record]:
     """
     Yield the held rows that match *wanted*, the earliest lease first, each read consistently.
 
-    Raises `StoreUnavailable` and `Misconfigured`.
+    *malformed* gets what cannot be read. Raises `StoreUnavailable` and `Misconfigured`.
     """
-    listed = unfinished(table, HELD, now)
+    listed = unfinished(table, HELD, now, malformed)
     matching = (entry for entry in listed if wanted.matches(entry.record, now))
-    return (entry.record for entry in confirmed(table, matching, now))
+    return (entry.record for entry in confirmed(table, matching, now, malformed))
 
 
 def release(

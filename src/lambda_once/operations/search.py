@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -13,7 +14,7 @@ from lambda_once.core.keys import token as token_of
 from lambda_once.core.results import Parts, unpack, unpack_chunks
 from lambda_once.dynamodb.errors import Caught, is_denied
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.listing import unfinished
+from lambda_once.operations.listing import readable, unfinished
 from lambda_once.operations.tokens import UNFINISHED, TokenName, is_auxiliary, parts_of
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import ROW, Item, record_of
@@ -57,7 +58,10 @@ def by_parts(table: TokenTable, service: str, name: str, scope: str | None, key:
     Raises `Misconfigured` and `KeyMissing` if the parts make no token.
     """
     prefix = token_of(service, name, scope, key).rpartition("/")[0]
-    found = _rows(table, [prefix], key)
+    malformed: list[Misconfigured] = []
+    found = _rows(table, [prefix], key, malformed)
+    if malformed and not found:
+        raise malformed[0]
     return found[0] if found else None
 
 
@@ -68,6 +72,8 @@ class Lookup(NamedTuple):
     """Rows with exactly this key."""
     similar: tuple[str, ...]
     """A few unfinished tokens whose key contains it."""
+    malformed: tuple[Misconfigured, ...] = ()
+    """Rows with this key that cannot be read."""
 
 
 def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datetime) -> Lookup:
@@ -78,8 +84,9 @@ def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datet
     `StoreUnavailable`, and `KeyMissing` if *key* cannot be a key.
     """
     prefixes, similar = dict.fromkeys(names), list[str]()
-    keys = keys_of(key)
-    for token in (entry.record.token for entry in unfinished(table, UNFINISHED, now)):
+    keys, unread = keys_of(key), list[Misconfigured]()
+    listed = (entry.record.token for entry in unfinished(table, UNFINISHED, now, unread))
+    for token in chain(listed, (each.token for each in unread if each.token is not None)):
         parts = parts_of(token)
         if parts is None:
             continue
@@ -87,7 +94,8 @@ def by_known_names(table: TokenTable, key: str, names: Iterable[str], now: datet
             prefixes[token.rpartition("/")[0]] = None
         if parts.key not in keys and key in parts.key and len(similar) < MOST_SIMILAR:
             similar.append(token)
-    return Lookup(_rows(table, prefixes, key), tuple(similar))
+    malformed: list[Misconfigured] = []
+    return Lookup(_rows(table, prefixes, key, malformed), tuple(similar), tuple(malformed))
 
 
 def names_from(setting: str) -> tuple[str, ...]:
@@ -99,12 +107,19 @@ def names_from(setting: str) -> tuple[str, ...]:
     return names
 
 
-def _rows(table: TokenTable, prefixes: Iterable[str], key: str) -> tuple[Record, ...]:
-    """Return the rows of *key* under *prefixes*, in their order; text comes before other forms of the key."""
+def _rows(
+    table: TokenTable, prefixes: Iterable[str], key: str, malformed: list[Misconfigured]
+) -> tuple[Record, ...]:
+    """
+    Return the rows of *key* under *prefixes*, in their order; text comes before other forms of the key.
+
+    *malformed* gets those that cannot be read.
+    """
     forms = [_encoded(form) for form in sorted(keys_of(key), key=lambda form: (form != key, form))]
     tokens = [f"{prefix}/{form}" for prefix in prefixes for form in forms]
     rows = table.rows(tokens)
-    return tuple(record_of(rows[token]) for token in tokens if token in rows)
+    found = (readable(rows[token], malformed) for token in tokens if token in rows)
+    return tuple(record for record in found if record is not None)
 
 
 def parts_present(table: TokenTable, record: Record) -> int | None:

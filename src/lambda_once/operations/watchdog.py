@@ -24,6 +24,7 @@ from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.observability.events import Event
 from lambda_once.observability.reporter import Details, Reporter, Tally
 from lambda_once.operations.listing import (
+    MOST_NAMED,
     PAGE,
     Counts,
     Recent,
@@ -32,6 +33,7 @@ from lambda_once.operations.listing import (
     count_stuck,
     place_from,
     place_text,
+    readable,
     walk,
 )
 from lambda_once.operations.sweep import has_ttl, sweep_expired
@@ -40,7 +42,7 @@ from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Status, parts_of
 from lambda_once.operations.watchdog_actions import Action, Actions, ProbeFailed
 from lambda_once.stores.contract import Refused, Unanswered, WriteAnswer
-from lambda_once.stores.row import Entry, record_of
+from lambda_once.stores.row import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,8 +195,8 @@ class Watchdog:
         """
         Make one run; return what it found and did. Without a *context* of Lambda it has one minute.
 
-        Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for a
-        row that cannot be read, only after the others have been checked.
+        Metrics are written before anything is resolved. Raises `StoreUnavailable` and `Misconfigured`; for
+        rows that cannot be read, only after the others have been checked, and each has been logged.
         """
         deadline = self.table.deadline(_remaining(context))
         now = self.table.now()
@@ -209,8 +211,7 @@ class Watchdog:
             swept = self._swept(deadline)
         finally:
             self.reporter.flush(check.tally)
-        if check.unreadable is not None:
-            raise check.unreadable
+        check.raise_malformed()
         return {
             **{_RETURNED.get(name, name): value for name, value in gauges.items()},
             **{name: check.counts[name] for name in _COUNTED},
@@ -263,7 +264,7 @@ class _Check:
         self._until = deadline.earlier(LAST_SECONDS)
         self.counts: Counter[str] = Counter()
         self.tally = Tally()
-        self.unreadable: Misconfigured | None = None
+        self._malformed: list[Misconfigured] = []
 
     def overdue(self, found: Counts) -> bool:
         """
@@ -275,7 +276,7 @@ class _Check:
             return False
         cursor = Cursor(self._table.transport, WATCHDOG_ROW)
         place = place_from(cursor.read(self._deadline))
-        entries = walk(self._table, found.overdue, place, self._before, self._deadline)
+        entries = walk(self._table, found.overdue, place, self._before, self._deadline, self._malformed)
         bounded = islice(entries, self._rows)
         more = True
         while not self._until.passed():
@@ -308,13 +309,19 @@ class _Check:
         """Yield the rows of *chunk*, read consistently: the index may be stale."""
         rows = self._table.rows((entry.record.token for entry in chunk), self._deadline)
         for entry in chunk:
-            try:
-                # A token whose lease was extended while the index was read may be listed twice.
-                row = rows.pop(entry.record.token, None)
-                yield None if row is None else record_of(row)
-            except Misconfigured as wrong:
-                self.unreadable = self.unreadable or wrong
-                yield None
+            # A token whose lease was extended while the index was read may be listed twice.
+            row = rows.pop(entry.record.token, None)
+            yield None if row is None else readable(row, self._malformed)
+
+    def raise_malformed(self) -> None:
+        """Log what could not be read, `MOST_NAMED` rows at most, and raise `Misconfigured` for all."""
+        if not self._malformed:
+            return
+        for each in self._malformed[:MOST_NAMED]:
+            self._reporter.log(Details(Event.MALFORMED_ROW, each.token, reason=str(each)))
+        first, count = self._malformed[0], len(self._malformed)
+        others = "" if count == 1 else f"; and {count - 1} more: see the log events {Event.MALFORMED_ROW}"
+        raise Misconfigured(f"{first}{others}", token=first.token)
 
     def _decision(self, record: Record) -> Write | None:
         """Return the write that resolves *record*; None: it is only reported."""

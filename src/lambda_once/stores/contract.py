@@ -133,7 +133,9 @@ class Store(Protocol):
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         """
-        List what is in progress or held, in all shards, the earliest lease first. Raises as `read`.
+        List what is in progress or held, in all shards, the earliest lease first.
+
+        Raises as `read`; for a row that cannot be read, `Misconfigured` after all others.
 
         With *before*, only tokens whose lease ended before then. An index may lag behind, and have of each
         row no more than token, state, attempt id, `locked_by`, `created` and lease, and 0 for the fence.

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import Deadline, stamp
 from lambda_once.dynamodb.retry import pages
+from lambda_once.errors import Misconfigured
 from lambda_once.stores.names import MOST_SHARDS
 from lambda_once.stores.row import Entry, Item, indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lambda_once.core.lifecycle import State
@@ -33,6 +34,8 @@ class IndexPage(NamedTuple):
     """Entries of one partition, the earliest lease first; *cursor* is where the next page begins, if any."""
 
     entries: tuple[Entry, ...]
+    malformed: tuple[Misconfigured, ...]
+    """Entries that cannot be read; each message has its token and the attribute."""
     cursor: Item | None
 
 
@@ -47,17 +50,23 @@ class StatusIndex:
     def __init__(self, transport: TokenTransport) -> None:
         self._transport = transport
 
-    def unfinished(self, state: State, deadline: Deadline, before: datetime | None) -> Iterator[Entry]:
-        """List the tokens in *state*, the earliest lease first; only leases that ended before *before*."""
+    def unfinished(
+        self, state: State, deadline: Deadline, before: datetime | None, malformed: list[Misconfigured]
+    ) -> Iterator[Entry]:
+        """
+        List the tokens in *state*, the earliest lease first; only leases that ended before *before*.
+
+        *malformed* gets what cannot be read: one row of another program must not hide all others.
+        """
 
         def first(partition: str) -> IndexPage:
             return self.page(partition, deadline, before)
 
         pages = self._transport.each(partitions(state), first)
         entries = [
-            self._all_of(partition, page, deadline, before)
+            self._all_of(partition, page, deadline, before, malformed)
             for partition, page in zip(partitions(state), pages, strict=True)
-            if page.entries
+            if page.entries or page.malformed
         ]
         yield from merge(*entries, key=lambda entry: entry.record.expected_completion)
 
@@ -95,15 +104,33 @@ class StatusIndex:
         request |= {} if cursor is None else {"ExclusiveStartKey": cursor}
         request |= {} if limit is None else {"Limit": limit}
         answer = self._transport.asked("query", request, deadline, None)
-        return IndexPage(tuple(map(indexed, answer["Items"])), answer.get("LastEvaluatedKey"))
+        return _page(answer["Items"], answer.get("LastEvaluatedKey"))
 
     def _all_of(
-        self, partition: str, page: IndexPage, deadline: Deadline, before: datetime | None
+        self,
+        partition: str,
+        page: IndexPage,
+        deadline: Deadline,
+        before: datetime | None,
+        malformed: list[Misconfigured],
     ) -> Iterator[Entry]:
+        malformed += page.malformed
         yield from page.entries
         while page.cursor is not None:
             page = self.page(partition, deadline, before, page.cursor)
+            malformed += page.malformed
             yield from page.entries
+
+
+def _page(items: Iterable[Item], cursor: Item | None) -> IndexPage:
+    entries, malformed = list[Entry](), list[Misconfigured]()
+    for item in items:
+        try:
+            entries.append(indexed(item))
+        except Misconfigured as unreadable:
+            # Without its traceback, which has the item: there may be as many as entries.
+            malformed.append(Misconfigured(str(unreadable), token=unreadable.token))
+    return IndexPage(tuple(entries), tuple(malformed), cursor)
 
 
 def _query(

@@ -130,7 +130,11 @@ class DynamoDBStore:
     ) -> Iterator[Record]:
         from lambda_once.stores.index import StatusIndex  # for operators alone: no cold start needs it
 
-        return (entry.record for entry in StatusIndex(self.transport).unfinished(state, deadline, before))
+        malformed: list[Misconfigured] = []
+        for entry in StatusIndex(self.transport).unfinished(state, deadline, before, malformed):
+            yield entry.record
+        if malformed:
+            raise malformed[0]
 
     def _each(
         self,
