@@ -146,6 +146,8 @@ class Deployment:
     sources: tuple[EventSource, ...] = ()
     queues: tuple[Queue, ...] = ()
     layers: tuple[Layer, ...] = ()
+    missing_tables: tuple[str, ...] = ()
+    """What LAMBDA_ONCE_TABLE of deployed functions names although there is no such table."""
     skew: float | None = None
     """Seconds by which the clock here is ahead of DynamoDB's; None for a template."""
     not_checked: tuple[NotChecked, ...] = ()

@@ -1,0 +1,467 @@
+"""
+Reads a deployment out of an AWS account, by requests that change nothing.
+
+What a denied or failed request would have answered is `UNKNOWN`, and the request is listed in
+`Deployment.not_checked`. docs/check.md has the permissions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from botocore.exceptions import ClientError
+
+from lambda_once.check.deployment import (
+    UNKNOWN,
+    CannotCheck,
+    Deployment,
+    EventSource,
+    Function,
+    Index,
+    NotChecked,
+    Queue,
+    Statement,
+    Table,
+    Unknown,
+)
+from lambda_once.check.policies import UNSEEN, statements
+from lambda_once.core.clock import Clock
+from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of, is_transient
+from lambda_once.errors import Misconfigured
+
+TABLE: Final = "LAMBDA_ONCE_TABLE"
+"""The variable of a function that names its token table."""
+CODE: Final = NotChecked("code", "neither it nor the layers of deployed functions are opened")
+
+Kind = Literal["sqs", "kinesis", "dynamodb", "kafka", "mq", "other"]
+Answer = Mapping[str, Any]
+Heard = Callable[[Any, datetime], object]
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "sqs": "sqs",
+    "kinesis": "kinesis",
+    "dynamodb": "dynamodb",
+    "kafka": "kafka",
+    "mq": "mq",
+}
+_NOT_ACCEPTED: Final = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "IncompleteSignatureException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Of credentials or of a clock that AWS does not accept: no other request would be answered."""
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "AuthorizationError"})
+_SLOWED: Final = THROTTLED | {"RequestThrottled", "Throttling", "TooManyRequestsException"}
+_ABSENT: Final = frozenset(
+    {"NoSuchEntity", "NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException"}
+)
+_NO_POLICY: Final = frozenset({"PolicyNotFoundException"})
+_QUEUE_ATTRIBUTES: Final = ("QueueArn", "VisibilityTimeout", "MessageRetentionPeriod", "RedrivePolicy")
+
+
+def read_account(
+    client: Callable[[str], Any],
+    functions: Sequence[str],
+    tables: Sequence[str],
+    clock: Clock,
+    heard: Heard | None = None,
+) -> Deployment:
+    """
+    Return the deployment of *functions* and *tables*, names or ARNs, with queues, mappings and policies.
+
+    Tables that the functions' LAMBDA_ONCE_TABLE names are read, too. *client* returns the boto3 client of a
+    service. *heard* gets each response of DynamoDB, and when, by *clock*, it was asked for.
+
+    Raises `CannotCheck` if one of *functions* or *tables* does not exist, or none of them could be read, and
+    `Misconfigured` if AWS does not accept the credentials.
+    """
+    asking = _Asking(client, clock, heard)
+    found = tuple(_functions(asking, functions))
+    mappings = [(each, mapping) for each in found for mapping in _mappings(asking, each)]
+    queues = _queues(asking, [mapping.get("EventSourceArn") for _, mapping in mappings])
+    read_tables, missing = _tables(asking, found, tables)
+    if not found and not read_tables and asking.errors:
+        raise CannotCheck(f"nothing could be read: {asking.errors[0]}")
+    if found:
+        asking.note(UNSEEN)
+        asking.note(CODE)
+    return Deployment(
+        tables=read_tables,
+        functions=found,
+        sources=tuple(_source(function, mapping, queues) for function, mapping in mappings),
+        queues=tuple(queues.values()),
+        missing_tables=missing,
+        not_checked=tuple(asking.not_checked),
+    )
+
+
+# -- requests
+
+
+class _Asking:
+    """Sends requests; keeps what was not answered."""
+
+    def __init__(self, client: Callable[[str], Any], clock: Clock, heard: Heard | None) -> None:
+        self._client = client
+        self._clients: dict[str, Any] = {}
+        self._clock = clock
+        self._heard = heard
+        self.not_checked: dict[NotChecked, None] = {}
+        self.errors: list[Exception] = []
+
+    def note(self, missing: NotChecked) -> None:
+        self.not_checked[missing] = None
+
+    def one(
+        self,
+        resource: str,
+        service: str,
+        operation: str,
+        *,
+        absent: frozenset[str] = frozenset(),
+        **arguments: Any,
+    ) -> Answer | None:
+        """
+        Return the answer to a request about *resource*; None, and a note, if there is none.
+
+        Raises botocore's error if its code is one of *absent*, and `Misconfigured` if AWS does not accept the
+        credentials.
+        """
+        try:
+            return self._sent(service, operation, arguments)
+        except Caught as error:
+            if code_of(error) in absent:
+                raise
+            self._failed(resource, service, operation, error)
+            return None
+
+    def pages(
+        self, resource: str, service: str, operation: str, items: str, **arguments: Any
+    ) -> list[Any] | None:
+        """Return *items* of all pages; None, and a note, if one of them is missing."""
+        found: list[Any] = []
+        try:
+            for page in self._of(service).get_paginator(operation).paginate(**arguments):
+                found += page[items]
+        except Caught as error:
+            self._failed(resource, service, operation, error)
+            return None
+        return found
+
+    def _of(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self._client(service)
+        return self._clients[service]
+
+    def _sent(self, service: str, operation: str, arguments: Mapping[str, Any]) -> Answer:
+        sent = self._clock.now()
+        answer: Answer = getattr(self._of(service), operation)(**arguments)
+        if service == "dynamodb" and self._heard is not None:
+            self._heard(answer, sent)
+        return answer
+
+    def _failed(self, resource: str, service: str, operation: str, error: Exception) -> None:
+        if code_of(error) in _NOT_ACCEPTED or not (isinstance(error, ClientError) or is_transient(error)):
+            raise Misconfigured(str(error)) from error  # of the credentials, or of their configuration
+        action = f"{service}:{self._of(service).meta.method_to_api_mapping[operation]}"
+        self.errors.append(error)
+        self.note(NotChecked(resource, f"{action} {_reason(error)}"))
+
+
+def _reason(error: Exception) -> str:
+    code = code_of(error)
+    if code in _DENIED:
+        return "is denied"
+    if code in _SLOWED:
+        return "is throttled: retry"
+    return f"found nothing ({code})" if code in _ABSENT else f"failed ({code})"
+
+
+# -- functions
+
+
+def _functions(asking: _Asking, names: Sequence[str]) -> Iterator[Function]:
+    """Yield those that could be read. Raises `CannotCheck` for a name that no function has."""
+    roles: dict[str, tuple[Statement, ...] | Unknown] = {}
+    for name in dict.fromkeys(names):
+        found = _named(asking, f"function {name}", "lambda", "get_function_configuration", FunctionName=name)
+        if found is None:
+            continue
+        role = found["Role"].rpartition("/")[2]
+        if role not in roles:
+            roles[role] = _statements(asking, name, role)
+        variables = _environment(found)
+        if isinstance(variables, Unknown):
+            asking.note(NotChecked(name, "its environment cannot be decrypted"))
+        yield Function(
+            resource=found["FunctionName"],
+            name=found["FunctionName"],
+            timeout=found["Timeout"],
+            environment=variables,
+            statements=roles[role],
+            layers=tuple(each["Arn"] for each in found.get("Layers", ())),
+            handler=found.get("Handler", UNKNOWN),  # an image has none
+        )
+
+
+def _named(asking: _Asking, what: str, service: str, operation: str, **arguments: Any) -> Answer | None:
+    """Return the answer about what the caller has named. Raises `CannotCheck` if it does not exist."""
+    try:
+        return asking.one(what.partition(" ")[2], service, operation, absent=_ABSENT, **arguments)
+    except Caught as error:
+        raise CannotCheck(f"there is no {what}: check the name, --region and --profile") from error
+
+
+def _environment(configuration: Answer) -> Mapping[str, str | Unknown] | Unknown:
+    """Return the variables; Lambda answers with an error in their place if its key may not be used."""
+    environment = configuration.get("Environment", {})
+    if "Error" in environment:
+        return UNKNOWN
+    variables: Mapping[str, str | Unknown] = environment.get("Variables", {})
+    return variables
+
+
+# -- policies
+
+
+def _statements(asking: _Asking, function: str, role: str) -> tuple[Statement, ...] | Unknown:
+    """Return the statements of all policies of *role*; `UNKNOWN` if one could not be read."""
+    documents = [*_inline(asking, function, role), *_managed(asking, function, role)]
+    found: list[Statement] = []
+    for document in documents:
+        if document is None:
+            return UNKNOWN
+        found += statements(document)
+    return tuple(found)
+
+
+def _inline(asking: _Asking, function: str, role: str) -> Iterator[Answer | None]:
+    names = asking.pages(function, "iam", "list_role_policies", "PolicyNames", RoleName=role)
+    if names is None:
+        yield None
+    for name in names or ():
+        answer = asking.one(function, "iam", "get_role_policy", RoleName=role, PolicyName=name)
+        yield None if answer is None else _document(answer["PolicyDocument"])
+
+
+def _managed(asking: _Asking, function: str, role: str) -> Iterator[Answer | None]:
+    attached = asking.pages(function, "iam", "list_attached_role_policies", "AttachedPolicies", RoleName=role)
+    if attached is None:
+        yield None
+    for each in attached or ():
+        arn = each["PolicyArn"]
+        policy = asking.one(function, "iam", "get_policy", PolicyArn=arn)
+        version = policy and asking.one(
+            function,
+            "iam",
+            "get_policy_version",
+            PolicyArn=arn,
+            VersionId=policy["Policy"]["DefaultVersionId"],
+        )
+        yield None if version is None else _document(version["PolicyVersion"]["Document"])
+
+
+def _document(given: Any) -> Answer:
+    """Return a policy document, which boto3 has parsed."""
+    document: Answer = json.loads(given) if isinstance(given, str) else given
+    return document
+
+
+# -- mappings
+
+
+def _mappings(asking: _Asking, function: Function) -> list[Answer]:
+    name = function.resource
+    found = asking.pages(
+        name, "lambda", "list_event_source_mappings", "EventSourceMappings", FunctionName=name
+    )
+    return found or []
+
+
+def _source(function: Function, mapping: Answer, queues: Mapping[str, Queue]) -> EventSource:
+    arn = mapping.get("EventSourceArn")
+    retries = mapping.get("MaximumRetryAttempts", -1)
+    destination = mapping.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+    known = queues.get(arn or "")
+    source = known.resource if known is not None else arn
+    return EventSource(
+        resource=f"{function.resource}/{mapping['UUID'] if source is None else source.rpartition(':')[2]}",
+        function=function.resource,
+        kind=_kind(mapping),
+        source=UNKNOWN if source is None else source,
+        batch_size=mapping.get("BatchSize", UNKNOWN),
+        window=mapping.get("MaximumBatchingWindowInSeconds", 0),
+        reports_failures="ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
+        bisects=bool(mapping.get("BisectBatchOnFunctionError", False)),
+        retries=None if retries < 0 else retries,
+        on_failure=destination,
+    )
+
+
+def _kind(mapping: Answer) -> Kind:
+    if "SelfManagedEventSource" in mapping:
+        return "kafka"
+    return _KINDS.get(_service(mapping.get("EventSourceArn", "")), "other")
+
+
+def _service(arn: str) -> str:
+    return [*arn.split(":"), "", "", ""][2]
+
+
+# -- queues
+
+
+def _queues(asking: _Asking, sources: Sequence[str | None]) -> dict[str, Queue]:
+    """Return the queues of *sources*, and their dead-letter queues, by ARN: those that could be read."""
+    found: dict[str, Mapping[str, str]] = {}
+    waiting = [arn for arn in sources if arn is not None]
+    seen = set[str]()
+    while waiting:
+        arn = waiting.pop(0)
+        if arn in seen or _service(arn) != "sqs":
+            continue
+        seen.add(arn)
+        attributes = _attributes(asking, arn)
+        if attributes is not None:
+            found[arn] = attributes
+            waiting += filter(None, [_redrive(attributes).get("deadLetterTargetArn")])
+    return {arn: _queue(arn, attributes, found) for arn, attributes in found.items()}
+
+
+def _attributes(asking: _Asking, arn: str) -> Mapping[str, str] | None:
+    account, name = arn.split(":")[4:6]
+    url = asking.one(name, "sqs", "get_queue_url", QueueName=name, QueueOwnerAWSAccountId=account)
+    answer = url and asking.one(
+        name, "sqs", "get_queue_attributes", QueueUrl=url["QueueUrl"], AttributeNames=list(_QUEUE_ATTRIBUTES)
+    )
+    return None if answer is None else answer["Attributes"]
+
+
+def _redrive(attributes: Mapping[str, str]) -> Mapping[str, Any]:
+    policy: Mapping[str, Any] = json.loads(attributes.get("RedrivePolicy", "{}"))
+    return policy
+
+
+def _queue(arn: str, attributes: Mapping[str, str], found: Mapping[str, object]) -> Queue:
+    name = arn.rpartition(":")[2]
+    redrive = _redrive(attributes)
+    target: str | None = redrive.get("deadLetterTargetArn")
+    return Queue(
+        resource=name,
+        name=name,
+        arn=arn,
+        visibility=_number(attributes, "VisibilityTimeout"),
+        retention=_number(attributes, "MessageRetentionPeriod"),
+        fifo=name.endswith(".fifo"),
+        dead_letter=target.rpartition(":")[2] if target is not None and target in found else target,
+        receives=None if target is None else int(redrive["maxReceiveCount"]),
+    )
+
+
+def _number(attributes: Mapping[str, str], name: str) -> int | Unknown:
+    return int(attributes[name]) if name in attributes else UNKNOWN
+
+
+# -- tables
+
+
+def _tables(
+    asking: _Asking, functions: Sequence[Function], names: Sequence[str]
+) -> tuple[tuple[Table, ...], tuple[str, ...]]:
+    """
+    Return the tables that could be read, and what functions name although there is no such table.
+
+    Raises `CannotCheck` if there is no table of one of *names*.
+    """
+    found = dict[str, Table]()
+    for name in dict.fromkeys(names):
+        answer = _named(asking, f"table {name}", "dynamodb", "describe_table", TableName=name)
+        if answer is not None:
+            table = _table(asking, answer["Table"], is_used=bool(functions))
+            found |= {name: table, table.resource: table}
+    missing: list[str] = []
+    for name in _named_by(asking, functions):
+        if name in found or name in names:
+            continue
+        try:
+            answer = asking.one(name, "dynamodb", "describe_table", absent=_ABSENT, TableName=name)
+        except Caught:
+            missing.append(name)
+            continue
+        if answer is not None:
+            found[name] = _table(asking, answer["Table"], is_used=True)
+    return tuple({table.arn: table for table in found.values()}.values()), tuple(missing)
+
+
+def _named_by(asking: _Asking, functions: Sequence[Function]) -> Iterator[str]:
+    """Yield the tables that the variables of *functions* name."""
+    for function in functions:
+        if isinstance(function.environment, Unknown):
+            continue
+        name = function.environment.get(TABLE)
+        if isinstance(name, str) and name:
+            yield name
+        else:
+            asking.note(NotChecked(function.resource, f"its table: it has no {TABLE}; pass --table"))
+
+
+def _table(asking: _Asking, found: Answer, *, is_used: bool) -> Table:
+    """Return the table of an answer to DescribeTable; its policy is read if it *is_used* by a function."""
+    name, arn = found["TableName"], found["TableArn"]
+    types = {each["AttributeName"]: each["AttributeType"] for each in found["AttributeDefinitions"]}
+    ttl = asking.one(name, "dynamodb", "describe_time_to_live", TableName=name)
+    backups = asking.one(name, "dynamodb", "describe_continuous_backups", TableName=name)
+    return Table(
+        resource=name,
+        name=name,
+        arn=arn,
+        keys=tuple((attribute, types[attribute]) for attribute in _keys(found)),
+        indexes=tuple(_index(each) for each in found.get("GlobalSecondaryIndexes", ())),
+        ttl=UNKNOWN if ttl is None else _ttl(ttl["TimeToLiveDescription"]),
+        recovery=UNKNOWN if backups is None else _recovers(backups["ContinuousBackupsDescription"]),
+        deletion_protection=found.get("DeletionProtectionEnabled", False),
+        resource_policy=_has_policy(asking, name, arn) if is_used else UNKNOWN,
+    )
+
+
+def _keys(schema: Answer) -> tuple[str, ...]:
+    """Return the partition key, then the sort key."""
+    by_type = {each["KeyType"]: each["AttributeName"] for each in schema["KeySchema"]}
+    return tuple(by_type[kind] for kind in ("HASH", "RANGE") if kind in by_type)
+
+
+def _index(found: Answer) -> Index:
+    projection = found["Projection"]
+    included = tuple(projection.get("NonKeyAttributes", ()))
+    return Index(found["IndexName"], _keys(found), projection["ProjectionType"], included)
+
+
+def _ttl(description: Answer) -> str | None:
+    is_on = description["TimeToLiveStatus"] in ("ENABLED", "ENABLING")
+    return description["AttributeName"] if is_on else None
+
+
+def _recovers(description: Answer) -> bool:
+    recovery = description.get("PointInTimeRecoveryDescription", {})
+    return bool(recovery.get("PointInTimeRecoveryStatus") == "ENABLED")
+
+
+def _has_policy(asking: _Asking, name: str, arn: str) -> bool | Unknown:
+    try:
+        policy = asking.one(name, "dynamodb", "get_resource_policy", absent=_NO_POLICY, ResourceArn=arn)
+    except Caught:
+        return False
+    return UNKNOWN if policy is None else True

@@ -1,0 +1,409 @@
+"""What is read of an account, and what is left open where a request is denied or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    NoCredentialsError,
+    UnauthorizedSSOTokenError,
+)
+
+from lambda_once.check.account import CODE
+from lambda_once.check.deployment import (
+    UNKNOWN,
+    CannotCheck,
+    Deployment,
+    EventSource,
+    Index,
+    NotChecked,
+    Queue,
+    Table,
+)
+from lambda_once.check.policies import UNSEEN, permits
+from lambda_once.errors import Misconfigured
+from tests.kit import elasticmq
+
+from .deployed import DEAD, FUNCTION, QUEUE, TABLE, VARIABLES, Account, account, arn, document
+
+ALWAYS = (UNSEEN, CODE)
+"""What is never checked of a function."""
+
+
+@pytest.fixture(name="shop")
+def _shop() -> Iterator[Account]:
+    with account() as opened:
+        yield opened
+
+
+def test_a_whole_deployment_is_read(shop: Account) -> None:
+    """The function, its policies, its mapping, both queues and its table: nothing is left open."""
+    shop.whole()
+    found = shop.read(FUNCTION)
+    (function,) = found.functions
+    assert (function.resource, function.name, function.timeout) == (FUNCTION, FUNCTION, 30)
+    assert function.environment == VARIABLES
+    assert function.handler == "app.handler"
+    assert function.statements is not UNKNOWN
+    table = arn("dynamodb", f"table/{TABLE}")
+    assert permits(function.statements, "dynamodb:PartiQLUpdate", table) is True, "inline"
+    assert permits(function.statements, "sqs:DeleteMessage", arn("sqs", QUEUE)) is True, "managed"
+    assert found.sources == (
+        EventSource(
+            f"{FUNCTION}/{QUEUE}", FUNCTION, "sqs", QUEUE, 10, 0, reports_failures=True, bisects=False
+        ),
+    )
+    assert found.queues == (
+        Queue(QUEUE, QUEUE, arn("sqs", QUEUE), 180, 345_600, fifo=False, dead_letter=DEAD, receives=5),
+        Queue(DEAD, DEAD, arn("sqs", DEAD), 30, 1_209_600, fifo=False, dead_letter=None, receives=None),
+    )
+    assert found.tables == (
+        Table(
+            resource=TABLE,
+            name=TABLE,
+            arn=table,
+            keys=(("lockToken", "S"),),
+            indexes=(
+                Index(
+                    "byStatus",
+                    ("status", "expectedCompletion"),
+                    "INCLUDE",
+                    ("lockedBy", "created", "attempt"),
+                ),
+            ),
+            ttl="ttl",
+            recovery=False,
+            deletion_protection=False,
+            resource_policy=False,
+        ),
+    )
+    assert (found.not_checked, found.missing_tables) == (ALWAYS, ())
+
+
+def test_a_table_is_read_alone(shop: Account) -> None:
+    """No request goes to another service, and its policy, which is for functions, is not read."""
+    shop.table()
+    found = shop.read(tables=[TABLE])
+    assert found == Deployment(tables=found.tables)
+    assert [table.resource_policy for table in found.tables] == [UNKNOWN]
+    assert {call.partition(":")[0] for call in shop.calls} == {"dynamodb"}
+
+
+def test_a_table_is_read_once_by_whatever_names(shop: Account) -> None:
+    """By its ARN, by its name, and by the variable of two functions."""
+    shop.whole()
+    shop.function("refunds", role=shop.role(name="refunds-role"))
+    found = shop.read(FUNCTION, "refunds", FUNCTION, tables=[arn("dynamodb", f"table/{TABLE}"), TABLE])
+    assert [table.resource for table in found.tables] == [TABLE]
+    assert [function.resource for function in found.functions] == [FUNCTION, "refunds"]
+
+
+def test_recovery_protection_and_a_policy_of_the_table_are_seen(shop: Account) -> None:
+    """And a time to live that is off."""
+    shop.whole()
+    client = shop.own("dynamodb")
+    client.update_continuous_backups(
+        TableName=TABLE, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+    client.update_table(TableName=TABLE, DeletionProtectionEnabled=True)
+    client.put_resource_policy(ResourceArn=arn("dynamodb", f"table/{TABLE}"), Policy='{"Statement": []}')
+    client.update_time_to_live(
+        TableName=TABLE, TimeToLiveSpecification={"Enabled": False, "AttributeName": "ttl"}
+    )
+    (table,) = shop.read(FUNCTION).tables
+    assert (table.recovery, table.deletion_protection, table.resource_policy, table.ttl) == (
+        True,
+        True,
+        True,
+        None,
+    )
+
+
+def test_a_stream_is_a_source_without_a_queue(shop: Account) -> None:
+    """Its retries, its destination, and whether it bisects; what is missing means forever and none."""
+    shop.whole()
+    shop.own("kinesis").create_stream(StreamName="clicks", ShardCount=1)
+    shop.mapping(
+        arn("kinesis", "stream/clicks"),
+        StartingPosition="LATEST",
+        MaximumRetryAttempts=4,
+        BisectBatchOnFunctionError=True,
+        DestinationConfig={"OnFailure": {"Destination": arn("sqs", DEAD)}},
+        MaximumBatchingWindowInSeconds=7,
+    )
+    shop.own("dynamodb").create_table(
+        TableName="orders",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+    )
+    stream = shop.own("dynamodb").describe_table(TableName="orders")["Table"]["LatestStreamArn"]
+    shop.mapping(stream, StartingPosition="LATEST")
+    _, kinesis, table = shop.read(FUNCTION).sources
+    assert (kinesis.kind, kinesis.source, kinesis.window) == ("kinesis", arn("kinesis", "stream/clicks"), 7)
+    assert (kinesis.retries, kinesis.on_failure, kinesis.bisects) == (4, arn("sqs", DEAD), True)
+    assert (kinesis.reports_failures, kinesis.batch_size) == (False, 100)
+    assert (table.kind, table.retries, table.on_failure) == ("dynamodb", None, None)
+
+
+def test_a_function_without_the_variable_has_no_table_that_is_seen(shop: Account) -> None:
+    """It is listed, with what to pass."""
+    shop.function(Environment={"Variables": {}})
+    found = shop.read(FUNCTION)
+    assert found.tables == ()
+    assert found.not_checked == (
+        NotChecked(FUNCTION, "its table: it has no LAMBDA_ONCE_TABLE; pass --table"),
+        *ALWAYS,
+    )
+
+
+def test_a_table_that_does_not_exist_is_missing(shop: Account) -> None:
+    """A function's variable that names none leaves nothing else open."""
+    shop.function()
+    found = shop.read(FUNCTION)
+    assert (found.tables, found.missing_tables, found.not_checked) == ((), (TABLE,), ALWAYS)
+
+
+@pytest.mark.parametrize("named", [{"functions": ["paymnets"]}, {"tables": ["tokns"]}])
+def test_what_was_named_must_exist(shop: Account, named: dict[str, list[str]]) -> None:
+    """A name mistyped in a pipeline is no clean deployment."""
+    shop.whole()
+    with pytest.raises(
+        CannotCheck, match=r"there is no (function paymnets|table tokns): check the name, --region"
+    ):
+        shop.read(*named.get("functions", [FUNCTION]), tables=named.get("tables", []))
+
+
+# -- denied and failed requests
+
+OPEN = {
+    "lambda:ListEventSourceMappings": FUNCTION,
+    "iam:ListRolePolicies": FUNCTION,
+    "iam:GetRolePolicy": FUNCTION,
+    "iam:ListAttachedRolePolicies": FUNCTION,
+    "iam:GetPolicy": FUNCTION,
+    "iam:GetPolicyVersion": FUNCTION,
+    "sqs:GetQueueUrl": QUEUE,
+    "sqs:GetQueueAttributes": QUEUE,
+    "dynamodb:DescribeTable": TABLE,
+    "dynamodb:DescribeTimeToLive": TABLE,
+    "dynamodb:DescribeContinuousBackups": TABLE,
+    "dynamodb:GetResourcePolicy": TABLE,
+}
+"""What a denied action leaves open."""
+
+
+@pytest.mark.parametrize("action", OPEN)
+def test_a_denied_request_is_listed_and_its_answer_unknown(shop: Account, action: str) -> None:
+    """What else can be read is the same as without the denial."""
+    shop.whole()
+    whole = shop.read(FUNCTION)
+    shop.may_not(action)
+    found = shop.read(FUNCTION)
+    assert set(found.not_checked) - set(ALWAYS) >= {NotChecked(OPEN[action], f"{action} is denied")}
+    assert all(each.why == f"{action} is denied" for each in set(found.not_checked) - set(ALWAYS))
+    (function,) = found.functions
+    assert (function.statements is UNKNOWN) == action.startswith("iam:")
+    assert found.sources == () if action.startswith("lambda:") else len(found.sources) == 1
+    if action.startswith("sqs:"):
+        assert (found.queues, found.sources[0].source) == ((), arn("sqs", QUEUE))
+    elif not action.startswith("lambda:"):
+        assert (found.queues, found.sources) == (whole.queues, whole.sources)
+    if not action.startswith("dynamodb:"):
+        assert found.tables == whole.tables
+
+
+def test_a_denied_table_is_unknown_field_by_field(shop: Account) -> None:
+    """A table whose description was read is checked for what it has."""
+    shop.whole()
+    shop.may_not(
+        "dynamodb:DescribeTimeToLive", "dynamodb:DescribeContinuousBackups", "dynamodb:GetResourcePolicy"
+    )
+    (table,) = shop.read(FUNCTION).tables
+    assert (table.ttl, table.recovery, table.resource_policy) == (UNKNOWN, UNKNOWN, UNKNOWN)
+    assert table.indexes is not UNKNOWN
+    assert len(table.indexes) == 1
+
+
+def test_a_table_that_may_not_be_described_is_not_missing(shop: Account) -> None:
+    """Whether it exists is unknown."""
+    shop.whole()
+    shop.may_not("dynamodb:*")
+    found = shop.read(FUNCTION)
+    assert (found.tables, found.missing_tables) == ((), ())
+
+
+def test_a_dead_letter_queue_that_cannot_be_read_is_an_arn(shop: Account) -> None:
+    """The queue that has it is checked all the same; one of another account is asked for by its account."""
+    shop.whole()
+    shop.may(
+        {"Effect": "Allow", "NotAction": "sqs:*", "Resource": "*"},
+        {"Effect": "Allow", "Action": "sqs:*", "Resource": arn("sqs", QUEUE)},
+    )
+    found = shop.read(FUNCTION)
+    assert [(queue.resource, queue.dead_letter, queue.receives) for queue in found.queues] == [
+        (QUEUE, arn("sqs", DEAD), 5)
+    ]
+    assert NotChecked(DEAD, "sqs:GetQueueUrl is denied") in found.not_checked
+
+
+def test_nothing_read_is_no_deployment(shop: Account) -> None:
+    """The message is AWS' own: a wrong profile looks like a missing permission."""
+    shop.whole()
+    shop.may()
+    with pytest.raises(
+        CannotCheck, match=r"nothing could be read: .* is not authorized to perform: lambda:GetFunc"
+    ):
+        shop.read(FUNCTION)
+
+
+def test_one_function_of_two_is_checked(shop: Account) -> None:
+    """That which may be read."""
+    shop.whole()
+    shop.function("refunds", role=shop.role(name="refunds-role"))
+    shop.may(
+        {"Effect": "Allow", "Action": "*", "Resource": "*"},
+        {"Effect": "Deny", "Action": "lambda:*", "Resource": arn("lambda", "function:refunds")},
+    )
+    found = shop.read(FUNCTION, "refunds")
+    assert [function.resource for function in found.functions] == [FUNCTION]
+    assert NotChecked("refunds", "lambda:GetFunctionConfiguration is denied") in found.not_checked
+
+
+def fail(shop: Account, service: str, error: Exception) -> None:
+    """Let each request to *service* end in *error*."""
+
+    def raise_it(**_: Any) -> None:
+        raise error
+
+    shop.client(service).meta.events.register(f"before-parameter-build.{service}", raise_it)
+
+
+def refusal(code: str) -> ClientError:
+    """Return a refusal of AWS."""
+    return ClientError(
+        {"Error": {"Code": code, "Message": "..."}, "ResponseMetadata": {"HTTPStatusCode": 400}}, "X"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (refusal("Throttling"), "is throttled: retry"),
+        (refusal("InternalFailure"), "failed (InternalFailure)"),
+        (refusal("NoSuchEntity"), "found nothing (NoSuchEntity)"),
+        (ConnectTimeoutError(endpoint_url="https://iam"), "failed (ConnectTimeoutError)"),
+    ],
+)
+def test_a_failed_request_is_listed_with_its_reason(shop: Account, error: Exception, why: str) -> None:
+    """Throttled, failed, absent, unanswered: none of them ends the check."""
+    shop.whole()
+    fail(shop, "iam", error)
+    found = shop.read(FUNCTION)
+    assert NotChecked(FUNCTION, f"iam:ListRolePolicies {why}") in found.not_checked
+    assert found.functions[0].statements is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refusal("ExpiredTokenException"),
+        refusal("InvalidSignatureException"),
+        NoCredentialsError(),
+        UnauthorizedSSOTokenError(),
+    ],
+)
+def test_credentials_that_are_not_accepted_end_the_check(shop: Account, error: Exception) -> None:
+    """No other request would be answered; the cause is kept for the message."""
+    shop.whole()
+    fail(shop, "iam", error)
+    with pytest.raises(Misconfigured) as caught:
+        shop.read(FUNCTION)
+    assert caught.value.__cause__ is error
+
+
+def test_an_environment_that_cannot_be_decrypted_is_unknown(shop: Account) -> None:
+    """Lambda answers with an error in its place."""
+    shop.whole()
+
+    def encrypted(parsed: dict[str, Any], **_: Any) -> None:
+        parsed["Environment"] = {"Error": {"ErrorCode": "AccessDeniedException", "Message": "kms"}}
+
+    shop.client("lambda").meta.events.register("after-call.lambda.GetFunctionConfiguration", encrypted)
+    found = shop.read(FUNCTION)
+    assert found.functions[0].environment is UNKNOWN
+    assert NotChecked(FUNCTION, "its environment cannot be decrypted") in found.not_checked
+    assert found.tables == ()
+
+
+def test_all_pages_are_read(shop: Account) -> None:
+    """Of mappings and of policies."""
+    shop.whole()
+    role = "payments-role"
+    for number in range(120):
+        shop.own("iam").put_role_policy(
+            RoleName=role,
+            PolicyName=f"p{number}",
+            PolicyDocument=document({"Effect": "Allow", "Action": f"x:Do{number}", "Resource": "*"}),
+        )
+    (function,) = shop.read(FUNCTION).functions
+    assert function.statements is not UNKNOWN
+    assert permits(function.statements, "x:Do119", "*") is True
+
+
+def test_the_time_of_each_response_of_the_table_is_heard(shop: Account) -> None:
+    """And of no other service: the clock that counts is DynamoDB's."""
+    shop.whole()
+    seen: list[tuple[Any, datetime]] = []
+    shop.read(FUNCTION, heard=lambda answer, sent: seen.append((answer, sent)))
+    assert all("date" in answer["ResponseMetadata"]["HTTPHeaders"] for answer, _ in seen)
+    assert len(seen) == len([call for call in shop.calls if call.startswith("dynamodb:")]) - 1, (
+        "one was refused"
+    )
+    assert all(abs(datetime.now(UTC) - sent) < timedelta(minutes=1) for _, sent in seen)  # noqa: TID251
+
+
+def test_no_call_writes(shop: Account) -> None:
+    """The names of all calls begin with a word that reads."""
+    shop.whole()
+    shop.read(FUNCTION)
+    verbs = {call.partition(":")[2] for call in shop.calls}
+    assert verbs
+    assert all(verb.startswith(("Get", "List", "Describe")) for verb in verbs)
+
+
+# -- real engines
+
+
+@pytest.mark.engine
+def test_real_tables_and_queues_are_read(dynamodb_local: str) -> None:
+    """DynamoDB Local has no recovery and no policies, ElasticMQ no retention: they are left open."""
+    with elasticmq.running() as queues, account({"dynamodb": dynamodb_local, "sqs": queues}) as shop:
+        shop.whole()
+        try:
+            found = shop.read(FUNCTION)
+        finally:
+            shop.own("dynamodb", dynamodb_local).delete_table(TableName=TABLE)
+    (table,) = found.tables
+    assert (table.keys, table.ttl) == ((("lockToken", "S"),), "ttl")
+    assert table.indexes is not UNKNOWN
+    assert table.indexes[0].keys == ("status", "expectedCompletion")
+    assert (table.recovery, table.resource_policy) == (UNKNOWN, UNKNOWN)
+    assert [
+        (queue.resource, queue.visibility, queue.retention, queue.receives) for queue in found.queues
+    ] == [
+        (QUEUE, 180, UNKNOWN, 5),
+        (DEAD, 30, UNKNOWN, None),
+    ]
+    assert found.queues[0].dead_letter == DEAD
+    assert set(found.not_checked) == {
+        NotChecked(TABLE, "dynamodb:DescribeContinuousBackups failed (UnknownOperationException)"),
+        NotChecked(TABLE, "dynamodb:GetResourcePolicy failed (UnknownOperationException)"),
+        *ALWAYS,
+    }
