@@ -110,11 +110,15 @@ def _for_operator(error: OnceError) -> str:
     """Return the message for an operator at a terminal; the error's own is for the author of a function."""
     from botocore.exceptions import NoCredentialsError, PartialCredentialsError
 
-    from lambda_once.dynamodb.errors import Caught, code_of
+    from lambda_once.dynamodb.errors import THROTTLED, Caught, code_of
+    from lambda_once.dynamodb.retry import Unprocessed
 
     cause = error.__cause__
     if isinstance(error, StoreUnavailable):
         reason = code_of(cause) if isinstance(cause, Caught) else "no response"
+        if isinstance(cause, Unprocessed) or reason in THROTTLED:
+            reason = "UnprocessedKeys" if isinstance(cause, Unprocessed) else reason
+            return f"the token table is throttled ({reason}): retry"
         return f"the token table did not respond ({reason}): check --endpoint-url and --region, or retry"
     if isinstance(cause, NoCredentialsError | PartialCredentialsError):
         return "no AWS credentials: pass --profile, or configure them as for the AWS CLI"

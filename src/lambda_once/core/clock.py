@@ -133,6 +133,10 @@ class Deadline(NamedTuple):
         """Return the deadline *seconds* before this one."""
         return self._replace(at=self.at - timedelta(seconds=seconds))
 
+    def within(self, seconds: float) -> Deadline:
+        """Return the deadline *seconds* from now, or this one if it is earlier."""
+        return self._replace(at=min(self.at, self.clock.now() + timedelta(seconds=seconds)))
+
 
 INVOCATION_DEADLINE: ContextVar[Deadline | None] = ContextVar("lambda_once_deadline", default=None)
 """The deadline of the current invocation; None outside of one, and in a plain thread."""

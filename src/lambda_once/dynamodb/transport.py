@@ -21,7 +21,7 @@ from lambda_once.dynamodb.client import (
     made_client,
     surroundings,
 )
-from lambda_once.dynamodb.retry import TRIES, Tries
+from lambda_once.dynamodb.retry import PATIENCE, Tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Transport:
     unreadable: tuple[type[Exception], ...] = ()
     """What the client may raise for the response to another request, where every request is our own."""
     is_patient = False
-    """Whether a throttled request is sent again until its deadline, however often: an operator's is."""
+    """Whether a throttled request is sent again for `PATIENCE`, however often: an operator's is."""
 
     def __init__(
         self,
@@ -111,8 +111,9 @@ class Transport:
                     self._heard(getattr(error, "response", None), asked)
                 if not is_transient(error):
                     raise
-                waits = self.is_patient and code_of(error) in THROTTLED
-                tries = tries or Tries(deadline, None if waits else TRIES)
+                if tries is None:
+                    waits = self.is_patient and code_of(error) in THROTTLED
+                    tries = Tries(deadline.within(PATIENCE), None) if waits else Tries(deadline)
                 if not tries.again(asked):
                     raise
                 if failed is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lambda_once.operations.table import TokenTable
 
 LONG = 600.0
-"""Seconds for all requests of a long list; each alone is retried for a few seconds only."""
+"""Seconds for all requests of a long list; each alone is retried for `PATIENCE` at most."""
 PAGE = 100
 """Entries of one query: as many as one BatchGetItem reads (API reference). Each partition keeps one page."""
 

@@ -101,8 +101,8 @@ class TokenTable:
         send = partial(self.transport.asked, deadline=deadline, token=record.token)
         try:
             batch_write(send, self.name, writes, deadline)
-        except Unprocessed:
-            raise unavailable(record.token, "not all parts were deleted in time") from None
+        except Unprocessed as throttled:
+            raise unavailable(record.token, "not all parts were deleted in time") from throttled
 
 
 class Cursor:

@@ -84,8 +84,8 @@ class TokenTransport(Transport):
         ask = partial(self.asked, deadline=deadline, token=token)
         try:
             rows = batch_get(ask, self.table, keys, deadline, ConsistentRead=True, **options)
-        except Unprocessed:
-            raise unavailable(token, "the rows could not all be read in time") from None
+        except Unprocessed as throttled:
+            raise unavailable(token, "the rows could not all be read in time") from throttled
         return {row["lockToken"]["S"]: row for row in rows}
 
     def failed(self, error: Exception, operation: str, token: str | None) -> Unanswered | Misconfigured:
