@@ -293,7 +293,7 @@ def _mappings(asking: _Asking, function: Function) -> list[Answer]:
 
 def _source(function: Function, mapping: Answer, queues: Mapping[str, Queue]) -> EventSource:
     arn = mapping.get("EventSourceArn")
-    retries = mapping.get("MaximumRetryAttempts", -1)
+    retries, age = (mapping.get(f"Maximum{each}", -1) for each in ("RetryAttempts", "RecordAgeInSeconds"))
     destination = mapping.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
     known = queues.get(arn or "")
     source = known.resource if known is not None else arn
@@ -307,6 +307,7 @@ def _source(function: Function, mapping: Answer, queues: Mapping[str, Queue]) ->
         reports_failures="ReportBatchItemFailures" in mapping.get("FunctionResponseTypes", ()),
         bisects=bool(mapping.get("BisectBatchOnFunctionError", False)),
         retries=None if retries < 0 else retries,
+        record_age=None if age < 0 else age,
         on_failure=destination,
     )
 

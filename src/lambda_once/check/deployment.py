@@ -40,7 +40,7 @@ class Table:
     resource: str
     name: str | Unknown
     arn: str | Unknown
-    keys: tuple[tuple[str, str], ...]
+    keys: tuple[tuple[str, str], ...] | Unknown
     """Attribute and type (``S``) of the partition key, then of the sort key if there is one."""
     indexes: tuple[Index, ...] | Unknown
     ttl: str | Unknown | None
@@ -76,8 +76,8 @@ class Function:
     """Of its role: inline and managed policies. UNKNOWN if one of them could not be read."""
     layers: tuple[str | Unknown, ...] = ()
     """Resources of the template, or ARNs."""
-    code: str | Unknown = UNKNOWN
-    """The folder of its code, for a template."""
+    has_package: bool | Unknown = UNKNOWN
+    """Whether ``lambda_once`` is in its own code."""
     handler: str | Unknown = UNKNOWN
 
 
@@ -100,6 +100,8 @@ class EventSource:
     """BisectBatchOnFunctionError, of a stream."""
     retries: int | Unknown | None = None
     """MaximumRetryAttempts of a stream; None: until the record expires."""
+    record_age: int | Unknown | None = None
+    """MaximumRecordAgeInSeconds of a stream; None: until the record expires."""
     on_failure: str | Unknown | None = None
     """The destination of what a stream gives up."""
 
@@ -127,7 +129,7 @@ class Layer(NamedTuple):
 
     resource: str
     has_package: bool | Unknown
-    """Whether ``python/lambda_once`` is in it."""
+    """Whether functions can import ``lambda_once`` from it."""
 
 
 class NotChecked(NamedTuple):
@@ -174,7 +176,7 @@ class Finding(NamedTuple):
 
     severity: Severity
     code: str
-    """Stable, such as ``Q1``: a letter for what it is about, and a number. docs/cli.md lists them."""
+    """Stable, such as ``Q1``: a letter for what it is about, and a number. docs/check.md lists them."""
     resource: str
     what: str
     why: str

@@ -1,14 +1,284 @@
-"""What is wrong with a `Deployment`. Pure; what is UNKNOWN is not judged."""
+"""
+What is wrong with a `Deployment`: the table of the rules.
+
+A rule must be right about every deployment that works as its author meant it: options in code, such as
+``Once(service=…)``, can make up for what a template lacks, and what they can make up for is advice.
+"""
 
 from __future__ import annotations
 
-from lambda_once.check.deployment import Deployment, Finding, Severity
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
-_ORDER = {severity: place for place, severity in enumerate(Severity)}
+from lambda_once.check import faults
+from lambda_once.check.deployment import Deployment, Finding, Severity
+from lambda_once.check.faults import Fault
+
+Look = Callable[[Deployment], Iterator[Fault]]
+
+
+class Rule(NamedTuple):
+    """What is looked for, and why."""
+
+    code: str
+    severity: Severity
+    title: str
+    why: str
+    look: Look
 
 
 def findings(deployment: Deployment) -> tuple[Finding, ...]:
     """Return what is wrong with *deployment*: errors first, then by resource and code."""
-    del deployment
-    found: list[Finding] = []
+    found = (
+        Finding(rule.severity, rule.code, fault.resource, fault.what, rule.why, fault.fix)
+        for rule in RULES
+        for fault in rule.look(deployment)
+    )
     return tuple(sorted(found, key=lambda each: (_ORDER[each.severity], each.resource, each.code)))
+
+
+_ORDER: Final = {severity: place for place, severity in enumerate(Severity)}
+
+
+# -- the table
+
+_ERROR, _WARNING, _ADVICE = Severity.ERROR, Severity.WARNING, Severity.ADVICE
+
+RULES: Final = (
+    Rule(
+        "T1",
+        _ERROR,
+        "the key of the token table is not the one that the function expects",
+        "Every request is refused, and nothing runs.",
+        faults.other_key,
+    ),
+    Rule(
+        "T2",
+        _WARNING,
+        "the token table has no index of unfinished tokens",
+        "Work is protected, but neither the watchdog nor the command line finds overdue and held tokens.",
+        faults.no_index,
+    ),
+    Rule(
+        "T3",
+        _WARNING,
+        "the index projects less than is listed",
+        "Overdue and held tokens cannot be listed. The projection of an index cannot be changed: add "
+        "another index, and name it in LAMBDA_ONCE_INDEX.",
+        faults.small_projection,
+    ),
+    Rule(
+        "T4",
+        _WARNING,
+        "finished tokens are never deleted: no TTL on ttl, and no watchdog that sweeps",
+        "Outcomes are forgotten on time, but the table grows for ever.",
+        faults.no_expiry,
+    ),
+    Rule(
+        "T5",
+        _ADVICE,
+        "point-in-time recovery of the token table is off",
+        "Without its tokens every duplicate runs again.",
+        faults.no_recovery,
+    ),
+    Rule(
+        "T6",
+        _ADVICE,
+        "deletion protection of the token table is off",
+        "Without its tokens every duplicate runs again.",
+        faults.no_protection,
+    ),
+    Rule(
+        "Q1",
+        _ERROR,
+        "a queue's mapping lacks `ReportBatchItemFailures`",
+        "Lambda takes the response for success, and deletes the failed messages with the others.",
+        faults.no_report,
+    ),
+    Rule(
+        "Q2",
+        _WARNING,
+        "a queue has no dead-letter queue",
+        "A message that always fails comes again until its retention ends, and is lost then.",
+        faults.no_dead_letters,
+    ),
+    Rule(
+        "Q3",
+        _ERROR,
+        "a queue's visibility timeout is shorter than the function's timeout",
+        "Lambda refuses the mapping.",
+        faults.visible_at_work,
+    ),
+    Rule(
+        "Q4",
+        _WARNING,
+        "a queue's visibility timeout is shorter than six timeouts and the batching window",
+        "Messages come again while they are being processed or throttled, and each time counts as a receive "
+        "(Lambda developer guide, SQS).",
+        faults.visible_soon,
+    ),
+    Rule(
+        "Q5",
+        _WARNING,
+        "`maxReceiveCount` is less than 5",
+        "Messages that were only throttled or in progress end in the dead-letter queue "
+        "(Lambda developer guide, SQS).",
+        faults.few_receives,
+    ),
+    Rule(
+        "Q6",
+        _WARNING,
+        "a dead-letter queue keeps messages no longer than its queue",
+        "A message keeps its age when it is moved: what comes late is deleted at once (SQS developer guide).",
+        faults.short_retention,
+    ),
+    Rule(
+        "Q7",
+        _ERROR,
+        "a queue and its dead-letter queue are not both FIFO",
+        "SQS refuses the redrive policy.",
+        faults.other_kind,
+    ),
+    Rule(
+        "Q8",
+        _ERROR,
+        "batches of more than 10 messages from a FIFO queue, or without a batching window",
+        "Lambda refuses the mapping.",
+        faults.no_window,
+    ),
+    Rule(
+        "S1",
+        _WARNING,
+        "a stream's mapping retries without a limit",
+        "A record that always fails stops its shard until the stream's retention ends.",
+        faults.endless,
+    ),
+    Rule(
+        "S2",
+        _WARNING,
+        "a stream's mapping has limits and no on-failure destination",
+        "What Lambda gives up is lost.",
+        faults.given_up,
+    ),
+    Rule(
+        "S3",
+        _WARNING,
+        "a stream's mapping has limits and does not bisect",
+        "The records behind one that Lambda gives up are given up with it.",
+        faults.taken_along,
+    ),
+    Rule(
+        "S4",
+        _ADVICE,
+        "a stream's mapping lacks `ReportBatchItemFailures`",
+        "The whole batch is delivered again; under report_failures=True failed records are lost.",
+        faults.whole_batches,
+    ),
+    Rule(
+        "P1",
+        _ERROR,
+        "a function may not read or write tokens",
+        "Every acquisition is denied, and nothing runs.",
+        lambda deployment: faults.lacking(faults.needs_tokens(deployment)),
+    ),
+    Rule(
+        "P2",
+        _WARNING,
+        "a function with batches may not write several tokens at once",
+        "Batches are written one by one. DynamoDBCrudPolicy has no PartiQL.",
+        lambda deployment: faults.lacking(faults.needs_batches(deployment)),
+    ),
+    Rule(
+        "P3",
+        _WARNING,
+        "a function may not write or read the parts of results over 4 KB",
+        "A result is stored in the row up to 380 KB; duplicates of larger ones get ResultUnavailable.",
+        lambda deployment: faults.lacking(faults.needs_parts(deployment)),
+    ),
+    Rule(
+        "P4",
+        _ERROR,
+        "the watchdog may not list, read, resolve or sweep tokens",
+        "Overdue and held tokens raise no alarm.",
+        lambda deployment: faults.lacking(faults.needs_watching(deployment)),
+    ),
+    Rule(
+        "P5",
+        _ADVICE,
+        "a function may delete or replace tokens",
+        "Whoever controls it can make finished work run again; the store needs neither.",
+        faults.may_delete,
+    ),
+    Rule(
+        "V1",
+        _ADVICE,
+        "`POWERTOOLS_SERVICE_NAME` is not set",
+        "Unless Once has service=, it is service_undefined, and setting it later renames all tokens.",
+        faults.no_service,
+    ),
+    Rule(
+        "V2",
+        _ADVICE,
+        "a function that may write tokens has no `LAMBDA_ONCE_TABLE`",
+        "Unless Once has table= or store=, nothing runs.",
+        faults.no_table,
+    ),
+    Rule(
+        "V3",
+        _ERROR,
+        "the watchdog has no `LAMBDA_ONCE_TABLE`",
+        "Its handler takes the table from there.",
+        faults.watchdog_without_table,
+    ),
+    Rule(
+        "V4",
+        _WARNING,
+        "functions of one table have different `LAMBDA_ONCE_STATUS_SHARDS`",
+        "The one with fewer writes to fewer partitions, which are throttled first; the watchdog logs "
+        "once.shard_out_of_range.",
+        faults.other_shards,
+    ),
+    Rule(
+        "V5",
+        _ERROR,
+        "`LAMBDA_ONCE_STATUS_SHARDS` is not a whole number from 1 to 100",
+        "Every acquisition is Misconfigured, and nothing runs.",
+        faults.bad_shards,
+    ),
+    Rule(
+        "V6",
+        _ERROR,
+        "`LAMBDA_ONCE_DISABLED` is set",
+        "Everything runs, duplicates too.",
+        faults.disabled,
+    ),
+    Rule(
+        "V7",
+        _ADVICE,
+        "`POWERTOOLS_IDEMPOTENCY_DISABLED` is set",
+        "It has no effect here; the switch is LAMBDA_ONCE_DISABLED.",
+        faults.without_effect,
+    ),
+    Rule(
+        "V8",
+        _ERROR,
+        "`LAMBDA_ONCE_DISABLED` is neither true nor false",
+        "Every invocation is Misconfigured, and nothing runs.",
+        faults.unknown_word,
+    ),
+    Rule(
+        "L1",
+        _ERROR,
+        "neither a function's code nor its layers have `lambda_once`",
+        "Its import fails. `sam build` makes an empty layer of a wrong folder.",
+        faults.no_package,
+    ),
+    Rule(
+        "C1",
+        _ADVICE,
+        "the clock here is more than two seconds off DynamoDB's",
+        "A machine that runs work with such a clock takes live attempts for lapsed; run NTP.",
+        faults.skewed,
+    ),
+)
+"""Every rule. docs/check.md has this table."""

@@ -1,0 +1,637 @@
+"""
+What `rules` look for in a `Deployment`, a function for each.
+
+Pure. What is UNKNOWN is not judged: `undecided` returns what permissions that concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from lambda_once.check.deployment import (
+    UNKNOWN,
+    Deployment,
+    EventSource,
+    Function,
+    Index,
+    NotChecked,
+    Queue,
+    Table,
+    Unknown,
+)
+from lambda_once.check.policies import LEADING_KEYS, permits
+from lambda_once.errors import Misconfigured
+from lambda_once.stores.names import TableNames, sound_shards
+
+WATCHDOG: Final = "lambda_once.operations.watchdog.handler"
+STATUS_KEYS: Final = ("status", "expectedCompletion")
+PROJECTED: Final = ("lockedBy", "created", "attempt")
+"""What `stores.row.indexed` reads, beside the keys."""
+
+TOKENS: Final = ("GetItem", "UpdateItem")
+BATCHES: Final = ("PartiQLInsert", "PartiQLUpdate", "BatchGetItem")
+PARTS: Final = ("BatchWriteItem", "BatchGetItem")
+WATCHING: Final = ("GetItem", "BatchGetItem", "UpdateItem")
+SWEEPING: Final = ("Scan", "DeleteItem")
+"""The actions on the table that each needs, as docs/deploying.md has them; the watchdog queries the index."""
+
+BATCHED: Final = ("sqs", "kinesis", "dynamodb", "kafka", "mq")
+RECEIVES: Final = 5
+"""Lambda developer guide, SQS: a smaller maxReceiveCount sends messages away that were only throttled."""
+VISIBILITY: Final = 6
+"""Timeouts that a message stays invisible, with the batching window (Lambda developer guide, SQS)."""
+LONGEST_RETENTION: Final = 1_209_600
+"""Seconds: 14 days, the most that SQS takes."""
+MOST_UNBATCHED: Final = 10
+"""Records of a batch of SQS without a batching window."""
+SKEW: Final = 2.0
+"""Seconds that a lease is longer than the work (docs/deploying.md, clocks)."""
+YES: Final = frozenset(("1", "y", "yes", "t", "true", "on"))
+NO: Final = frozenset(("0", "n", "no", "f", "false", "off"))
+"""The words of LAMBDA_ONCE_DISABLED."""
+
+
+class Fault(NamedTuple):
+    """A finding but for what its rule has: the resource, what is wrong with it, and the line to write."""
+
+    resource: str
+    what: str
+    fix: str
+
+
+# -- what belongs together
+
+
+def is_watchdog(function: Function) -> bool:
+    return function.handler == WATCHDOG
+
+
+def variable(function: Function, name: str) -> str | Unknown | None:
+    """Return an environment variable of *function*; None if it has none, or an empty one."""
+    if isinstance(function.environment, Unknown):
+        return UNKNOWN
+    return function.environment.get(name) or None
+
+
+def _table_of(function: Function, deployment: Deployment) -> Table | None:
+    """Return the table that *function* names; without a name the only one there is."""
+    named = variable(function, "LAMBDA_ONCE_TABLE")
+    if named is None:
+        return deployment.tables[0] if len(deployment.tables) == 1 else None
+    found = (each for each in deployment.tables if named in (each.name, each.arn))
+    return None if isinstance(named, Unknown) else next(found, None)
+
+
+def _pairs(deployment: Deployment) -> Iterator[tuple[Function, Table]]:
+    for function in deployment.functions:
+        table = _table_of(function, deployment)
+        if table is not None:
+            yield function, table
+
+
+def _naming(table: Table, deployment: Deployment) -> tuple[Function, ...]:
+    """Return the functions that have the name of *table* from their environment."""
+    return tuple(
+        function
+        for function, its in _pairs(deployment)
+        if its is table and variable(function, "LAMBDA_ONCE_TABLE") is not None
+    )
+
+
+def _names(function: Function) -> TableNames | None:
+    """Return the names that *function* expects in its table; None if they are not known."""
+    given = [variable(function, f"LAMBDA_ONCE_{each}") for each in ("KEY", "SORT", "INDEX")]
+    key, sort, index = (None if isinstance(each, Unknown) else each for each in given)
+    usual = TableNames()
+    return None if UNKNOWN in given else TableNames(key or usual.key, sort, index or usual.index)
+
+
+def _sources(deployment: Deployment, *kinds: str) -> Iterator[tuple[EventSource, Function]]:
+    functions = {each.resource: each for each in deployment.functions}
+    for source in deployment.sources:
+        if source.kind in kinds and source.function in functions:
+            yield source, functions[source.function]
+
+
+def _fed(deployment: Deployment) -> Iterator[tuple[EventSource, Function, Queue]]:
+    queues = {each.resource: each for each in deployment.queues}
+    for source, function in _sources(deployment, "sqs"):
+        if isinstance(source.source, str) and source.source in queues:
+            yield source, function, queues[source.source]
+
+
+def _feeding(deployment: Deployment) -> tuple[Queue, ...]:
+    return tuple(dict.fromkeys(queue for _, _, queue in _fed(deployment)))
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"[{', '.join(texts)}]"
+
+
+# -- tables
+
+
+def other_key(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if isinstance(table.keys, Unknown):
+            continue
+        for function in _naming(table, deployment):
+            names = _names(function)
+            if names is not None and (fix := _key_fix(names, table.keys)):
+                shown = ", ".join(f"{name} ({kind})" for name, kind in table.keys)
+                expected = names.key if names.sort is None else f"{names.key} and {names.sort}"
+                yield Fault(
+                    function.resource, f"the key of {table.resource} is {shown}, not {expected} (S)", fix
+                )
+
+
+def _key_fix(names: TableNames, keys: tuple[tuple[str, str], ...]) -> str | None:
+    """Return the variables that name *keys*, or a new key if they cannot be those of tokens."""
+    expected = tuple((name, "S") for name in (names.key, names.sort) if name is not None)
+    if keys == expected:
+        return None
+    (key, *sort), usual = keys, TableNames().key
+    new = f"KeySchema: [{{AttributeName: {usual}, KeyType: HASH}}]"
+    try:
+        TableNames(key[0], sort[0][0] if sort else None, names.index).sound()
+    except Misconfigured:
+        return new
+    if any(kind != "S" for _, kind in keys):
+        return new
+    lines = [f"LAMBDA_ONCE_KEY: {key[0]}"] if key[0] != names.key else []
+    if sort:
+        return "\n".join([*lines, f"LAMBDA_ONCE_SORT: {sort[0][0]}"])
+    return "\n".join([*lines, 'LAMBDA_ONCE_SORT: ""'] if names.sort else lines)
+
+
+def _indexes(deployment: Deployment) -> Iterator[tuple[Table, str, Index | None]]:
+    """Yield each index that functions expect of a table; None if the table does not have it."""
+    for table in deployment.tables:
+        if isinstance(table.indexes, Unknown):
+            continue
+        expected = [_names(each) for each in _naming(table, deployment)] or [TableNames()]
+        for name in dict.fromkeys(each.index for each in expected if each is not None):
+            found = next((each for each in table.indexes if each.name == name), None)
+            yield table, name, found if found is not None and found.keys == STATUS_KEYS else None
+
+
+def no_index(deployment: Deployment) -> Iterator[Fault]:
+    for table, name, index in _indexes(deployment):
+        if index is None:
+            keys = () if isinstance(table.keys, Unknown) else table.keys
+            types = dict(keys) | dict.fromkeys(STATUS_KEYS, "S")
+            defined = (f"{{AttributeName: {each}, AttributeType: {kind}}}" for each, kind in types.items())
+            yield Fault(
+                table.resource,
+                f"no index {name} with the keys {' and '.join(STATUS_KEYS)}",
+                f"GlobalSecondaryIndexes: [{{IndexName: {name}, KeySchema: {_SCHEMA}, "
+                f"Projection: {_PROJECTION}}}]\nAttributeDefinitions: {_list(defined)}",
+            )
+
+
+_SCHEMA: Final = _list(
+    f"{{AttributeName: {name}, KeyType: {kind}}}"
+    for name, kind in zip(STATUS_KEYS, ("HASH", "RANGE"), strict=True)
+)
+_PROJECTION: Final = f"{{ProjectionType: INCLUDE, NonKeyAttributes: {_list(PROJECTED)}}}"
+
+
+def small_projection(deployment: Deployment) -> Iterator[Fault]:
+    for table, name, index in _indexes(deployment):
+        if index is not None and index.projection != "ALL" and (lacks := {*PROJECTED} - {*index.included}):
+            missing = ", ".join(each for each in PROJECTED if each in lacks)
+            yield Fault(
+                table.resource, f"index {name} does not project {missing}", f"Projection: {_PROJECTION}"
+            )
+
+
+def no_expiry(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if isinstance(table.ttl, Unknown) or table.ttl == "ttl":
+            continue
+        if not any(is_watchdog(each) and _may_sweep(each, table) for each in _naming(table, deployment)):
+            found = "off" if table.ttl is None else f"on {table.ttl}"
+            yield Fault(
+                table.resource,
+                f"time to live is {found}, and no watchdog sweeps",
+                "TimeToLiveSpecification: {AttributeName: ttl, Enabled: true}",
+            )
+
+
+def _may_sweep(watchdog: Function, table: Table) -> bool:
+    """Whether it sweeps, or may do so: by default where the table has no TTL."""
+    given = variable(watchdog, "LAMBDA_ONCE_WATCHDOG_SWEEP")
+    if given is None:
+        return table.ttl is None
+    return isinstance(given, Unknown) or given.lower() in YES
+
+
+def no_recovery(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if table.recovery is False:
+            yield Fault(
+                table.resource,
+                "point-in-time recovery is off",
+                "PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}",
+            )
+
+
+def no_protection(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        if table.deletion_protection is False:
+            yield Fault(table.resource, "deletion protection is off", "DeletionProtectionEnabled: true")
+
+
+# -- queues
+
+
+def no_report(deployment: Deployment) -> Iterator[Fault]:
+    for source, function in _sources(deployment, "sqs"):
+        if source.reports_failures is False:
+            yield Fault(
+                function.resource,
+                f"its mapping {source.resource} lacks ReportBatchItemFailures",
+                "FunctionResponseTypes: [ReportBatchItemFailures]",
+            )
+
+
+def no_dead_letters(deployment: Deployment) -> Iterator[Fault]:
+    for queue in _feeding(deployment):
+        if queue.dead_letter is None:
+            yield Fault(
+                queue.resource,
+                "no dead-letter queue",
+                "RedrivePolicy: {deadLetterTargetArn: !GetAtt DeadLetters.Arn, "
+                f"maxReceiveCount: {RECEIVES}}}",
+            )
+
+
+def _visibilities(deployment: Deployment) -> Iterator[tuple[Queue, int, int, int]]:
+    """Yield what is known of queues, with visibility, longest timeout, and what AWS recommends."""
+    for queue in _feeding(deployment):
+        times = [
+            (function.timeout, source.window) for source, function, its in _fed(deployment) if its is queue
+        ]
+        known = [(t, w) for t, w in times if not isinstance(t, Unknown) and not isinstance(w, Unknown)]
+        if not isinstance(queue.visibility, Unknown) and known:
+            longest = max(timeout for timeout, _ in known)
+            yield (
+                queue,
+                queue.visibility,
+                longest,
+                max(VISIBILITY * timeout + window for timeout, window in known),
+            )
+
+
+def visible_at_work(deployment: Deployment) -> Iterator[Fault]:
+    for queue, visibility, timeout, wanted in _visibilities(deployment):
+        if visibility < timeout:
+            yield Fault(
+                queue.resource,
+                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
+                f"VisibilityTimeout: {wanted}",
+            )
+
+
+def visible_soon(deployment: Deployment) -> Iterator[Fault]:
+    for queue, visibility, timeout, wanted in _visibilities(deployment):
+        if timeout <= visibility < wanted:
+            yield Fault(
+                queue.resource,
+                f"messages are visible again after {visibility} s, the function's timeout is {timeout} s",
+                f"VisibilityTimeout: {wanted}",
+            )
+
+
+def few_receives(deployment: Deployment) -> Iterator[Fault]:
+    for queue in _feeding(deployment):
+        if isinstance(queue.receives, int) and queue.receives < RECEIVES:
+            yield Fault(
+                queue.resource,
+                f"a message is received {queue.receives} times at most",
+                f"maxReceiveCount: {RECEIVES}",
+            )
+
+
+def _dead_letters(deployment: Deployment) -> Iterator[tuple[Queue, Queue]]:
+    queues = {each.resource: each for each in deployment.queues}
+    for queue in _feeding(deployment):
+        if isinstance(queue.dead_letter, str) and queue.dead_letter in queues:
+            yield queue, queues[queue.dead_letter]
+
+
+def short_retention(deployment: Deployment) -> Iterator[Fault]:
+    for queue, dead in _dead_letters(deployment):
+        if (
+            queue.fifo is not False
+            or isinstance(queue.retention, Unknown)
+            or isinstance(dead.retention, Unknown)
+        ):
+            continue
+        if dead.retention <= queue.retention and dead.retention < LONGEST_RETENTION:
+            yield Fault(
+                dead.resource,
+                f"keeps messages for {dead.retention} s, {queue.resource} for {queue.retention} s",
+                f"MessageRetentionPeriod: {LONGEST_RETENTION}",
+            )
+
+
+def other_kind(deployment: Deployment) -> Iterator[Fault]:
+    for queue, dead in _dead_letters(deployment):
+        if {queue.fifo, dead.fifo} == {True, False}:
+            kinds = {True: "FIFO", False: "standard"}
+            yield Fault(
+                dead.resource,
+                f"the dead-letter queue of {queue.resource}, which is {kinds[queue.fifo is True]}, "
+                f"is {kinds[dead.fifo is True]}",
+                f"FifoQueue: {'true' if queue.fifo else '!Ref AWS::NoValue'}",
+            )
+
+
+def no_window(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, queue in _fed(deployment):
+        if isinstance(source.batch_size, Unknown) or source.batch_size <= MOST_UNBATCHED:
+            continue
+        what = f"its mapping {source.resource} takes batches of {source.batch_size}"
+        if queue.fifo is True:
+            yield Fault(function.resource, f"{what} from a FIFO queue", f"BatchSize: {MOST_UNBATCHED}")
+        elif queue.fifo is False and source.window == 0:
+            yield Fault(function.resource, f"{what} without a window", "MaximumBatchingWindowInSeconds: 1")
+
+
+# -- streams
+
+
+def _limited(source: EventSource) -> bool | Unknown:
+    """Whether Lambda gives up a record of a stream before it expires."""
+    limits = (source.retries, source.record_age)
+    if any(isinstance(each, int) for each in limits):
+        return True
+    return UNKNOWN if UNKNOWN in limits else False
+
+
+def _streams(deployment: Deployment) -> Iterator[tuple[EventSource, str, str]]:
+    for source, function in _sources(deployment, "kinesis", "dynamodb"):
+        yield source, function.resource, f"its mapping {source.resource}"
+
+
+def endless(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is False:
+            yield Fault(function, f"{mapping} retries without a limit", "MaximumRetryAttempts: 10")
+
+
+def given_up(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is True and source.on_failure is None:
+            yield Fault(
+                function,
+                f"{mapping} has no destination for what Lambda gives up",
+                "DestinationConfig: {OnFailure: {Destination: !GetAtt FailedRecords.Arn}}",
+            )
+
+
+def taken_along(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if _limited(source) is True and source.bisects is False and source.batch_size != 1:
+            yield Fault(function, f"{mapping} does not bisect batches", "BisectBatchOnFunctionError: true")
+
+
+def whole_batches(deployment: Deployment) -> Iterator[Fault]:
+    for source, function, mapping in _streams(deployment):
+        if source.reports_failures is False and source.batch_size != 1:
+            yield Fault(
+                function,
+                f"{mapping} lacks ReportBatchItemFailures",
+                "FunctionResponseTypes: [ReportBatchItemFailures]  # and report_failures=True",
+            )
+
+
+# -- permissions
+
+
+class _Need(NamedTuple):
+    function: Function
+    table: Table
+    verbs: tuple[str, ...]
+    on_index: bool = False
+
+
+def _answers(need: _Need) -> Iterator[tuple[str, bool | Unknown]]:
+    """Yield whether each action is allowed. A table's own policy may allow more than a role's."""
+    function, table = need.function, need.table
+    for verb in need.verbs:
+        if isinstance(function.statements, Unknown) or isinstance(table.arn, Unknown):
+            yield verb, UNKNOWN
+            continue
+        names = _names(function)
+        resource = f"{table.arn}/index/{names.index if names else '*'}" if need.on_index else table.arn
+        answer = permits(function.statements, f"dynamodb:{verb}", resource)
+        yield verb, answer if answer is not False or table.resource_policy is False else UNKNOWN
+
+
+def lacking(needs: Iterable[_Need]) -> Iterator[Fault]:
+    for need in needs:
+        lacks = [f"dynamodb:{verb}" for verb, answer in _answers(need) if answer is False]
+        if lacks:
+            where = f"the index of {need.table.resource}" if need.on_index else need.table.resource
+            yield Fault(
+                need.function.resource, f"may not {', '.join(lacks)} on {where}", f"Action: {_list(lacks)}"
+            )
+
+
+def needs_tokens(deployment: Deployment) -> Iterator[_Need]:
+    for function, table in _pairs(deployment):
+        if not is_watchdog(function):
+            yield _Need(function, table, TOKENS)
+
+
+def needs_batches(deployment: Deployment) -> Iterator[_Need]:
+    batched = {
+        function.resource for source, function in _sources(deployment, *BATCHED) if source.batch_size != 1
+    }
+    for function, table in _pairs(deployment):
+        if function.resource in batched and not is_watchdog(function):
+            yield _Need(function, table, BATCHES)
+
+
+def needs_parts(deployment: Deployment) -> Iterator[_Need]:
+    for need in needs_tokens(deployment):
+        yield need._replace(verbs=PARTS)
+
+
+def needs_watching(deployment: Deployment) -> Iterator[_Need]:
+    for function, table in _pairs(deployment):
+        if is_watchdog(function):
+            yield _Need(function, table, ("Query",), on_index=True)
+            sweeps = isinstance(variable(function, "LAMBDA_ONCE_WATCHDOG_SWEEP"), str | None)
+            more = SWEEPING if sweeps and _may_sweep(function, table) else ()
+            yield _Need(function, table, WATCHING + more)
+
+
+_NEEDS: Final = (needs_tokens, needs_batches, needs_parts, needs_watching)
+
+
+def may_delete(deployment: Deployment) -> Iterator[Fault]:
+    for function, table in _pairs(deployment):
+        if (
+            is_watchdog(function)
+            or isinstance(function.statements, Unknown)
+            or isinstance(table.arn, Unknown)
+        ):
+            continue
+        token = {LEADING_KEYS: "service/function/key"}
+        verbs = [
+            f"dynamodb:{verb}"
+            for verb in ("DeleteItem", "PutItem", "BatchWriteItem")
+            if permits(function.statements, f"dynamodb:{verb}", table.arn, token) is True
+        ]
+        if verbs:
+            yield Fault(
+                function.resource,
+                f"may {', '.join(verbs)} on the tokens of {table.resource}",
+                "Policies: [the statements of docs/deploying.md, or TokenAccess of tokens.yaml]",
+            )
+
+
+def undecided(deployment: Deployment) -> tuple[NotChecked, ...]:
+    """Return the permissions of which it is not known whether functions have them."""
+    found: dict[str, list[str]] = {}
+    for needs in _NEEDS:
+        for need in needs(deployment):
+            unknown = [verb for verb, answer in _answers(need) if isinstance(answer, Unknown)]
+            if "BatchWriteItem" in unknown and _may_write_parts(need):
+                unknown.remove("BatchWriteItem")
+            found.setdefault(need.function.resource, []).extend(unknown)
+    return tuple(
+        NotChecked(resource, f"whether it may {', '.join(dict.fromkeys(verbs))} on the token table")
+        for resource, verbs in found.items()
+        if verbs
+    )
+
+
+def _may_write_parts(need: _Need) -> bool:
+    if isinstance(need.function.statements, Unknown):
+        return False
+    part = {LEADING_KEYS: "service/function/key#attempt#0"}
+    return permits(need.function.statements, "dynamodb:BatchWriteItem", need.table.arn, part) is True
+
+
+# -- variables
+
+
+def no_service(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if variable(function, "POWERTOOLS_SERVICE_NAME") is None and not is_watchdog(function):
+            yield Fault(
+                function.resource, "POWERTOOLS_SERVICE_NAME is not set", "POWERTOOLS_SERVICE_NAME: orders"
+            )
+
+
+def no_table(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if variable(function, "LAMBDA_ONCE_TABLE") is None and not is_watchdog(function):
+            yield Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+
+
+def watchdog_without_table(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if variable(function, "LAMBDA_ONCE_TABLE") is None and is_watchdog(function):
+            yield Fault(function.resource, "LAMBDA_ONCE_TABLE is not set", _table_line(deployment))
+
+
+def _table_line(deployment: Deployment) -> str:
+    names = [each.resource for each in deployment.tables]
+    return f"LAMBDA_ONCE_TABLE: !Ref {names[0] if len(names) == 1 else 'TokenTable'}"
+
+
+def disabled(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        given = variable(function, "LAMBDA_ONCE_DISABLED")
+        if isinstance(given, str) and given.lower() in YES:
+            yield Fault(
+                function.resource, f"LAMBDA_ONCE_DISABLED is {given}", 'LAMBDA_ONCE_DISABLED: "false"'
+            )
+
+
+def unknown_word(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        given = variable(function, "LAMBDA_ONCE_DISABLED")
+        if isinstance(given, str) and given.strip().lower() not in YES | NO:
+            yield Fault(
+                function.resource, f"LAMBDA_ONCE_DISABLED is {given}", 'LAMBDA_ONCE_DISABLED: "false"'
+            )
+
+
+def without_effect(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        given = variable(function, "POWERTOOLS_IDEMPOTENCY_DISABLED")
+        if isinstance(given, str) and given.lower() in YES:
+            yield Fault(
+                function.resource,
+                "POWERTOOLS_IDEMPOTENCY_DISABLED has no effect on lambda-once",
+                'POWERTOOLS_IDEMPOTENCY_DISABLED: "false"',
+            )
+
+
+def _shards(function: Function) -> int | Unknown | None:
+    """Return the shards that *function* writes; None if the variable is malformed."""
+    given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
+    if isinstance(given, Unknown):
+        return UNKNOWN
+    text = given or "1"
+    try:
+        return sound_shards(int(text)) if text.isascii() and text.isdigit() else None
+    except Misconfigured:
+        return None
+
+
+def bad_shards(deployment: Deployment) -> Iterator[Fault]:
+    for function in deployment.functions:
+        if _shards(function) is None:
+            given = variable(function, "LAMBDA_ONCE_STATUS_SHARDS")
+            yield Fault(
+                function.resource, f"LAMBDA_ONCE_STATUS_SHARDS is {given}", "LAMBDA_ONCE_STATUS_SHARDS: 1"
+            )
+
+
+def other_shards(deployment: Deployment) -> Iterator[Fault]:
+    for table in deployment.tables:
+        numbers = {each.resource: _shards(each) for each in _naming(table, deployment)}
+        most = max((each for each in numbers.values() if isinstance(each, int)), default=1)
+        for resource, number in numbers.items():
+            if isinstance(number, int) and number < most:
+                yield Fault(
+                    resource,
+                    f"LAMBDA_ONCE_STATUS_SHARDS is {number}, another function of {table.resource} has {most}",
+                    f"LAMBDA_ONCE_STATUS_SHARDS: {most}",
+                )
+
+
+# -- layers, clocks
+
+
+def no_package(deployment: Deployment) -> Iterator[Fault]:
+    layers = {each.resource: each.has_package for each in deployment.layers}
+    for function in deployment.functions:
+        having = [function.has_package] + [
+            UNKNOWN if isinstance(each, Unknown) else layers.get(each, UNKNOWN) for each in function.layers
+        ]
+        if all(each is False for each in having):
+            places = ["its code", *(str(each) for each in function.layers)]
+            yield Fault(
+                function.resource,
+                f"cannot import lambda_once: it is not in {' or '.join(places)}",
+                "Layers: [a layer with python/lambda_once]",
+            )
+
+
+def skewed(deployment: Deployment) -> Iterator[Fault]:
+    if deployment.skew is not None and abs(deployment.skew) > SKEW:
+        direction = "ahead of" if deployment.skew > 0 else "behind"
+        yield Fault(
+            "this machine",
+            f"its clock is {abs(deployment.skew):.0f} s {direction} DynamoDB's",
+            "timedatectl set-ntp true",
+        )
