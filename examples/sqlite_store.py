@@ -116,7 +116,8 @@ class SqliteStore:
             found = self._db.execute(
                 query, (state.value, "~" if before is None else stamp(before))
             ).fetchall()
-        yield from (_record(data) for (data,) in found)
+        rows = (_record(data) for (data,) in found)
+        yield from (row for row in rows if row.is_listed)
 
     def forget(self, token: str) -> None:
         """Delete the row of *token*."""

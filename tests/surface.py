@@ -27,7 +27,7 @@ from lambda_once.cli.app import app
 from lambda_once.cli.explain import comparison_json, unit_json
 from lambda_once.cli.lists import counts_json
 from lambda_once.cli.render import story_json
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
 from lambda_once.core.results import Inline
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict
 from lambda_once.explain.explanation import Explanation
@@ -194,7 +194,7 @@ def _outputs() -> Iterator[str]:
         expected_completion=NOW,
         actual_completion=NOW,
         error=Failure("ValueError", "no such order"),
-        resolution=Resolution("ann", "seen", NOW, "0" * 32),
+        decisions=(Decision(NOW, Decider.PERSON, "ann", "seen", State.HELD, Resolve.HOLD, "0" * 32),),
         stored=Inline("5"),
     )
     explanation = Explanation(decorator="once.sqs", source="sqs", service="s", name="n", payload="its body")

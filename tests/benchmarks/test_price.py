@@ -75,7 +75,7 @@ def test_the_index_is_written_when_the_status_comes_and_when_it_goes() -> None:
     assert index_units(IN_PROGRESS, COMPLETE) == 1
     assert index_units(IN_PROGRESS, extended) == 2
     assert index_units(IN_PROGRESS, other) == 1
-    assert index_units(COMPLETE, {**COMPLETE, "resolution": {"M": {}}}) == 0
+    assert index_units(COMPLETE, {**COMPLETE, "decisions": {"L": []}}) == 0
 
 
 def test_a_write_costs_the_larger_row_and_the_index() -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lambda_once.cli import options
 from lambda_once.cli.app import app
 from lambda_once.core.clock import Deadline, epoch_seconds
-from lambda_once.core.lifecycle import Failure, Resolution
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, with_decision
 from lambda_once.core.results import pack
 from lambda_once.core.writes import (
     Acquire,
@@ -96,9 +96,11 @@ class Shop:
         assert row is not None
         now = self.clock.now()
         writer = Resolver.of(row, "decided")
-        note = Resolution(by, because, now, writer.attempt_id)
-        ttl = None if isinstance(change, Hold) else epoch_seconds(now + KEEP)
-        return self._write(Write(token, writer, change, now, ttl, new_write_id(change), note))
+        how = {Complete: Resolve.DONE, Hold: Resolve.HOLD, Release: Resolve.NOT_DONE}[type(change)]
+        decision = Decision(now, Decider.PERSON, by, because, row.state, how, writer.attempt_id)
+        ttl = epoch_seconds(now + KEEP) if isinstance(change, Complete) else None
+        decisions = with_decision(row.decisions, decision)
+        return self._write(Write(token, writer, change, now, ttl, new_write_id(change), decisions))
 
     def complete(self, token: str, result: str = "null", keep: timedelta = KEEP, **options: Any) -> str:
         """Acquire and complete it, 1.2 seconds later, with the JSON *result*."""

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lambda_once.cli import decisions, options
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
 from lambda_once.dynamodb.retry import Unprocessed
 from lambda_once.errors import Held, ResultUnavailable
 from lambda_once.operations import table as table_module
-from lambda_once.operations.resolution import FORGOTTEN, forgetting
+from lambda_once.operations.decisions import FORGOTTEN, Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
@@ -61,8 +61,8 @@ def _is_erased(payments: Payments, before: Record) -> Record:
     assert row.fence == before.fence + 1
     assert row.attempt_id != before.attempt_id
     assert row.write_id not in (None, before.write_id)
-    assert row.resolution is not None
-    assert (row.resolution.by, row.resolution.because) == ("ann", "request 77")
+    decision = row.decisions[-1]
+    assert (decision.by, decision.because) == ("ann", "request 77")
     return row
 
 
@@ -225,7 +225,7 @@ def test_twin_without_the_condition(payments: Payments, monkeypatch: pytest.Monk
     owner = requests._owner
 
     def unconditional(write: Write) -> Any:
-        forgets = isinstance(write.by, Resolver) and write.note is not None and "77" in write.note.because
+        forgets = isinstance(write.by, Resolver) and write.decisions and "77" in write.decisions[-1].because
         return (always, {}) if forgets and write.ttl == first.ttl else owner(write)
 
     first = payments.row("p-1")
@@ -302,7 +302,7 @@ def test_show_prints_that_it_was_forgotten(payments: Payments) -> None:
     assert payments.run("forget", token, *SURE).exit_code == 0
     shown = payments.run("show", token)
     assert "its result was forgotten" in output_of(shown)
-    assert "ann had it forgotten, because: request 77" in output_of(shown)
+    assert "ann (identity unverified) had it forgotten (it was complete): request 77" in output_of(shown)
     assert "no result: it was forgotten" in output_of(payments.run("show", token, "--result"))
 
 
@@ -322,4 +322,4 @@ def test_the_write_of_an_attempt_in_progress_is_no_value(payments: Payments) -> 
     _charge(payments, NAME)
     row = payments.row("p-1")._replace(state=State.IN_PROGRESS)
     with pytest.raises(ValueError, match="is in progress"):
-        forgetting(row, by="ann", because="x", now=row.created)
+        decided(row, Resolve.FORGET, Author("ann", "x"), row.created)

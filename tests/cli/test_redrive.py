@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from lambda_once.cli import decisions, options
-from lambda_once.core.lifecycle import Decider, State
-from lambda_once.operations import resolution as resolutions
+from lambda_once.core.lifecycle import Decider, Resolve, State
+from lambda_once.operations import decisions as operations_decisions
+from lambda_once.operations.decisions import HELD, Author, decided
 from lambda_once.operations.listing import unfinished
-from lambda_once.operations.resolution import HELD, Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered, Written
 from tests.operations.payments import Payments, open_each, open_payments, output_of
@@ -40,9 +40,8 @@ def test_what_is_held_is_released_and_runs(each: Payments) -> None:
     assert "4 released" in output_of(ran)
     assert _states(payments) == [State.RELEASED] * 4
     assert payments.row("p-done").state is State.COMPLETE
-    resolution = payments.row("p-0").resolution
-    assert resolution is not None
-    assert (resolution.by, resolution.because) == ("ann", "the provider was down")
+    (decision,) = payments.row("p-0").decisions
+    assert (decision.by, decision.because) == ("ann", "the provider was down")
     assert all(payments.deliver(f"p-{number}") for number in range(4))
 
 
@@ -115,9 +114,7 @@ def test_one_that_has_changed_is_refused_and_the_others_go_on(
 
     def late(table: TokenTable, write: Any) -> Any:
         if write.token == second.token:
-            done = resolution(
-                second, Resolve.DONE, by="bob", because="seen", now=payments.clock.now(), result="5"
-            )
+            done = decided(second, Resolve.DONE, Author("bob", "seen"), payments.clock.now(), result="5")
             original(table, done)
         return original(table, write)
 
@@ -152,7 +149,7 @@ def test_the_row_counts_not_the_index(payments: Payments, monkeypatch: pytest.Mo
     _some_are_held(payments)
     listed = list(unfinished(payments.operations, HELD, payments.clock.now(), []))
     assert payments.run("resolve", payments.token("p-1"), "--done", *SURE).exit_code == 0
-    monkeypatch.setattr(resolutions, "unfinished", lambda *_: iter(listed))
+    monkeypatch.setattr(operations_decisions, "unfinished", lambda *_: iter(listed))
     ran = payments.run("redrive", *SURE)
     assert ran.exit_code == 0
     assert "shop/charge/p-1" not in ran.output
@@ -206,9 +203,8 @@ def test_also_decided_releases_what_a_person_held(payments: Payments) -> None:
     """And the list shows who decided what, before they are asked."""
     _anna_keeps_one(payments)
     dry = payments.run("redrive", "--also-decided", "--because", "x", "--dry-run", "--output", "json")
-    assert [row["resolution"] and row["resolution"]["by"] for row in json.loads(dry.stdout)] == [
-        *(None, "anna", None, None)
-    ]
+    by = [[decision["by"] for decision in row["decisions"]] for row in json.loads(dry.stdout)]
+    assert by == [[], ["anna"], [], []]
     ran = payments.run("redrive", "--also-decided", *SURE)
     assert ran.exit_code == 0
     assert "by anna: it WAS charged" in output_of(ran)
@@ -227,9 +223,9 @@ def test_a_skipped_token_is_a_row_of_the_data(payments: Payments) -> None:
         "p-2": "released",
         "p-3": "released",
     }
-    note = rows["p-1"]["resolution"]
-    assert (note["kind"], note["by"], note["stands"]) == ("person", "anna", True)
-    assert rows["p-0"]["resolution"] is None
+    (decision,) = rows["p-1"]["decisions"]
+    assert (decision["kind"], decision["by"], decision["stands"]) == ("person", "anna", True)
+    assert rows["p-0"]["decisions"] == []
 
 
 def test_only_decided_ones_are_nothing_to_release(payments: Payments) -> None:
@@ -247,8 +243,7 @@ def test_a_decision_ends_with_the_next_attempt(payments: Payments) -> None:
     payments.hold("p-0")
     assert payments.run("resolve", payments.token("p-0"), "--not-done", *SURE).exit_code == 0
     payments.hold("p-0")
-    note = payments.row("p-0").resolution
-    assert note is not None
+    assert payments.row("p-0").decisions
     ran = payments.run("redrive", *SURE)
     assert "(an attempt has run since)" in output_of(ran)
     assert "1 released" in output_of(ran)
@@ -257,13 +252,11 @@ def test_a_decision_ends_with_the_next_attempt(payments: Payments) -> None:
 def test_what_the_watchdog_held_is_released(payments: Payments) -> None:
     """Its decision is no person's."""
     payments.hold("p-0")
-    hold = resolution(
+    hold = decided(
         payments.row("p-0"),
         Resolve.HOLD,
-        kind=Decider.WATCHDOG,
-        by="watchdog",
-        because="3 times",
-        now=payments.clock.now(),
+        Author("watchdog", "3 times", Decider.WATCHDOG),
+        payments.clock.now(),
     )
     assert payments.operations.write(hold) is Written.WRITTEN
     assert "1 released" in output_of(payments.run("redrive", *SURE))
@@ -280,17 +273,21 @@ def test_the_list_shows_the_last_decision(payments: Payments) -> None:
     """Who and why, as text and as data; the index alone does not have it."""
     _anna_keeps_one(payments)
     listed = output_of(payments.run("list", "--held"))
-    assert "resolved" in listed
-    assert "by anna: it WAS charged, the receipt comes on Monday" in listed
+    assert "decided" in listed
+    assert "hold by anna: it WAS charged, the receipt comes on Monday" in listed
     rows = {row["key"]: row for row in json.loads(payments.run("list", "--held", "--output", "json").stdout)}
-    assert rows["p-1"]["resolution"] == {
+    (decision,) = rows["p-1"]["decisions"]
+    assert decision == {
+        "at": "2026-11-20T14:12:00.000Z",
         "kind": "person",
         "by": "anna",
+        "caller": None,
         "because": "it WAS charged, the receipt comes on Monday",
-        "at": "2026-11-20T14:12:00.000Z",
+        "before": "error",
+        "decision": "hold",
         "attempt": payments.row("p-1").attempt_id,
         "times": 1,
         "stands": True,
     }
-    assert rows["p-0"]["resolution"] is None
-    assert "resolution" not in json.loads(payments.run("list", "--output", "json").stdout)[0]
+    assert rows["p-0"]["decisions"] == []
+    assert "decisions" not in json.loads(payments.run("list", "--output", "json").stdout)[0]

@@ -11,9 +11,9 @@ import pytest
 
 from lambda_once import StoredError
 from lambda_once.cli import decisions, options
-from lambda_once.core.lifecycle import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts
-from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.requests import part_keys
@@ -50,8 +50,8 @@ def test_done_stores_the_result(payments: Payments, tmp_path: Any) -> None:
     assert (row.state, row.stored) == (State.COMPLETE, Inline('{"chargeId":"ch_5","amount":0}'))
     assert (row.error, row.fence) == (None, before.fence + 1)
     assert row.attempt_id != before.attempt_id
-    assert row.resolution is not None
-    assert (row.resolution.by, row.resolution.because) == ("ann", "seen at the provider")
+    (decision,) = row.decisions
+    assert (decision.by, decision.because) == ("ann", "seen at the provider")
     assert row.ttl == int((payments.clock.now() + timedelta(days=28)).timestamp())
 
 
@@ -132,7 +132,10 @@ def test_failed_stores_the_reason(payments: Payments) -> None:
     assert payments.asked == ["p-1"]
     shown = payments.run("show", token)
     assert shown.exit_code == 0
-    assert "ann resolved it as failed for good, because: seen at the provider" in output_of(shown)
+    assert (
+        "ann (identity unverified) resolved it as failed for good (it was held): seen at the provider"
+        in output_of(shown)
+    )
 
 
 @pytest.mark.parametrize(
@@ -242,9 +245,7 @@ def _resolved_by_another_operator(payments: Payments, monkeypatch: pytest.Monkey
     def late(table: TokenTable, write: Any) -> Any:
         if not seen:
             seen.append(payments.row("p-1"))
-            earlier = resolution(
-                seen[0], Resolve.NOT_DONE, by="bob", because="by phone", now=payments.clock.now()
-            )
+            earlier = decided(seen[0], Resolve.NOT_DONE, Author("bob", "by phone"), payments.clock.now())
             original(table, earlier)
         return original(table, write)
 
@@ -277,7 +278,7 @@ def test_a_refusal_as_json_has_both_states(payments: Payments, monkeypatch: pyte
     outcome = json.loads(refused.stdout)
     assert (refused.exit_code, outcome["written"]) == (1, False)
     assert (outcome["shown"]["status"], outcome["now"]["status"]) == ("held", "released")
-    assert outcome["now"]["resolution"]["by"] == "bob"
+    assert outcome["now"]["decisions"][-1]["by"] == "bob"
 
 
 def test_twin_without_the_condition_two_operators_overwrite_each_other(
@@ -379,9 +380,7 @@ def test_by_defaults_to_the_user_name(payments: Payments, monkeypatch: pytest.Mo
     assert (
         payments.run("resolve", payments.hold("p-1"), "--done", "--because", "seen", "--yes").exit_code == 0
     )
-    resolution = payments.row("p-1").resolution
-    assert resolution is not None
-    assert resolution.by == "carol"
+    assert [decision.by for decision in payments.row("p-1").decisions] == ["carol"]
 
 
 def test_without_a_user_name_by_is_required(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +427,7 @@ BAD = {
     "a lifetime": (["--done", "--keep", "99999d"], "ten years"),
     "the watchdog's name": (["--done", "--by", "watchdog"], "the name of a person"),
     "no reason": (["--done", "--because", " "], "--because is empty"),
-    "a book": (["--done", "--because", "x" * 2_000], "at most 1,024"),
+    "a book": (["--done", "--because", "x" * 2_000], "at most 256"),
     "no file": (["--done", "--result", "/nowhere/x.json"], "cannot be read"),
     "nothing to keep": (["--keep", "28d"], "--keep alone is for a complete token"),
 }
@@ -549,14 +548,14 @@ def test_a_result_that_is_there_is_kept(each: Payments, result: Any, options: Se
     ran = payments.run("resolve", payments.token("p-1"), *options, *SURE)
     assert ran.exit_code == 0, output_of(ran)
     row = payments.row("p-1")
-    assert row == before._replace(ttl=row.ttl, resolution=row.resolution, fence=before.fence + 1)
+    assert row == before._replace(ttl=row.ttl, decisions=row.decisions, fence=before.fence + 1)
     assert row.ttl == int((payments.clock.now() + timedelta(days=28)).timestamp())
     payments.clock.advance(27 * 86_400)
     assert payments.ask("p-1") == result
     assert json.loads(payments.run("show", payments.token("p-1"), "--result").stdout) == result
     assert payments.asked == ["p-1"]
     shown = output_of(payments.run("show", payments.token("p-1")))
-    assert "ann kept its outcome, because: seen at the provider" in shown
+    assert "ann (identity unverified)" in shown
     assert "gets the stored outcome" in output_of(ran)
 
 

@@ -132,7 +132,11 @@ def test_show_in_progress_and_released(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("change", "how"),
-    [(Complete(pack("5")), "done"), (Release(), "not done"), (Hold(TIMED_OUT), "held")],
+    [
+        (Complete(pack("5")), "resolved it as done"),
+        (Release(), "released it as not done"),
+        (Hold(TIMED_OUT), "decided to hold it"),
+    ],
 )
 def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, how: str) -> None:
     """By whom, when, and why; the attempt that had it is not confused with the decision."""
@@ -140,11 +144,21 @@ def test_a_decision_is_part_of_the_story(shop: Shop, change: Any, how: str) -> N
     shop.clock.advance(600)
     shop.decide(TOKEN, change)
     ran = shop.run("show", TOKEN)
-    assert f"10:22:01 ann resolved it as {how}, because: seen at the bank" in _lines(ran)
+    assert f"10:22:01 ann (identity unverified) {how} (it was held): seen at the bank" in _lines(ran)
     assert "attempt resolved" not in ran.stdout
-    note = _shown(shop, TOKEN, code=ran.exit_code)["resolution"]
-    who = {"kind": "person", "by": "ann", "because": "seen at the bank", "at": "2026-11-20T10:22:01.000Z"}
-    assert note == who | {"attempt": "decided", "times": 1, "stands": True}
+    (decision,) = _shown(shop, TOKEN, code=ran.exit_code)["decisions"]
+    assert decision.pop("decision") in ("done", "not-done", "hold")
+    assert decision == {
+        "kind": "person",
+        "by": "ann",
+        "caller": None,
+        "because": "seen at the bank",
+        "at": "2026-11-20T10:22:01.000Z",
+        "before": "error",
+        "attempt": "decided",
+        "times": 1,
+        "stands": True,
+    }
 
 
 def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None:
@@ -154,7 +168,7 @@ def test_a_decision_on_an_earlier_attempt_stays_in_the_story(shop: Shop) -> None
     shop.clock.advance(60)
     shop.complete(TOKEN, "5", attempt="a2")
     ran = shop.run("show", TOKEN)
-    assert "ann resolved an earlier attempt, because" in ran.stdout
+    assert "ann (identity unverified) released it" in ran.stdout
     assert "attempt a2" in ran.stdout
 
 
@@ -415,7 +429,7 @@ def test_json_has_the_names_of_the_row(shop: Shop) -> None:
             "created",
         ),
         *("expectedCompletion", "actualCompletion", "delivery", "fingerprint", "trace", "ttl", "error"),
-        *("resolution", "ageSeconds", "overdueSeconds", "result", "outlook", "story", "logs", "next"),
+        *("decisions", "undo", "ageSeconds", "overdueSeconds", "result", "outlook", "story", "logs", "next"),
     }
     (line,) = shop.run("show", TOKEN, "--output", "jsonl").stdout.splitlines()
     assert json.loads(line) == shown

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import Inline, Parts, Unavailable
 from tests.kit.rows import ALIVE, BROKEN, LAPSED, NOW, SECONDS, row
 
@@ -20,28 +20,28 @@ def _decision(
     fingerprint: str | None = "f",
     rule: OnLapse = OnLapse.TAKE_OVER,
     presented: Presented | None = None,
-) -> Decision:
+) -> Course:
     return decide(record, Request(attempt, fingerprint, rule, presented), NOW)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_stored_runs(rule: OnLapse) -> None:
     """A new token is free."""
-    assert _decision(None, rule=rule) is Decision.RUN
+    assert _decision(None, rule=rule) is Course.RUN
 
 
 @pytest.mark.parametrize(("state", "rule"), list(product([State.COMPLETE, State.RELEASED], RULES)))
 @pytest.mark.parametrize("attempt", ["a1", "a2"])
 def test_finished_and_past_its_ttl_runs(state: State, rule: OnLapse, attempt: str) -> None:
     """In the second of its ttl and after, for any caller and any payload."""
-    assert _decision(row(state, ttl=SECONDS, fingerprint="g"), attempt, rule=rule) is Decision.RUN
+    assert _decision(row(state, ttl=SECONDS, fingerprint="g"), attempt, rule=rule) is Course.RUN
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_released_by_another_runs(rule: OnLapse) -> None:
     """Whatever payload it was for: what was released blocks nothing."""
     released = row(State.RELEASED, ttl=SECONDS + 1, fingerprint="g")
-    assert _decision(released, rule=rule) is Decision.RUN
+    assert _decision(released, rule=rule) is Course.RUN
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -49,7 +49,7 @@ def test_released_by_another_runs(rule: OnLapse) -> None:
 def test_our_own_attempt_runs(rule: OnLapse, lease: Any) -> None:
     """Only the response was lost."""
     own = row(State.IN_PROGRESS, expected_completion=lease, fingerprint="g")
-    assert _decision(own, "a1", rule=rule) is Decision.RUN
+    assert _decision(own, "a1", rule=rule) is Course.RUN
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_our_own_attempt_runs(rule: OnLapse, lease: Any) -> None:
 def test_another_payload_is_key_reused(state: State, rule: OnLapse, lease: Any) -> None:
     """Whatever became of the first one."""
     other = row(state, fingerprint="g", expected_completion=lease, error=BROKEN)
-    assert _decision(other, rule=rule) is Decision.KEY_REUSED
+    assert _decision(other, rule=rule) is Course.KEY_REUSED
 
 
 ALICE, BOB = Presented("Bearer alice"), Presented("Bearer bob")
@@ -78,7 +78,7 @@ def test_other_credentials_are_refused(
     """Whatever became of the first one, before the payload is compared, and whether or not it is."""
     others = row(state, fingerprint="f", expected_completion=lease, error=BROKEN, caller=ALICE.mark("a1"))
     found = _decision(others, fingerprint=fingerprint, rule=rule, presented=presented)
-    assert found is Decision.OTHER_CALLER
+    assert found is Course.OTHER_CALLER
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_other_credentials_are_refused(
 )
 def test_the_same_credential_is_replayed(caller: str | None, presented: Presented | None) -> None:
     """Also where a person has resolved it since, where the row keeps none, and where none is compared."""
-    assert _decision(row(State.COMPLETE, caller=caller), presented=presented) is Decision.REPLAY
+    assert _decision(row(State.COMPLETE, caller=caller), presented=presented) is Course.REPLAY
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -106,25 +106,25 @@ def test_no_outcome_is_returned_without_proof(
     """Of which kind it is, and whether the payload is another, is not revealed, either."""
     complete = row(State.COMPLETE, caller=caller, **outcome)
     found = _decision(complete, fingerprint=fingerprint, rule=rule, presented=UNPROVEN)
-    assert found is Decision.OTHER_CALLER
+    assert found is Course.OTHER_CALLER
 
 
 def test_the_attempt_itself_gets_its_outcome_without_proof() -> None:
     """It may learn from the row that its own write succeeded."""
     complete = row(State.COMPLETE, caller=UNPROVEN.mark("a1"))
-    assert _decision(complete, "a1", presented=UNPROVEN) is Decision.REPLAY
+    assert _decision(complete, "a1", presented=UNPROVEN) is Course.REPLAY
 
 
 @pytest.mark.parametrize(
     ("state", "lease", "decision"),
     [
-        (State.IN_PROGRESS, ALIVE, Decision.IN_PROGRESS),
-        (State.IN_PROGRESS, LAPSED, Decision.RUN),
-        (State.HELD, ALIVE, Decision.HELD),
-        (State.RELEASED, ALIVE, Decision.RUN),
+        (State.IN_PROGRESS, ALIVE, Course.IN_PROGRESS),
+        (State.IN_PROGRESS, LAPSED, Course.RUN),
+        (State.HELD, ALIVE, Course.HELD),
+        (State.RELEASED, ALIVE, Course.RUN),
     ],
 )
-def test_what_is_no_outcome_needs_no_proof(state: State, lease: Any, decision: Decision) -> None:
+def test_what_is_no_outcome_needs_no_proof(state: State, lease: Any, decision: Course) -> None:
     """A retry after a crash runs: there the handler checks the caller."""
     found = row(state, expected_completion=lease, error=None, caller=UNPROVEN.mark("a1"))
     assert _decision(found, presented=UNPROVEN) is decision
@@ -134,12 +134,9 @@ def test_what_is_no_outcome_needs_no_proof(state: State, lease: Any, decision: D
 def test_an_unproven_callers_row_belongs_to_no_other_caller(presented: Presented) -> None:
     """A credential in place of what was not known makes another caller."""
     assert (
-        _decision(row(State.COMPLETE, caller=UNPROVEN.mark("a1")), presented=presented)
-        is Decision.OTHER_CALLER
+        _decision(row(State.COMPLETE, caller=UNPROVEN.mark("a1")), presented=presented) is Course.OTHER_CALLER
     )
-    assert (
-        _decision(row(State.COMPLETE, caller=ALICE.mark("a1")), presented=UNPROVEN) is Decision.OTHER_CALLER
-    )
+    assert _decision(row(State.COMPLETE, caller=ALICE.mark("a1")), presented=UNPROVEN) is Course.OTHER_CALLER
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -147,18 +144,18 @@ def test_a_row_that_blocks_nothing_is_free_to_all_callers(rule: OnLapse) -> None
     """What was released or is past its ttl hands out nothing; the handler checks for itself."""
     mark = ALICE.mark("a1")
     released = row(State.RELEASED, ttl=SECONDS + 1, caller=mark)
-    assert _decision(released, rule=rule, presented=BOB) is Decision.RUN
+    assert _decision(released, rule=rule, presented=BOB) is Course.RUN
     expired = row(State.COMPLETE, ttl=SECONDS, caller=mark)
-    assert _decision(expired, rule=rule, presented=BOB) is Decision.RUN
+    assert _decision(expired, rule=rule, presented=BOB) is Course.RUN
     own = row(State.IN_PROGRESS, caller=mark)
-    assert _decision(own, "a1", rule=rule, presented=ALICE) is Decision.RUN
+    assert _decision(own, "a1", rule=rule, presented=ALICE) is Course.RUN
 
 
 @pytest.mark.parametrize(("stored", "asked"), [("f", "f"), (None, "f"), ("f", None), (None, None)])
 def test_payloads_differ_only_where_both_are_known(stored: str | None, asked: str | None) -> None:
     """An unknown one is no other one."""
     complete = row(State.COMPLETE, fingerprint=stored)
-    assert _decision(complete, fingerprint=asked) is Decision.REPLAY
+    assert _decision(complete, fingerprint=asked) is Course.REPLAY
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -167,22 +164,21 @@ def test_payloads_differ_only_where_both_are_known(stored: str | None, asked: st
 def test_complete_is_replayed(rule: OnLapse, stored: Any, attempt: str) -> None:
     """None and every falsy result included; our own earlier completion, too."""
     complete = row(State.COMPLETE, stored=stored, ttl=SECONDS + 1)
-    assert _decision(complete, attempt, rule=rule) is Decision.REPLAY
+    assert _decision(complete, attempt, rule=rule) is Course.REPLAY
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_complete_without_its_result(rule: OnLapse) -> None:
     """The work is done, and cannot be replayed."""
     assert (
-        _decision(row(State.COMPLETE, stored=Unavailable.UNAVAILABLE), rule=rule)
-        is Decision.RESULT_UNAVAILABLE
+        _decision(row(State.COMPLETE, stored=Unavailable.UNAVAILABLE), rule=rule) is Course.RESULT_UNAVAILABLE
     )
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_complete_with_an_error(rule: OnLapse) -> None:
     """Duplicates get the error."""
-    assert _decision(row(State.COMPLETE, error=BROKEN), rule=rule) is Decision.STORED_ERROR
+    assert _decision(row(State.COMPLETE, error=BROKEN), rule=rule) is Course.STORED_ERROR
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -190,7 +186,7 @@ def test_complete_with_an_error(rule: OnLapse) -> None:
 @pytest.mark.parametrize("ttl", [None, SECONDS - 1])
 def test_held(rule: OnLapse, attempt: str, ttl: int | None) -> None:
     """It waits for a person, for ever: a ttl does not count."""
-    assert _decision(row(State.HELD, error=BROKEN, ttl=ttl), attempt, rule=rule) is Decision.HELD
+    assert _decision(row(State.HELD, error=BROKEN, ttl=ttl), attempt, rule=rule) is Course.HELD
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -198,14 +194,14 @@ def test_held(rule: OnLapse, attempt: str, ttl: int | None) -> None:
 def test_alive(rule: OnLapse, lease: Any) -> None:
     """To the last millisecond of its lease; a ttl that is over does not count."""
     alive = row(State.IN_PROGRESS, expected_completion=lease, ttl=SECONDS - 1)
-    assert _decision(alive, rule=rule) is Decision.IN_PROGRESS
+    assert _decision(alive, rule=rule) is Course.IN_PROGRESS
 
 
-LAPSE = {OnLapse.TAKE_OVER: Decision.RUN, OnLapse.HOLD: Decision.HELD, OnLapse.PROBE: Decision.ASK}
+LAPSE = {OnLapse.TAKE_OVER: Course.RUN, OnLapse.HOLD: Course.HELD, OnLapse.PROBE: Course.ASK}
 
 
 @pytest.mark.parametrize(("rule", "decision"), LAPSE.items())
-def test_lapsed(rule: OnLapse, decision: Decision) -> None:
+def test_lapsed(rule: OnLapse, decision: Course) -> None:
     """Whether the work happened is unknown: the rule says what happens then."""
     assert _decision(row(State.IN_PROGRESS, expected_completion=LAPSED), rule=rule) is decision
 
@@ -213,4 +209,4 @@ def test_lapsed(rule: OnLapse, decision: Decision) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_released_by_ourselves(rule: OnLapse) -> None:
     """We gave it up: retry later, for a copy of our acquisition must not open it again."""
-    assert _decision(row(State.RELEASED, ttl=SECONDS + 1), "a1", rule=rule) is Decision.IN_PROGRESS
+    assert _decision(row(State.RELEASED, ttl=SECONDS + 1), "a1", rule=rule) is Course.IN_PROGRESS

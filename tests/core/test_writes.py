@@ -8,7 +8,17 @@ from itertools import product
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Record, Request, Resolution, State, decide
+from lambda_once.core.lifecycle import (
+    Course,
+    Decider,
+    Decision,
+    OnLapse,
+    Record,
+    Request,
+    Resolve,
+    State,
+    decide,
+)
 from lambda_once.core.results import Chunks, Inline, Parts, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -78,7 +88,7 @@ def test_the_condition_says_what_the_decision_says(attempt: str, fingerprint: st
     acquisition = _acquisition(Unclaimed(take_over=True), attempt, fingerprint)
     for record in ROWS:
         own = record is not None and record.state is State.IN_PROGRESS and record.attempt_id == attempt
-        runs = decide(record, request, NOW) is Decision.RUN and not own
+        runs = decide(record, request, NOW) is Course.RUN and not own
         assert (after_acquire(record, acquisition) is not None) is runs, record
 
 
@@ -87,7 +97,7 @@ def test_the_condition_under_hold_is_narrower(rule: OnLapse) -> None:
     """It takes nothing that the table does not say RUN for, and no row that is not expired."""
     for record in ROWS:
         if after_acquire(record, _acquisition(Unclaimed(take_over=False))) is not None:
-            assert decide(record, Request("a2", None, rule), NOW) is Decision.RUN
+            assert decide(record, Request("a2", None, rule), NOW) is Course.RUN
             assert record is None or record.expired(NOW)
 
 
@@ -162,7 +172,7 @@ def test_an_onlooker_writes_to_what_it_saw(change: Change) -> None:
 
 
 DECISIONS: list[Change] = [Complete(Inline("1")), Hold(BROKEN), Release(), Release(BROKEN)]
-NOTE = Resolution("ann", "seen at the provider", NOW, "ann", times=2)
+DECISION = Decision(NOW, Decider.PERSON, "ann", "seen at the provider", State.HELD, Resolve.NOT_DONE, "ann")
 
 
 @pytest.mark.parametrize("change", DECISIONS)
@@ -192,22 +202,24 @@ def test_a_decision_recognises_its_own_write(change: Change, state: State) -> No
     assert not made_by(made, _write(change))
 
 
-def test_a_note_stays_until_there_is_another() -> None:
+def test_decisions_stay() -> None:
     """Over writes of attempts, and over their acquisitions."""
-    noted = after_write(row(State.HELD), replace(_write(Release(), _seen("ann", State.HELD)), note=NOTE))
-    assert noted is not None
-    assert noted.resolution == NOTE
-    again = after_acquire(noted, _acquisition(Unclaimed(take_over=True)))
+    decided = after_write(
+        row(State.HELD), replace(_write(Release(), _seen("ann", State.HELD)), decisions=(DECISION,))
+    )
+    assert decided is not None
+    assert decided.decisions == (DECISION,)
+    again = after_acquire(decided, _acquisition(Unclaimed(take_over=True)))
     assert again is not None
-    assert again.resolution == NOTE
+    assert again.decisions == (DECISION,)
     done = after_write(again, _write(Complete(None), Holder("a2")))
     assert done is not None
-    assert done.resolution == NOTE
-    later = NOTE._replace(by="bob", times=1)
-    by_another = replace(_write(Hold(BROKEN), Resolver.of(done, "bob")), note=later)
+    assert done.decisions == (DECISION,)
+    later = DECISION._replace(by="bob")
+    by_another = replace(_write(Hold(BROKEN), Resolver.of(done, "bob")), decisions=(DECISION, later))
     finished = after_write(done, by_another)
     assert finished is not None
-    assert finished.resolution == later
+    assert finished.decisions == (DECISION, later)
 
 
 @pytest.mark.parametrize("lease", [ALIVE, LAPSED])

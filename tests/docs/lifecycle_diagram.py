@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Request, State, decide
+from lambda_once.core.lifecycle import Failure, OnLapse, Presented, Record, Request, Resolve, State, decide
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -28,7 +28,7 @@ from lambda_once.core.writes import (
     after_write,
     new_write_id,
 )
-from lambda_once.operations.resolution import Resolve, objection, resolution
+from lambda_once.operations.decisions import Author, decided, objection
 from tests.docs.pages import ROOT
 
 PAGE = ROOT / "docs" / "lifecycle.md"
@@ -177,9 +177,12 @@ def _resolutions(row: Record | None) -> list[tuple[str, Record | None]]:
     if row is None or objection(row, NOW) is not None:
         return []
     made = [
-        (f"resolved as {v.value}", after_write(row, resolution(row, v, by="ann", because="seen", now=NOW)))
+        (
+            f"resolved as {v.value.replace('-', ' ')}",
+            after_write(row, decided(row, v, Author("ann", "seen"), NOW)),
+        )
         for v in Resolve
-        if v is not Resolve.KEEP
+        if v not in (Resolve.KEEP, Resolve.FORGET)
     ]
     return [(label, after) for label, after in made if after is not None and after.state is not row.state]
 

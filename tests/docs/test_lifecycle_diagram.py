@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Request, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Request, decide
 from tests.docs.lifecycle_diagram import BEGIN, END, NOW, OURS, PAGE, PRESENTED, ROWS, edges, redrawn
 
 
@@ -16,7 +16,7 @@ def test_the_table_shows_every_decision() -> None:
     shown = {
         decide(row, Request(OURS, "f", rule, PRESENTED), NOW) for row in ROWS.values() for rule in OnLapse
     }
-    assert shown == set(Decision)
+    assert shown == set(Course)
 
 
 def test_only_time_leads_away_from_a_final_state() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lambda_once import HOLD, Fenced, Held, OnceError
-from lambda_once.core.lifecycle import Record
-from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.core.lifecycle import Record, Resolve
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.stores.contract import Refused, WriteAnswer, Written
 from tests.guarantees.machines import Cluster, Scenario, deliver, tried
 
@@ -25,7 +25,7 @@ def _unsafe() -> None:
 def _decided(machines: Cluster, seen: Record, decision: Resolve, result: str | None = None) -> WriteAnswer:
     """Let an operator who read *seen* decide it."""
     now = machines.clock.now()
-    write = resolution(seen, decision, by="ann", because="seen", now=now, result=result)
+    write = decided(seen, decision, Author("ann", "seen"), now, result=result)
     (answer,) = machines.store.write([write], machines.deadline)
     return answer
 

@@ -14,7 +14,7 @@ from lambda_once.cli import decisions
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
-from lambda_once.operations import resolution as resolutions
+from lambda_once.operations import decisions as operations_decisions
 from lambda_once.operations.watchdog import watchdog
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
@@ -143,8 +143,8 @@ def _until_an_attempt_runs(payments: Payments) -> None:
         _resolved(payments, payment, "--not-done")
     payments.hold("p-1")
     _crashed(payments, "p-2")
-    notes = [payments.row(payment).resolution for payment in ("p-1", "p-2")]
-    assert [note and note.by for note in notes] == ["anna", "anna"]
+    rows = [payments.row(payment) for payment in ("p-1", "p-2")]
+    assert [[decision.by for decision in row.decisions] for row in rows] == [["anna"], ["anna"]]
     assert payments.run("redrive", *BERT).exit_code == 0
     assert payments.row("p-1").state is State.RELEASED
     assert _watched(payments)["released"] == 1
@@ -157,7 +157,7 @@ def test_a_decision_ends_where_an_attempt_runs(payments: Payments) -> None:
 
 def test_twin_whose_decisions_stand_for_ever(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the note alone the redrive skips the token for good."""
-    monkeypatch.setattr(Record, "standing", property(lambda record: record.resolution))
+    monkeypatch.setattr(Record, "standing", property(lambda record: next(reversed(record.decisions), None)))
     _breaks(_until_an_attempt_runs, strict)
 
 
@@ -237,7 +237,7 @@ def test_twin_with_an_attempt_id_of_its_own(strict: Payments, monkeypatch: pytes
 
 def test_twin_that_completes_it_again(strict: Payments, monkeypatch: pytest.MonkeyPatch) -> None:
     """Done with the result that was given: none."""
-    monkeypatch.setattr(resolutions, "is_done", lambda _: False)
+    monkeypatch.setattr(operations_decisions, "is_done", lambda _: False)
     monkeypatch.setattr(decisions, "drops_result", lambda *_: False)
     _breaks(_kept, strict)
 

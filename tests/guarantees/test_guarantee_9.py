@@ -11,7 +11,7 @@ import pytest
 from lambda_once import MemoryStore, Once
 from lambda_once.core import lifecycle
 from lambda_once.core.clock import Deadline
-from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, decide
 from lambda_once.core.writes import Acquire, Unclaimed
 from lambda_once.decorators import http as api
 from lambda_once.sources import authorizer
@@ -219,8 +219,8 @@ def _lapsed(store: Any, clock: FakeClock) -> None:
     (answer,) = store.acquire([acquisition("b1", bob)], deadline)
     assert isinstance(answer, Refused)
     request = Request("b1", None, OnLapse.TAKE_OVER, bob)
-    assert decide(answer.record, request, clock.now()) is Decision.OTHER_CALLER
-    assert decide(answer.record, request._replace(presented=alice), clock.now()) is Decision.RUN
+    assert decide(answer.record, request, clock.now()) is Course.OTHER_CALLER
+    assert decide(answer.record, request._replace(presented=alice), clock.now()) is Course.RUN
 
 
 def test_what_lapsed_is_its_callers_too() -> None:

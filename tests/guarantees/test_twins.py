@@ -14,7 +14,7 @@ from lambda_once.core.writes import Extend, Hold, Release, Write
 from lambda_once.engine import acquire, attempt, finish, lapsed
 from lambda_once.engine.finish import Finisher
 from lambda_once.observability.reporter import Reporter
-from lambda_once.operations import resolution
+from lambda_once.operations import decisions as operations_decisions
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Unanswered
 from lambda_once.stores.store import DynamoDBStore
@@ -166,7 +166,7 @@ TWINS: dict[str, tuple[Patch, *tuple[Scenario, ...]]] = {
     ),
     # 2 and 3, for decisions
     "with_the_attempts_own_id_in_a_decision": (
-        both(placing(resolution, "resolving", with_seen_id), recognising(made_by_id_and_state)),
+        both(placing(operations_decisions, "resolving", with_seen_id), recognising(made_by_id_and_state)),
         decisions.done_while_paused,
     ),
     "without_attempt_and_state_a_decision_is_overwritten": (

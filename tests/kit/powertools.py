@@ -19,10 +19,10 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 
 from lambda_once import Once, PowertoolsHistory
-from lambda_once.core.clock import Deadline, SystemClock, epoch_seconds, stamp
-from lambda_once.core.lifecycle import Resolution, new_attempt_id
-from lambda_once.core.writes import Complete, Release, Resolver, Write, new_write_id
+from lambda_once.core.clock import Deadline, SystemClock, stamp
+from lambda_once.core.lifecycle import Resolve
 from lambda_once.observability.reporter import Details
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.stores.contract import Written
 from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
@@ -152,11 +152,8 @@ class Shop:
         """Decide, as an operator, whether the work of the only token, which is held or lapsed, was *done*."""
         (row,) = self.items(self.tokens)
         held, now = record_of(row), SystemClock().now()
-        change = Complete(None) if done else Release()
-        by = Resolver.of(held, new_attempt_id())
-        note = Resolution("operator", "asked the payment provider", now, by.attempt_id)
-        until = epoch_seconds(now + timedelta(days=1))
-        write = Write(held.token, by, change, now, until, new_write_id(change), note)
+        author = Author("operator", "asked the payment provider")
+        write = decided(held, Resolve.DONE if done else Resolve.NOT_DONE, author, now)
         deadline = Deadline(SystemClock(), now + timedelta(days=1))
         assert DynamoDBStore(self.tokens, self.client).write([write], deadline) == [Written.WRITTEN]
 

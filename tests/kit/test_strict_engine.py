@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import Decider, Failure, Resolution, State
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -126,20 +126,33 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.just(Pin.PIN),
 )
 writers = st.builds(Holder, ids) | st.builds(Resolver, ids, moments, ids, st.sampled_from(State))
-notes = st.none() | st.builds(Resolution, ids, ids, moments, ids, st.sampled_from(Decider), st.integers(1, 3))
+decisions = st.lists(
+    st.builds(
+        Decision,
+        *(moments, st.sampled_from(Decider), ids, ids, st.sampled_from(State), st.sampled_from(Resolve), ids),
+        st.none() | ids,
+        st.integers(1, 3),
+    ),
+    max_size=2,
+).map(tuple)
 acquires = st.builds(
     Acquire, tokens, ids, st.just("orders/1"), moments, moments, takes, ttls, fingerprints, fingerprints
 )
 
 
 def _finish(
-    token: str, by: Holder | Resolver, change: Change, now: datetime, ttl: int | None, note: Resolution | None
+    token: str,
+    by: Holder | Resolver,
+    change: Change,
+    now: datetime,
+    ttl: int | None,
+    made: tuple[Decision, ...],
 ) -> Write:
     write = "w1" if isinstance(change, Complete | Hold | Release) else None
-    return Write(token, by, change, now, ttl, write, note)
+    return Write(token, by, change, now, ttl, write, made)
 
 
-finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, notes)
+finishes = st.builds(_finish, tokens, writers, changes, moments, ttls, decisions)
 plain_finishes = finishes.filter(requests.can_update)
 token_sets = st.lists(tokens, min_size=1, max_size=3)
 shards = st.sampled_from([1, 3])

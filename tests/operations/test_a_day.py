@@ -112,8 +112,7 @@ def test_it_was_not_done(payments: Payments, capsys: pytest.CaptureFixture[str])
     assert payments.asked == ["p-1", "p-1"]
     row = payments.row("p-1")
     assert row.state is State.COMPLETE
-    assert row.resolution is not None
-    assert row.resolution.because == "the provider has no charge of it"
+    assert row.decisions[-1].because == "the provider has no charge of it"
 
 
 def test_two_operators_decide_at_once(payments: Payments, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,7 +126,7 @@ def test_two_operators_decide_at_once(payments: Payments, capsys: pytest.Capture
     refused = payments.run("resolve", token, "--done", "--attempt", attempt, "--output", "json", *late)
     outcome: dict[str, Any] = json.loads(refused.stdout)
     assert (refused.exit_code, outcome["written"]) == (1, False)
-    assert outcome["now"]["resolution"]["by"] == "bob"
+    assert outcome["now"]["decisions"][-1]["by"] == "bob"
     assert attempt in refused.stderr
     assert payments.row("p-1") == before
 

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from lambda_once import HOLD, RELEASE, STORE, Held, Once, OnceError, ResultUnavailable
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Record, Resolve, State
 from lambda_once.core.results import Parts, Unavailable
 from lambda_once.core.writes import Resolver, Write
-from lambda_once.operations.resolution import forget_objection, forgetting
+from lambda_once.operations.decisions import Author, decided, forget_objection
 from lambda_once.operations.table import TokenTable
 from lambda_once.policies import Policy
 from lambda_once.stores import requests
@@ -78,7 +78,7 @@ class Order:
         """Forget what *row* stores, as the command does; return whether that was written."""
         assert forget_objection(row) is None
         table = TokenTable(self.table, client, self.clock)
-        write = forgetting(row, by="ann", because="request 77", now=self.clock.now())
+        write = decided(row, Resolve.FORGET, Author("ann", "request 77"), self.clock.now())
         table.erase_parts(row)
         return table.write(write) is Written.WRITTEN
 

@@ -11,11 +11,11 @@ import pytest
 
 from lambda_once import HOLD, Held, Misconfigured, Once
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Failure, Record, State
+from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline
 from lambda_once.core.writes import Acquire, Complete, Hold, Holder, Unclaimed, Write, new_write_id
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.listing import count_unfinished
-from lambda_once.operations.resolution import Resolve, resolution
 from lambda_once.operations.table import TokenTable
 from lambda_once.stores import index
 from lambda_once.stores.contract import AcquireAnswer, Refused, Won, Written
@@ -180,7 +180,7 @@ def test_tokens_of_all_shards_can_be_held_and_resolved(live: Live, shards: int) 
     for entry in held:
         record = table.read(entry.record.token)
         assert record is not None
-        write = resolution(record, Resolve.DONE, by="ann", because="it was paid", now=live.clock.now())
+        write = decided(record, Resolve.DONE, Author("ann", "it was paid"), live.clock.now())
         assert table.write(write) == Written.WRITTEN
     assert live.listed(State.HELD, reader) == []
 
@@ -193,7 +193,7 @@ def test_what_is_held_again_moves_to_the_writers_shard(live: Live, shards: int) 
     table = live.seen_with(shards)
     record = table.read(token)
     assert record is not None
-    hold = resolution(record, Resolve.HOLD, by="ann", because="look at it", now=live.clock.now())
+    hold = decided(record, Resolve.HOLD, Author("ann", "look at it"), live.clock.now())
     assert table.write(hold) == Written.WRITTEN
     (entry,) = live.listed(State.HELD, 1)
     assert (entry.record.token, entry.shard is None) == (token, shards == 1)
@@ -270,9 +270,7 @@ def test_growing_between_deployments(strict: Live, monkeypatch: pytest.MonkeyPat
     (entry,) = table.store.unfinished(State.HELD, table.deadline())
     record = table.read(entry.token)
     assert record is not None
-    paid = resolution(
-        record, Resolve.DONE, by="ann", because="paid", now=table.clock.now(), result='"receipt 5"'
-    )
+    paid = decided(record, Resolve.DONE, Author("ann", "paid"), table.clock.now(), result='"receipt 5"')
     assert table.write(paid) == Written.WRITTEN
     assert deployed(MOST_SHARDS)({"id": "5"}, lambda_context()) == "receipt 5"
     assert runs == ["5"]

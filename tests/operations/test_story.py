@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import Decider, Failure, Resolution, State
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable
 from lambda_once.operations.story import (
     describe_result,
@@ -17,6 +17,7 @@ from lambda_once.operations.story import (
     outlook,
     short_memory,
     story,
+    undoing,
 )
 from lambda_once.operations.times import duration_text, time_text
 from tests.kit.rows import NOW, row
@@ -28,7 +29,11 @@ ROW = row(
     created=NOW - timedelta(hours=1),
     expected_completion=NOW - timedelta(minutes=59),
 )
-NOTE = Resolution("ann", "seen at the bank", NOW - timedelta(minutes=30), ROW.attempt_id)
+DECISION = Decision(
+    NOW - timedelta(minutes=30),
+    *(Decider.PERSON, "ann", "seen at the bank", State.HELD, Resolve.DONE),
+    attempt_id=ROW.attempt_id,
+)
 ENDS: dict[State, dict[str, Any]] = {
     State.IN_PROGRESS: {},
     State.COMPLETE: {"actual_completion": NOW - timedelta(minutes=59, seconds=30)},
@@ -39,23 +44,31 @@ ENDS: dict[State, dict[str, Any]] = {
 
 @given(
     st.sampled_from(list(State)),
-    st.sampled_from([None, NOTE, NOTE._replace(at=NOW - timedelta(hours=2), attempt_id="a0", times=3)]),
+    st.sampled_from(
+        [(), (DECISION,), (DECISION._replace(at=NOW - timedelta(hours=2), attempt_id="a0"), DECISION)]
+    ),
     st.sampled_from([None, 0, 1_800_000_000]),
     st.sampled_from([None, "message-1"]),
     st.sampled_from([NOW, NOW - timedelta(hours=2), NOW + timedelta(days=400)]),
 )
 def test_every_row_has_a_story_in_the_order_of_time(
-    state: State, note: Resolution | None, ttl: int | None, delivery: str | None, now: datetime
+    state: State, decisions: tuple[Decision, ...], ttl: int | None, delivery: str | None, now: datetime
 ) -> None:
     """It names who had the token, and who decided; what has no time comes last."""
-    row = ROW._replace(state=state, resolution=note, ttl=ttl, delivery=delivery, **ENDS[state])
+    row = ROW._replace(
+        state=state,
+        decisions=decisions,
+        ttl=ttl,
+        delivery=delivery,
+        **ENDS[state],
+    )
     shown = story(row, now)
     dated = [event.at for event in shown if event.at is not None]
     assert dated == sorted(dated)
     assert [event.at is None for event in shown] == sorted(event.at is None for event in shown)
     whole = "\n".join(event.what for event in shown)
     assert "acquired by payments/r-1" in whole
-    assert ("ann resolved" in whole or "ann kept its outcome" in whole) is (note is not None)
+    assert ("ann (identity unverified) resolved it as done" in whole) is bool(decisions)
     assert ("message-1" in whole) is (delivery is not None)
     assert outlook(row, now)
 
@@ -80,14 +93,12 @@ def test_a_result_is_described_by_kind_and_size(stored: Stored, message: str) ->
 
 def test_a_decision_hides_whose_attempt_id_it_is_not() -> None:
     """The id and the fence on the row are the decision's; how long the work took is not known by it."""
-    note = NOTE._replace(at=DONE_AT)
-    row = ROW._replace(state=State.COMPLETE, resolution=note, **ENDS[State.COMPLETE])
+    decision = DECISION._replace(at=DONE_AT)
+    row = ROW._replace(state=State.COMPLETE, decisions=(decision,), **ENDS[State.COMPLETE])
     whole = "\n".join(event.what for event in story(row, NOW))
     assert "attempt a1" not in whole
     assert "complete after" not in whole
-    assert "attempt a1, fence 7" in "\n".join(
-        event.what for event in story(row._replace(resolution=None), NOW)
-    )
+    assert "attempt a1, fence 7" in "\n".join(event.what for event in story(row._replace(decisions=()), NOW))
 
 
 DONE_AT: datetime = ENDS[State.COMPLETE]["actual_completion"]
@@ -97,24 +108,32 @@ EARLIER, AFTERWARDS = ROW.created - timedelta(minutes=1), DONE_AT + timedelta(mi
 
 
 @pytest.mark.parametrize(
-    ("note", "stored", "message", "shown"),
+    ("changes", "stored", "message", "shown"),
     [
         (
-            NOTE._replace(at=EARLIER, attempt_id="a0"),
+            {"at": EARLIER, "attempt_id": "a0", "how": Resolve.NOT_DONE},
             "unavailable",
-            "resolved an earlier attempt",
+            "released it",
             "could not",
         ),
-        (NOTE._replace(at=DONE_AT), "unavailable", "resolved it as done", "could not be stored"),
-        (NOTE._replace(at=AFTERWARDS), "forgotten", "had it forgotten", "was forgotten"),
-        (NOTE._replace(at=AFTERWARDS), "unavailable", "kept its outcome", "could not be stored"),
+        ({"at": DONE_AT}, "unavailable", "resolved it as done (it was held)", "could not be stored"),
+        ({"at": AFTERWARDS, "how": Resolve.FORGET}, "forgotten", "had it forgotten", "was forgotten"),
+        (
+            {"at": AFTERWARDS, "how": Resolve.KEEP},
+            "unavailable",
+            "until when its outcome",
+            "could not be stored",
+        ),
     ],
     ids=["before the work", "the probe's answer", "forgotten", "kept"],
 )
-def test_what_a_decision_did_to_a_result(note: Resolution, stored: str, message: str, shown: str) -> None:
+def test_what_a_decision_did_to_a_result(
+    changes: dict[str, Any], stored: str, message: str, shown: str
+) -> None:
     """A forgotten result differs from one that could not be stored, whatever was decided since."""
+    decisions = (DECISION._replace(**changes),)
     row = ROW._replace(
-        state=State.COMPLETE, stored=Unavailable(stored), resolution=note, **ENDS[State.COMPLETE]
+        state=State.COMPLETE, stored=Unavailable(stored), decisions=decisions, **ENDS[State.COMPLETE]
     )
     whole = "\n".join(event.what for event in story(row, NOW))
     assert f"its result {shown}" in whole
@@ -201,10 +220,44 @@ def test_a_moment_of_today_has_no_date() -> None:
 
 def test_decisions_in_a_row_are_counted() -> None:
     """The watchdog's second release of a token says that it is the second."""
-    again = Resolution(
-        "watchdog", "the watchdog is configured to release it", NOW, ROW.attempt_id, Decider.WATCHDOG, times=2
-    )
-    row = ROW._replace(state=State.RELEASED, resolution=again)
-    assert any("(2 times in a row)" in event.what for event in story(row, NOW))
-    once = row._replace(resolution=again._replace(times=1))
+    again = DECISION._replace(by="watchdog", kind=Decider.WATCHDOG, how=Resolve.NOT_DONE, times=2)
+    row = ROW._replace(state=State.RELEASED, decisions=(again,))
+    assert any("2 times in a row" in event.what for event in story(row, NOW))
+    once = row._replace(decisions=(again._replace(times=1),))
     assert not any("in a row" in event.what for event in story(once, NOW))
+
+
+@pytest.mark.parametrize(
+    ("state", "before", "how", "back"),
+    [
+        (State.RELEASED, State.HELD, Resolve.NOT_DONE, "--hold --force"),
+        (State.RELEASED, State.IN_PROGRESS, Resolve.NOT_DONE, "--hold --force"),
+        (State.RELEASED, State.COMPLETE, Resolve.NOT_DONE, "--done --result backup.json --force"),
+        (State.COMPLETE, State.HELD, Resolve.DONE, "--hold --force"),
+        (State.COMPLETE, State.RELEASED, Resolve.FAILED, "--not-done --force"),
+        (State.COMPLETE, State.COMPLETE, Resolve.KEEP, "--keep DURATION"),
+        (State.HELD, State.RELEASED, Resolve.HOLD, "--not-done"),
+        (State.HELD, State.HELD, Resolve.HOLD, None),
+        (State.COMPLETE, State.COMPLETE, Resolve.FORGET, None),
+    ],
+)
+def test_the_command_that_undoes_a_decision(
+    state: State, before: State, how: Resolve, back: str | None
+) -> None:
+    """It decides again, about the row as it is; none where nothing would change, or nothing comes back."""
+    decided = ROW._replace(state=state, decisions=(DECISION._replace(before=before, how=how),), **ENDS[state])
+    command = undoing(decided)
+    assert (command is None) is (back is None)
+    if back is not None:
+        assert command == (
+            f"lambda-once resolve orders/charge/12345 --attempt {ROW.attempt_id} {back} --because '…'"
+        )
+    assert undoing(decided._replace(attempt_id="a9")) is None
+
+
+def test_what_would_lose_a_result_says_so() -> None:
+    """The command refuses it without; it prints how to save it first."""
+    decided = ROW._replace(
+        state=State.COMPLETE, decisions=(DECISION,), stored=Inline("5"), **ENDS[State.COMPLETE]
+    )
+    assert "--force --drop-result" in str(undoing(decided))

@@ -230,10 +230,10 @@ def test_a_released_token_may_be_tried_again(post: Post, capsys: pytest.CaptureF
     row = post.row("a")
     assert (row.state, row.fence) == (State.RELEASED, before.fence + 1)
     assert row.attempt_id != before.attempt_id
-    assert row.resolution is not None
-    assert (row.resolution.by, row.resolution.times) == ("watchdog", 1)
+    (decision,) = row.decisions
+    assert (decision.by, decision.times) == ("watchdog", 1)
     (line,) = post.log.of("once.released")
-    assert line["reason"] == row.resolution.because
+    assert line["reason"] == decision.because
     assert documents(capsys)[1:] == [WHOLE | {"released": 1}]
     post.acquire(CHARGE.format("a"), "a2")
 
@@ -251,8 +251,10 @@ def test_what_lapses_again_and_again_is_held(post: Post, capsys: pytest.CaptureF
     assert documents(capsys)[1:] == [WHOLE | {"held": 1}]
     row = post.row("a")
     assert (row.state, row.ttl) == (State.HELD, None)
-    assert row.resolution is not None
-    assert row.resolution.because == "the watchdog has released it 3 times, and its lease has expired again"
+    assert [decision.times for decision in row.decisions] == [3, 1]
+    assert (
+        row.decisions[-1].because == "the watchdog has released it 3 times, and its lease has expired again"
+    )
     assert post.run(actions=RELEASE) == NOTHING | {"held": 1}
 
 
@@ -296,7 +298,7 @@ def test_the_answer_of_a_probe_is_written(
     assert decided == {counted: 1}
     row = post.row("a")
     assert (row.state, row.stored) == (state, stored)
-    assert row.resolution is not None
+    assert row.standing is not None
 
 
 def _broken(_: Lapsed) -> object:
@@ -329,8 +331,7 @@ def test_concurrent_watchdogs_resolve_each_token_once(post: Post) -> None:
     found = post.run(actions={"charge": slow})
     assert (other[0]["released"], found["released"], found["refused"]) == (12, 0, 12)
     assert post.states(*range(12)) == [State.RELEASED] * 12
-    notes = [post.row(n).resolution for n in range(12)]
-    assert [note.times for note in notes if note is not None] == [1] * 12
+    assert [each.times for n in range(12) for each in post.row(n).decisions] == [1] * 12
 
 
 @pytest.mark.engine
@@ -342,8 +343,7 @@ def test_two_watchdogs_in_the_same_second_share_the_work(engine: Post) -> None:
         found = engine.run(actions=RELEASE)
     assert other[0]["released"] + found["released"] == 30
     assert engine.states(*range(30)) == [State.RELEASED] * 30
-    notes = [engine.row(n).resolution for n in range(30)]
-    assert [note.times for note in notes if note is not None] == [1] * 30
+    assert [each.times for n in range(30) for each in engine.row(n).decisions] == [1] * 30
 
 
 def test_an_attempt_that_completes_meanwhile_wins(post: Post) -> None:

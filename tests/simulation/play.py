@@ -10,8 +10,9 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 
 from lambda_once import InProgress, KeyReused, OnceError, ResultUnavailable
 from lambda_once.core.clock import Deadline
+from lambda_once.core.lifecycle import Resolve
 from lambda_once.errors import StoredError
-from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.stores.row import record_of
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing import lambda_context, sqs_event
@@ -289,12 +290,12 @@ class Schedule:
             if not done:
                 self.ledger.excused.add(seen.attempt_id)
                 self.ledger.resolved.add(seen.attempt_id)
-            write = resolution(
+            author = Author("operator", "seen")
+            write = decided(
                 seen,
                 Resolve.DONE if done else Resolve.NOT_DONE,
-                by="operator",
-                because="seen",
-                now=clock.now(),
+                author,
+                clock.now(),
                 result='{"by":"operator"}' if done else None,
                 keep=timedelta(seconds=self.scenario.keep),
             )

@@ -17,7 +17,7 @@ from lambda_once.engine.acquire import Acquirer
 from lambda_once.engine.finish import Finisher
 from lambda_once.integrations import powertools_history
 from lambda_once.integrations.powertools_history import Marks, PowertoolsRecord
-from lambda_once.operations import resolution as resolutions
+from lambda_once.operations import decisions as operations_decisions
 from lambda_once.stores import requests
 from lambda_once.stores.store import DynamoDBStore
 from tests.kit.strict import engine
@@ -248,7 +248,7 @@ TWINS = {
     "a lost acquisition is not recognised": Twin(unrecognised, "is refused by itself"),
     "a try has its request's id": Twin(with_request_ids, ""),
     "an operator writes under the id that was found": Twin(
-        placing(resolutions, "resolving", with_seen_id), ""
+        placing(operations_decisions, "resolving", with_seen_id), ""
     ),
     # decisions (state and lease are belt and braces on a held row: no attempt writes under the id it has)
     "a decision on a held token hits a later attempt": Twin(

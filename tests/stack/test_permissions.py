@@ -11,10 +11,10 @@ import pytest
 
 from lambda_once.core.clock import Deadline
 from lambda_once.core.keys import token as token_of
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.results import Chunks
 from lambda_once.core.writes import Acquire, Complete, Holder, Unclaimed, Write
-from lambda_once.operations.resolution import forgetting
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.operations.search import containing, scan, table_size
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.watchdog import watchdog
@@ -243,7 +243,7 @@ def test_operators_may_forget(deployed: Deployed, translated: Template) -> None:
     record = table.read("orders/large")
     assert record is not None
     table.erase_parts(record)
-    assert table.write(forgetting(record, by="ann", because="x", now=NOW)) == Written.WRITTEN
+    assert table.write(decided(record, Resolve.FORGET, Author("ann", "x"), NOW)) == Written.WRITTEN
     assert calls <= allowed(translated, "TokenOperation")
     assert may_write(parts_condition(translated, "TokenOperation"), deleted)
     assert len(deleted) == 2

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_once.core.lifecycle import OnLapse, Presented, Record, Resolution, State
+from lambda_once.core.lifecycle import (
+    Decider,
+    Decision,
+    OnLapse,
+    Presented,
+    Record,
+    Resolve,
+    State,
+    with_decision,
+)
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -163,7 +172,11 @@ def _write(world: World, write: Ending, row: Record | None, token: str) -> Write
     made = world.write(then, by, token, write.write if isinstance(then, End) else None)
     if write.because is None:
         return made
-    return replace(made, note=Resolution("ann", write.because, world.clock.now(), made.attempt_id))
+    state = State.HELD if row is None else row.state
+    decision = Decision(
+        world.clock.now(), Decider.PERSON, "ann", write.because, state, Resolve.HOLD, made.attempt_id
+    )
+    return replace(made, decisions=() if row is None else with_decision(row.decisions, decision))
 
 
 def _play(left: World, right: World, sequence: list[Step]) -> None:

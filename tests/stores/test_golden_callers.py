@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, OnLapse, Presented, Record, Request, State, decide
+from lambda_once.core.lifecycle import Course, OnLapse, Presented, Record, Request, State, decide
 from lambda_once.core.results import unpack_chunks
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
@@ -32,7 +32,7 @@ ROWS = {name: ALL[name] for name in STATES}
 RECORDS = {name: record_of(golden["row"]) for name, golden in ROWS.items()}
 
 
-def _decided(record: Record, presented: Presented) -> Decision:
+def _decided(record: Record, presented: Presented) -> Course:
     return decide(
         record, Request("another", None, OnLapse.HOLD, presented=presented), START + timedelta(seconds=20)
     )
@@ -54,8 +54,8 @@ def test_an_outcome_is_its_callers(name: str) -> None:
     """Another credential gets no outcome; a released row, and one without a caller, are anybody's."""
     record = RECORDS[name]
     anybody = record.state is State.RELEASED or record.caller is None
-    assert _decided(record, ALICE) is not Decision.OTHER_CALLER
-    assert (_decided(record, BOB) is Decision.OTHER_CALLER) is not anybody
+    assert _decided(record, ALICE) is not Course.OTHER_CALLER
+    assert (_decided(record, BOB) is Course.OTHER_CALLER) is not anybody
 
 
 def test_parts_are_found_by_attempt_and_write() -> None:

@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record, Request, Resolution, State, decide
+from lambda_once.core.lifecycle import (
+    Course,
+    Decider,
+    Decision,
+    Failure,
+    OnLapse,
+    Record,
+    Request,
+    Resolve,
+    State,
+    decide,
+)
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, unpack, unpack_chunks
 from lambda_once.stores.row import record_of
 from lambda_once.testing.store_suite.world import World
@@ -85,11 +96,13 @@ def _released(name: str, **changes: Any) -> Record:
     return _row(name, State.RELEASED, **WRITTEN | GENERATION | changes)
 
 
-def _by_hand(at: datetime) -> dict[str, Any]:
+def _by_hand(at: datetime, how: Resolve) -> dict[str, Any]:
     return {
         "attempt_id": OPERATOR,
         "fence": FENCE + 1,
-        "resolution": Resolution("ann", "seen at the provider", at, OPERATOR, times=2),
+        "decisions": (
+            Decision(at, Decider.PERSON, "ann", "seen at the provider", State.HELD, how, OPERATOR),
+        ),
     }
 
 
@@ -100,8 +113,8 @@ RECORDS = (
     _going("in progress sharded"),
     _going("extended", expected_completion=START + timedelta(seconds=61.5), ttl=TTL_OF_LEASE + 31),
     _going(
-        "in progress again after a resolution",
-        **_by_hand(DONE_AT)
+        "in progress again after a decision",
+        **_by_hand(DONE_AT, Resolve.NOT_DONE)
         | {
             "attempt_id": "00112233445566778899aabbccddeeff",
             "fence": FENCE + 2,
@@ -121,25 +134,25 @@ RECORDS = (
     _complete(
         "resolved as done",
         Inline('"by hand"'),
-        **_by_hand(RESOLVED_AT) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
+        **_by_hand(RESOLVED_AT, Resolve.DONE) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
     ),
     _complete(
         "resolved as done with parts",
         Parts(2),
-        **_by_hand(RESOLVED_AT) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
+        **_by_hand(RESOLVED_AT, Resolve.DONE) | {"actual_completion": RESOLVED_AT, "ttl": TTL_RESOLVED},
     ),
     _held("held"),
     _held("held sharded"),
     _held(
         "resolved as held",
-        **_by_hand(RESOLVED_AT)
+        **_by_hand(RESOLVED_AT, Resolve.HOLD)
         | {"actual_completion": RESOLVED_AT, "error": Failure("Held", "seen at the provider")},
     ),
     _released("released with an error", ttl=TTL_OF_OUTCOME, error=BROKEN),
     _released("released without an error", ttl=TTL_OF_OUTCOME),
     _released(
         "resolved as not done",
-        **_by_hand(DONE_AT) | {"ttl": TTL_RESOLVED - 60, "error": BROKEN},
+        **_by_hand(DONE_AT, Resolve.NOT_DONE) | {"expected_completion": DONE_AT, "error": BROKEN},
     ),
 )
 BY_NAME = {record.token.rpartition("/")[2].replace("-", " "): record for record in RECORDS}
@@ -156,24 +169,24 @@ TEXTS = {
 }
 
 LAPSE = {
-    OnLapse.TAKE_OVER: Decision.RUN,
-    OnLapse.HOLD: Decision.HELD,
-    OnLapse.PROBE: Decision.ASK,
+    OnLapse.TAKE_OVER: Course.RUN,
+    OnLapse.HOLD: Course.HELD,
+    OnLapse.PROBE: Course.ASK,
 }
 
 
-def _finished(name: str, record: Record) -> Decision:
+def _finished(name: str, record: Record) -> Course:
     match record.state:
         case State.HELD:
-            return Decision.HELD
+            return Course.HELD
         case State.RELEASED:
-            return Decision.RUN
+            return Course.RUN
         case _ if name == "stored error":
-            return Decision.STORED_ERROR
+            return Course.STORED_ERROR
         case _ if name == "complete and unavailable":
-            return Decision.RESULT_UNAVAILABLE
+            return Course.RESULT_UNAVAILABLE
         case _:
-            return Decision.REPLAY
+            return Course.REPLAY
 
 
 def _put(world: World, name: str) -> Item:
@@ -198,13 +211,13 @@ def test_a_row_decides_as_it_did(name: str, on_lapse: OnLapse) -> None:
     record = record_of(ROWS[name]["row"])
     request = Request("another", None, on_lapse)
     if record.state is State.IN_PROGRESS:
-        assert decide(record, request, START + timedelta(seconds=20)) is Decision.IN_PROGRESS
+        assert decide(record, request, START + timedelta(seconds=20)) is Course.IN_PROGRESS
         assert decide(record, request, LATER) is LAPSE[on_lapse]
-        assert decide(record, request._replace(attempt_id=record.attempt_id), LATER) is Decision.RUN
+        assert decide(record, request._replace(attempt_id=record.attempt_id), LATER) is Course.RUN
         return
     assert decide(record, request, LATER) is _finished(name, record)
     kept = record.state is State.HELD
-    assert decide(record, request, EXPIRED) is (Decision.HELD if kept else Decision.RUN)
+    assert decide(record, request, EXPIRED) is (Course.HELD if kept else Course.RUN)
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if "payload" in name])
@@ -212,8 +225,8 @@ def test_a_row_with_a_fingerprint_still_refuses_another_payload(name: str) -> No
     """The same one passes, another one is KEY_REUSED."""
     record = record_of(ROWS[name]["row"])
     same, other = (Request("another", mark * 64, OnLapse.TAKE_OVER) for mark in "fg")
-    assert decide(record, other, LATER) is Decision.KEY_REUSED
-    assert decide(record, same, LATER) in (Decision.RUN, Decision.REPLAY)
+    assert decide(record, other, LATER) is Course.KEY_REUSED
+    assert decide(record, same, LATER) in (Course.RUN, Course.REPLAY)
 
 
 @pytest.mark.parametrize("name", TEXTS)

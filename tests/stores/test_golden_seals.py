@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Failure, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Seal, Sealed, Unavailable, unpack, unpack_chunks
-from lambda_once.operations.resolution import is_forgotten
+from lambda_once.operations.decisions import is_forgotten
 from lambda_once.stores.requests import part_keys
 from lambda_once.stores.row import part_of, record_of
 from tests.stores import test_golden_callers
@@ -99,7 +99,9 @@ def test_a_forgotten_result_is_known_as_one() -> None:
     done = START + timedelta(seconds=1.5)
     assert (record.stored, record.actual_completion) == (Unavailable.FORGOTTEN, done)
     at = done + timedelta(minutes=1)
-    assert record.resolution == Resolution("ann", "erasure request 77", at, record.attempt_id)
+    (decision,) = record.decisions
+    assert (decision.by, decision.because, decision.at) == ("ann", "erasure request 77", at)
+    assert (decision.how, decision.attempt_id) == (Resolve.FORGET, record.attempt_id)
     assert is_forgotten(record)
 
 

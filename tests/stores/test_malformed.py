@@ -10,6 +10,15 @@ from lambda_once.errors import Misconfigured
 from lambda_once.stores.row import indexed, part_of, record_of
 
 AT = {"S": "2026-11-20T10:12:00.000Z"}
+DECISION = {
+    "kind": "person",
+    "by": "ann",
+    "because": "x",
+    "before": "error",
+    "how": "done",
+    "attempt": "a1",
+    "caller": "arn:aws:iam::123456789012:user/ann",
+}
 ROW: dict[str, Any] = {
     "lockToken": {"S": "orders/charge/7"},
     "lockedBy": {"S": "orders/r-1"},
@@ -27,13 +36,16 @@ ROW: dict[str, Any] = {
     "result": {"S": "7"},
     "write": {"S": "w-1"},
     "error": {"M": {"kind": {"S": "ValueError"}, "message": {"S": "no"}}},
-    "resolution": {
-        "M": {
-            **{name: {"S": text} for name, text in {"by": "ann", "because": "x", "attempt": "a1"}.items()},
-            "kind": {"S": "person"},
-            "at": AT,
-            "times": {"N": "1"},
-        }
+    "decisions": {
+        "L": [
+            {
+                "M": {
+                    **{name: {"S": text} for name, text in DECISION.items()},
+                    "at": AT,
+                    "times": {"N": "1"},
+                }
+            }
+        ]
     },
 }
 OPTIONAL = (
@@ -75,9 +87,17 @@ def test_a_sound_row_is_read() -> None:
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_an_attribute_of_another_type(attribute: str, wrong: dict[str, Any]) -> None:
     """For each attribute, and each wrong value."""
-    if attribute not in ("error", "resolution") or wrong != WRONG["a map"]:
+    legal = {"error": "a map", "decisions": "a list"}.get(attribute)
+    if legal is None or wrong != WRONG[legal]:
         _is_named(attribute, ROW | {attribute: wrong})
     _is_named(attribute, ROW | {attribute: {"M": {"kind": {"S": "x"}, "by": {"N": "1"}}}})
+
+
+@pytest.mark.parametrize("name", [*DECISION, "at", "times"])
+def test_a_decision_with_another_type(name: str) -> None:
+    """Each attribute of an entry."""
+    entry = ROW["decisions"]["L"][0]["M"] | {name: {"BOOL": True}}
+    _is_named("decisions", ROW | {"decisions": {"L": [{"M": entry}]}})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lambda_once.core.lifecycle import Failure, Resolution, State
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Resolve, State
 from lambda_once.core.results import Chunks, Inline, Unavailable
 from lambda_once.core.writes import (
     Acquire,
@@ -69,9 +69,14 @@ CHANGES: dict[str, tuple[Change, int | None]] = {
 }
 
 
-def write(by: Holder | Resolver, change: Change, ttl: int | None, note: Resolution | None = None) -> Write:
+def write(by: Holder | Resolver, change: Change, ttl: int | None, *decisions: Decision) -> Write:
     """Return *change* by *by*, with an id where it ends the attempt."""
-    return Write("t", by, change, NOW, ttl, "w1" if new_write_id(change) else None, note)
+    return Write("t", by, change, NOW, ttl, "w1" if new_write_id(change) else None, decisions)
+
+
+DECIDED: tuple[tuple[Change, int | None], ...] = (
+    *((Release(), 9), (Release(), None), (Hold(FAILURE), None), (Complete(Inline("1")), 9)),
+)
 
 
 def _built() -> Iterator[tuple[str, Any]]:
@@ -85,14 +90,29 @@ def _built() -> Iterator[tuple[str, Any]]:
         yield f"write: {name}", requests.finish("tokens", own, 1)
         if requests.can_update(own):
             yield f"update: {name}", requests.update("tokens", own, 1)
-    note = Resolution("ann", "seen at the provider", NOW, "fresh", times=2)
+    decided = Decision(
+        NOW,
+        Decider.PERSON,
+        "ann",
+        "seen at the provider",
+        State.HELD,
+        Resolve.HOLD,
+        "fresh",
+        "arn:ann",
+        times=2,
+    )
     for state in State:
         by = Resolver("a1", LEASE, "fresh", state, 7)
-        for change, ttl in (Release(), 9), (Hold(FAILURE), None), (Complete(Inline("1")), 9):
-            name = f"resolve: {state.value}, {type(change).__name__}"
-            yield name, requests.finish("tokens", write(by, change, ttl, note), 1)
+        for change, ttl in (
+            (Release(), 9),
+            (Release(), None),
+            (Hold(FAILURE), None),
+            (Complete(Inline("1")), 9),
+        ):
+            name = f"resolve: {state.value}, {type(change).__name__}, ttl {ttl}"
+            yield name, requests.finish("tokens", write(by, change, ttl, decided), 1)
     keep = Keep("w1", 2)
-    kept = write(Resolver("a1", LEASE, "a1", State.COMPLETE, 7), keep, 9, note)
+    kept = write(Resolver("a1", LEASE, "a1", State.COMPLETE, 7), keep, 9, decided)
     yield "keep", [requests.finish("tokens", kept, 1), *requests.kept_parts("tokens", kept, keep)]
     yield "parts", requests.part_items(write(Holder("a1"), Complete(Chunks((b"1", b"2"))), 9), (b"1", b"2"))
 

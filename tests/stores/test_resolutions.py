@@ -10,20 +10,19 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambda_once.core.clock import epoch_seconds
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Record, Resolve, State
 from lambda_once.core.results import Parts
 from lambda_once.core.writes import Resolver
-from lambda_once.operations.resolution import Resolve
 from lambda_once.stores import requests
 from lambda_once.stores.contract import Refused, Unanswered, Written
-from lambda_once.stores.requests import part_keys
+from lambda_once.stores.requests import ENDED, part_keys
 from lambda_once.stores.store import DynamoDBStore
 from lambda_once.testing.store_suite.resolving import (
     LARGE,
     OTHERS,
     by_decision,
     by_row,
-    decided,
+    decision_on,
     kept_for,
     row_of,
 )
@@ -32,7 +31,7 @@ from tests.stores.world import DynamoDBRows
 
 LEFT = {
     Resolve.DONE: {"actualCompletion", "ttl"},
-    Resolve.NOT_DONE: {"ttl"},
+    Resolve.NOT_DONE: {"status"},
     Resolve.FAILED: {"actualCompletion", "error", "ttl"},
     Resolve.HOLD: {"actualCompletion", "status", "error"},
 }
@@ -45,7 +44,7 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, d
     """Neither its result nor its error, but the error of work that was not done."""
     before = row_of(dynamodb, row)
     result = "null" if decision is Resolve.DONE else None
-    assert dynamodb.send(decided(dynamodb, before, decision, result)) == Written.WRITTEN
+    assert dynamodb.send(decision_on(dynamodb, before, decision, result)) == Written.WRITTEN
     item = dynamodb.item()
     assert item is not None
     everywhere = {"lockToken", "lockedBy", "attempt", "fence", "created", "expectedCompletion"}
@@ -53,7 +52,7 @@ def test_no_attribute_of_the_outcome_before_is_left(dynamodb: World, row: str, d
     if decision in (Resolve.NOT_DONE, Resolve.HOLD) and before.generation is not None:
         kept.add("generation")
     assert item.keys() - {"fields"} == (
-        everywhere | {"before", "write", "fingerprint", "delivery", "resolution"} | LEFT[decision] | kept
+        everywhere | {"before", "write", "fingerprint", "delivery", "decisions"} | LEFT[decision] | kept
     )
 
 
@@ -81,6 +80,7 @@ PARTS = {
     "in_progress": "begins_with(#status, :in_progress)",
     "held": "begins_with(#status, :held)",
     "no_status": "attribute_not_exists(#status)",
+    "ended_status": ENDED,
     "ended": "attribute_exists(actualCompletion)",
     "not_ended": "attribute_not_exists(actualCompletion)",
 }
@@ -89,7 +89,9 @@ TWINS = [
     *_twins("HELD_AS_SEEN", State.HELD, "held", held="complete"),
     *_twins("FINISHED_AS_SEEN", State.COMPLETE, "complete", no_status="held", ended="released"),
     Twin("FINISHED_AS_SEEN", "fence = :fence", "complete", State.COMPLETE, "another fence"),
-    *_twins("RELEASED_WITH_LEASE", State.RELEASED, "released", no_status="in progress", not_ended="complete"),
+    *_twins(
+        "RELEASED_WITH_LEASE", State.RELEASED, "released", ended_status="in progress", not_ended="complete"
+    ),
 ]
 
 
@@ -105,7 +107,7 @@ def test_twins_of_every_part_of_a_decisions_condition(
         always = f"({twin.part} OR attribute_exists(lockToken))"
         monkeypatch.setattr(requests, twin.condition, condition.replace(twin.part, always))
     before = row_of(strict, twin.row)
-    write = decided(strict, before, Resolve.HOLD)
+    write = decision_on(strict, before, Resolve.HOLD)
     assert isinstance(write.by, Resolver)
     by = write.by._replace(state=twin.seen)
     others = OTHERS | {"another fence": lambda by: by._replace(fence=by.fence + 1)}
@@ -124,7 +126,7 @@ def _part_ttls(world: World) -> list[int]:
 
 def _large(world: World) -> Record:
     """A complete token whose result is in parts, decided for 28 days."""
-    world.send(decided(world, row_of(world, "held"), Resolve.DONE, LARGE))
+    world.send(decision_on(world, row_of(world, "held"), Resolve.DONE, LARGE))
     return world.row()
 
 

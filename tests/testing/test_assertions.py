@@ -9,7 +9,8 @@ import pytest
 from moto import mock_aws
 
 from lambda_once import HOLD, RELEASE, STORE, MemoryStore, Once
-from lambda_once.operations.resolution import Resolve, resolution
+from lambda_once.core.lifecycle import Resolve
+from lambda_once.operations.decisions import Author, decided
 from lambda_once.testing import (
     FakeClock,
     RecordingStore,
@@ -204,11 +205,11 @@ def test_a_decision_of_a_person_is_reported(charges: Charges) -> None:
     store: Any = charges.once._runtime.engine.store
     now = datetime(2026, 11, 20, 11, tzinfo=UTC)
     held = assert_held(store)
-    write = resolution(held, Resolve.DONE, by="mira", because="the bank says so", now=now)
+    write = decided(held, Resolve.DONE, Author("mira", "the bank says so"), now)
     store.write([write], _deadline())
     said = message_of(lambda: assert_held(store))
     assert "  2026-11-20T11:00:00.000Z  completed, by mira" in said
-    assert "  2026-11-20T11:00:00.000Z  mira resolved it as done, because: the bank says so" in said
+    assert "mira (identity unverified) resolved it as done (it was held): the bank says so" in said
 
 
 def test_a_store_that_remembers_nothing_tells_the_row() -> None:

@@ -20,27 +20,26 @@ from lambda_once.cli.render import record_json, side_by_side, token_list
 from lambda_once.cli.search import PARTS_MISSING
 from lambda_once.core.clock import stamp
 from lambda_once.core.codec import Codec
-from lambda_once.core.lifecycle import State
+from lambda_once.core.lifecycle import Resolve, State
 from lambda_once.core.results import TEXT_LIMIT, Inline, NotSerialisable, is_sealed, pack
 from lambda_once.core.writes import Keep, Write, after_write
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.resolution import (
+from lambda_once.operations.decisions import (
     LONGEST_RETENTION_DAYS,
     REDRIVE,
+    Author,
     Outcome,
-    Resolve,
+    decided,
     decided_by_person,
     drops_result,
     forget_objection,
-    forgetting,
     held,
     next_delivery,
     objection,
     release,
-    resolution,
 )
 from lambda_once.operations.search import by_token, parts_are_missing, parts_present
-from lambda_once.operations.story import describe_outcome
+from lambda_once.operations.story import describe_decision, describe_outcome
 from lambda_once.operations.tokens import is_request, token_status
 from lambda_once.stores.contract import Refused, Unanswered, Written
 
@@ -55,6 +54,11 @@ MOST_RELEASED: Final = 1_000
 """Rows that `redrive` shows at once, and keeps in memory meanwhile."""
 STDIN: Final = "-"
 CACHES: Final = "cache: functions with cache= may return the old outcome for up to five minutes"
+
+
+def _author(access: Access, consent: Consent) -> Author:
+    del access
+    return Author(consent.by, consent.because)
 
 
 # -- one token: show its row, ask, write, report
@@ -244,7 +248,7 @@ def resolve_command(
         status = token_status(before, now).value
         raise click.UsageError(f"--keep alone is for a complete token, but {token} is {status}: pass --done")
     text = None if given is None else given.text
-    write = resolution(before, how, by=consent.by, because=consent.because, now=now, result=text, keep=keep)
+    write = decided(before, how, _author(access, consent), now, result=text, keep=keep)
     why = _other_attempt(before, attempt) or _objection(
         before, how, write, force=force, drop_result=drop_result
     )
@@ -258,7 +262,7 @@ def resolve_command(
         why or "",
         _about(access, before, how, write, given),
         "Write it?",
-        decision={"decision": how.value.replace(" ", "-")},
+        decision={"decision": how.value},
         consequences={"nextDelivery": follows, "redrive": REDRIVE[how]},
     )
     carry_out(access, proposal, consent)
@@ -304,9 +308,8 @@ def _about(
     access: Access, before: Record, how: Resolve, write: Write, result: GivenResult | None
 ) -> Iterator[str]:
     """Yield what will be written, and warnings about it."""
-    assert write.note is not None  # noqa: S101  (every resolution has one)
     kept, until = isinstance(write.change, Keep), _until(write)
-    yield f"{before.token}: {how.value}, by {write.note.by}, because: {write.note.because}"
+    yield f"{before.token}: {describe_decision(write.decisions[-1])}"
     if kept:
         yield f"duplicates get: {describe_outcome(before)}, until {stamp(until)}"
     elif how is Resolve.DONE:
@@ -440,7 +443,7 @@ def forget_command(access: Access, token: str, consent: Consent, *, attempt: str
     proposal = Proposal(
         before,
         now,
-        None if why else forgetting(before, by=consent.by, because=consent.because, now=now),
+        None if why else decided(before, Resolve.FORGET, _author(access, consent), now),
         why or "",
         (
             f"{token}: forget what it stores, by {consent.by}, because: {consent.because}",
@@ -519,7 +522,7 @@ def _redrive(
         _print(access, [*left_out, *((record, None) for record in shown)])
         output.say("dry run: nothing was written")
     elif consent.given(f"Release {len(shown)}, so that their next deliveries run?"):
-        released = release(access.table, shown, by=consent.by, because=consent.because)
+        released = release(access.table, shown, _author(access, consent))
         _summarise(access, _print(access, chain(left_out, released)))
     else:
         output.say("nothing was written")

@@ -13,8 +13,8 @@ from lambda_once.cli.render import console, entry_json, grid, tokens_at
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import StoreUnavailable
+from lambda_once.operations.decisions import HELD
 from lambda_once.operations.listing import Counts, confirmed, count_unfinished, unfinished
-from lambda_once.operations.resolution import HELD
 from lambda_once.operations.times import duration_text, time_text
 from lambda_once.operations.tokens import STUCK, UNFINISHED, Filter, Status, token_status
 

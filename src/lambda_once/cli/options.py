@@ -15,8 +15,9 @@ import click
 from lambda_once.cli.caller import caller_arn
 from lambda_once.cli.render import FORMATS, Output
 from lambda_once.core.clock import Clock, SystemClock
+from lambda_once.core.results import utf8
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.resolution import LONGEST_NAME, LONGEST_REASON, WATCHDOG
+from lambda_once.operations.decisions import LONGEST_NAME, LONGEST_REASON, WATCHDOG
 from lambda_once.operations.table import TokenTable
 from lambda_once.operations.times import CorrectedClock
 from lambda_once.operations.tokens import Filter
@@ -289,8 +290,9 @@ def _bounded(text: str, option: str, limit: int) -> str:
     stripped = text.strip()
     if not stripped:
         raise click.UsageError(f"{option} is empty: it is shown to whoever looks at the row later")
-    if len(stripped) > limit:
-        raise click.UsageError(f"{option} has {len(stripped):,} characters: at most {limit:,} are kept")
+    size = len(utf8(stripped))
+    if size > limit:
+        raise click.UsageError(f"{option} has {size:,} bytes: at most {limit:,} are kept")
     return stripped
 
 

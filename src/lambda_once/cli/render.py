@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Record, Resolution, State
+from lambda_once.core.lifecycle import Decision, Record, State
 from lambda_once.core.results import Inline, Parts, Unavailable, is_sealed, utf8
 from lambda_once.operations.listing import MOST_NAMED
-from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story
+from lambda_once.operations.story import function_of, log_queries, next_steps, outlook, story, undoing
 from lambda_once.operations.times import duration_text, time_text
 from lambda_once.operations.tokens import Status, TokenName, parts_of, token_status
 from lambda_once.stores.row import Entry, parse_stamp, shown
@@ -170,7 +170,7 @@ def entry_json(entry: Entry, now: datetime, parts_present: int | None = None) ->
     return row | {
         **shown(record),
         "error": None if error is None else {"kind": error.kind, "message": error.message},
-        "resolution": None if record.resolution is None else _resolution(record.resolution, record),
+        "decisions": [_decision(each, record) for each in record.decisions],
         "result": _result(record, parts_present),
     }
 
@@ -180,15 +180,18 @@ def record_json(record: Record, now: datetime, parts_present: int | None = None)
     return entry_json(Entry(record), now, parts_present)
 
 
-def _resolution(note: Resolution, record: Record) -> dict[str, Any]:
+def _decision(decision: Decision, record: Record) -> dict[str, Any]:
     return {
-        "kind": note.kind.value,
-        "by": note.by,
-        "because": note.because,
-        "at": stamp(note.at),
-        "attempt": note.attempt_id,
-        "times": note.times,
-        "stands": record.standing is not None,
+        "at": stamp(decision.at),
+        "kind": decision.kind.value,
+        "by": decision.by,
+        "caller": decision.caller,
+        "because": decision.because,
+        "before": decision.before.value,
+        "decision": decision.how.value,
+        "attempt": decision.attempt_id,
+        "times": decision.times,
+        "stands": decision is record.standing,
     }
 
 
@@ -208,8 +211,8 @@ def _result(record: Record, parts_present: int | None) -> dict[str, Any] | None:
 
 # -- lists of tokens
 
-HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason", "resolved")
-LEAST: Final = {"reason": 24, "resolved": 24}
+HEADS: Final = ("state", "token", "locked by", "created", "expected", "age", "reason", "decided")
+LEAST: Final = {"reason": 24, "decided": 24}
 """Columns that may be wrapped, and the width that they need; all others are never broken."""
 BETWEEN: Final = 2
 """Blanks between two columns."""
@@ -255,7 +258,7 @@ def _cells(row: Row, now: datetime) -> Cells:
         "expected": Text(time_text(expected, now)),
         "age": Text(duration_text(now - created)),
         "reason": Text(_field_text("error", row.get("error"))),
-        "resolved": Text(_field_text("resolution", row.get("resolution"))),
+        "decided": Text(_field_text("decisions", row.get("decisions"))),
     }
 
 
@@ -303,7 +306,7 @@ FIELDS: Final = {
     "actualCompletion": "ended",
     "error": "error",
     "result": "result",
-    "resolution": "resolved",
+    "decisions": "decided",
 }
 """The attributes that an operator needs to resolve a row, and their labels."""
 
@@ -333,9 +336,11 @@ def _field_text(field: str, value: Any) -> str:
             return escaped(f"{kind}: {message}")
         case "result", {"kind": kind}:
             return str(kind)
-        case "resolution", {"by": by, "because": because, "at": at, "stands": stands}:
+        case "decisions", [*_, {"by": by, "decision": how, "because": because, "at": at, "stands": stands}]:
             earlier = "" if stands else " (an attempt has run since)"
-            return escaped(f"{at} by {by}: {because}{earlier}")
+            return escaped(f"{at} {how} by {by}: {because}{earlier}")
+        case "decisions", _:
+            return ""
         case _:
             return escaped(str(value))
 
@@ -356,6 +361,7 @@ def story_json(record: Record, now: datetime, parts_present: int | None, log_gro
             for name, query in log_queries(record).items()
         },
         "next": list(next_steps(record, now)),
+        "undo": undoing(record),
     }
 
 

@@ -15,7 +15,7 @@ from lambda_once.cli.render import ascii_json, record_json, story_json, story_li
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.resolution import LONGEST_RETENTION_DAYS, is_forgotten
+from lambda_once.operations.decisions import LONGEST_RETENTION_DAYS, is_forgotten
 from lambda_once.operations.search import (
     Pattern,
     Scanned,
@@ -32,7 +32,7 @@ from lambda_once.operations.search import (
     scan,
     table_size,
 )
-from lambda_once.operations.story import next_steps, short_memory
+from lambda_once.operations.story import next_steps, short_memory, undoing
 from lambda_once.operations.tokens import STUCK, Status, parts_of, token_status
 
 if TYPE_CHECKING:
@@ -201,6 +201,9 @@ def _print_story(access: Access, record: Record, given: ShowOptions) -> None:
         output.say(PARTS_MISSING)
     for step in next_steps(record, now):
         output.say(f"next: {step}")
+    back = undoing(record)
+    if back is not None:
+        output.say(f"to undo the last decision: {back}")
     if missing or token_status(record, now) in STUCK or isinstance(record.stored, Unavailable):
         raise click.exceptions.Exit(1)
 

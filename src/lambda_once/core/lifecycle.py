@@ -32,11 +32,12 @@ from __future__ import annotations
 import hmac
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from lambda_once.core.results import NotSerialisable, Seal, Stored, Unavailable, unsealed, utf8
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 
@@ -56,7 +57,7 @@ class State(Enum):
     HELD = "error"
     """Needs manual review."""
     RELEASED = "released"
-    """Released: the next delivery may retry."""
+    """The next delivery may retry. The index lists what a decision released (`Record.awaits_delivery`)."""
 
 
 class Presented(NamedTuple):
@@ -138,18 +139,69 @@ class Decider(Enum):
     """By what the probe answered."""
 
 
-class Resolution(NamedTuple):
-    """What a third party decided about a token, and why. Later attempts leave it."""
+class Resolve(Enum):
+    """How a token is resolved."""
 
-    by: str
-    """The name of an operator, or `WATCHDOG`."""
-    because: str
+    DONE = "done"
+    NOT_DONE = "not-done"
+    FAILED = "failed"
+    """For good: duplicates get a stored error."""
+    HOLD = "hold"
+    KEEP = "keep"
+    """Only until when the outcome of a complete token is replayed."""
+    FORGET = "forget"
+    """Only what the row stores: no result, no message."""
+
+
+class Decision(NamedTuple):
+    """What a third party decided about a token, and why. Attempts leave it on the row."""
+
     at: datetime
+    kind: Decider
+    by: str
+    """The name that a person gave, or that of the function that decided."""
+    because: str
+    before: State
+    """Of the row that it was made about."""
+    how: Resolve
     attempt_id: str
     """The row's attempt id after the decision: the decision stands while the row has it."""
-    kind: Decider = Decider.PERSON
+    caller: str | None = None
+    """The ARN of the credentials with which a person wrote, by STS; None: unverified."""
     times: int = 1
-    """How often in a row the same writer has decided: the watchdog stops releasing a token at a limit."""
+    """How often in a row watchdog and probes have decided the same: the watchdog's releases are limited."""
+
+
+MOST_DECISIONS: Final = 10
+"""Decisions that a row keeps: the last ones."""
+DECISIONS_LIMIT: Final = 4_096
+"""Bytes of all decisions of a row. Each later write of the row costs a write unit more for each 1,024."""
+_DECISION_OVERHEAD: Final = 176
+"""Bytes of an entry beside its texts: names, times, states, the attempt id (DynamoDB guide, item sizes)."""
+
+
+def with_decision(earlier: Sequence[Decision], decision: Decision) -> tuple[Decision, ...]:
+    """
+    Return the decisions of a row after *decision*: the last `MOST_DECISIONS`, of `DECISIONS_LIMIT` bytes.
+
+    The same decision of a watchdog or probe again replaces the one before, so that no repetition drives a
+    person's out; ``times`` counts them.
+    """
+    last = earlier[-1] if earlier else None
+    kept = tuple(earlier)
+    if last is not None and Decider.PERSON not in (last.kind, decision.kind) and last.how is decision.how:
+        decision = decision._replace(times=last.times + 1)
+        if last == decision._replace(at=last.at, attempt_id=last.attempt_id, times=last.times):
+            kept = kept[:-1]
+    found = (*kept, decision)[-MOST_DECISIONS:]
+    while sum(map(_size, found)) > DECISIONS_LIMIT and len(found) > 1:
+        found = found[1:]
+    return found
+
+
+def _size(decision: Decision) -> int:
+    texts = (decision.by, decision.because, decision.caller or "")
+    return _DECISION_OVERHEAD + sum(len(utf8(text)) for text in texts)
 
 
 class Record(NamedTuple):
@@ -168,7 +220,8 @@ class Record(NamedTuple):
     ttl: int | None = None
     stored: Stored = None
     error: Failure | None = None
-    resolution: Resolution | None = None
+    decisions: tuple[Decision, ...] = ()
+    """What third parties decided, the oldest first (`with_decision`)."""
     fields: bytes | None = None
     """Checksums of the payload's fields (`core.fields`), for messages only."""
     write_id: str | None = None
@@ -196,10 +249,24 @@ class Record(NamedTuple):
         return ended and self.ttl is not None and self.ttl <= now.timestamp()
 
     @property
-    def standing(self) -> Resolution | None:
+    def standing(self) -> Decision | None:
         """The last decision, if no attempt has run since; None: there is none, or one has."""
-        note = self.resolution
-        return note if note is not None and note.attempt_id == self.attempt_id else None
+        last = self.decisions[-1] if self.decisions else None
+        return last if last is not None and last.attempt_id == self.attempt_id else None
+
+    @property
+    def awaits_delivery(self) -> bool:
+        """
+        Whether a decision released it, and it has not run since.
+
+        The index lists such a row, and it has no ttl, so that work that nobody delivers again is seen.
+        """
+        return self.state is State.RELEASED and self.ttl is None
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the sparse index has it: in progress, held, or released by a decision."""
+        return self.state in (State.IN_PROGRESS, State.HELD) or self.awaits_delivery
 
     def lapsed(self, now: datetime) -> bool:
         """Return whether it is in progress and its lease is over: whether the work happened is unknown."""
@@ -232,8 +299,8 @@ class OnLapse(Enum):
     PROBE = "probe"
 
 
-class Decision(Enum):
-    """What the request gets."""
+class Course(Enum):
+    """What a request may do, or gets."""
 
     RUN = "run"
     REPLAY = "replay"
@@ -255,27 +322,27 @@ class Request(NamedTuple):
     presented: Presented | None = None
 
 
-def decide(record: Record | None, request: Request, now: datetime) -> Decision:
+def decide(record: Record | None, request: Request, now: datetime) -> Course:
     """Decide what *request* may do, given what is stored. Pure; see the table above."""
     if record is None or record.expired(now) or _released_by_another(record, request):
-        return Decision.RUN
+        return Course.RUN
     if record.in_progress_by(request.attempt_id):
-        return Decision.RUN
+        return Course.RUN
     if record.is_of_another(request.presented):
-        return Decision.OTHER_CALLER
+        return Course.OTHER_CALLER
     if record.state is State.COMPLETE and _is_unproven(record, request):
-        return Decision.OTHER_CALLER
+        return Course.OTHER_CALLER
     if record.clashes(request.fingerprint):
-        return Decision.KEY_REUSED
+        return Course.KEY_REUSED
     match record.state:
         case State.COMPLETE:
             return _completed(record)
         case State.HELD:
-            return Decision.HELD
+            return Course.HELD
         case State.IN_PROGRESS:
-            return _lapsed(request.on_lapse) if record.lapsed(now) else Decision.IN_PROGRESS
+            return _lapsed(request.on_lapse) if record.lapsed(now) else Course.IN_PROGRESS
         case State.RELEASED:
-            return Decision.IN_PROGRESS
+            return Course.IN_PROGRESS
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -290,19 +357,19 @@ def _is_unproven(record: Record, request: Request) -> bool:
     return unproven and record.attempt_id != request.attempt_id
 
 
-def _completed(record: Record) -> Decision:
+def _completed(record: Record) -> Course:
     if record.error is not None:
-        return Decision.STORED_ERROR
-    return Decision.RESULT_UNAVAILABLE if isinstance(record.stored, Unavailable) else Decision.REPLAY
+        return Course.STORED_ERROR
+    return Course.RESULT_UNAVAILABLE if isinstance(record.stored, Unavailable) else Course.REPLAY
 
 
-def _lapsed(on_lapse: OnLapse) -> Decision:
+def _lapsed(on_lapse: OnLapse) -> Course:
     match on_lapse:
         case OnLapse.TAKE_OVER:
-            return Decision.RUN
+            return Course.RUN
         case OnLapse.HOLD:
-            return Decision.HELD
+            return Course.HELD
         case OnLapse.PROBE:
-            return Decision.ASK
+            return Course.ASK
         case _ as unreachable:
             assert_never(unreachable)

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, assert_never
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds
-from lambda_once.core.lifecycle import Failure, Record, Resolution, State, new_attempt_id
+from lambda_once.core.lifecycle import Decision, Failure, Record, State, new_attempt_id, with_decision
 from lambda_once.core.results import Chunks, Inline, Parts, Stored, Unavailable
 
 if TYPE_CHECKING:
@@ -118,7 +118,12 @@ class Hold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)  # a NamedTuple would equal `Hold`
 class Release:
-    """Release the token: the work was not done, the next delivery may retry."""
+    """
+    Release the token: the work was not done, the next delivery may retry.
+
+    Without a ttl (`Write.ttl`) the index lists it from then on, until an attempt runs or it is resolved:
+    a third party releases work that no delivery may be left for.
+    """
 
     error: Failure | None = None
 
@@ -177,8 +182,8 @@ class Write:
     ttl: int | None
     id: str | None
     """Of `new_write_id`; None for Extend, Pin and Keep, which end nothing."""
-    note: Resolution | None = None
-    """Who decided this, and why; None where an attempt writes: an older note stays."""
+    decisions: tuple[Decision, ...] = ()
+    """The row's decisions, the last of them this one; empty where an attempt writes: older ones stay."""
     parts_written: int = 0
     """How many parts of a large result, from the first, an earlier try has written. No condition."""
 
@@ -186,9 +191,9 @@ class Write:
         if (self.id is not None) is not isinstance(self.change, End):
             raise ValueError(f"{type(self.change).__name__} with the write id {self.id!r}")
         if isinstance(self.change, Keep) and not (
-            isinstance(self.by, Resolver) and self.by.attempt_id == self.by.seen and self.note is not None
+            isinstance(self.by, Resolver) and self.by.attempt_id == self.by.seen and self.decisions
         ):
-            raise ValueError("only a noted decision keeps an outcome, under the attempt id of the row")
+            raise ValueError("only a decision keeps an outcome, under the attempt id of the row")
 
     @property
     def attempt_id(self) -> str:
@@ -197,16 +202,20 @@ class Write:
 
 
 def resolving(
-    record: Record, change: End | Keep, ttl: int | None, now: datetime, note: Resolution | None = None
+    record: Record, change: End | Keep, ttl: int | None, now: datetime, decision: Decision | None = None
 ) -> Write:
     """
     Return the write of a third party that read *record*; refused if the row has changed since.
 
-    It has a new attempt id, which *note* gets, too; `Keep` alone leaves that of the row.
+    It has a new attempt id, which *decision* gets, too; `Keep` alone leaves that of the row.
     """
     attempt_id = record.attempt_id if isinstance(change, Keep) else new_attempt_id()
-    note = None if note is None else note._replace(attempt_id=attempt_id)
-    return Write(record.token, Resolver.of(record, attempt_id), change, now, ttl, new_write_id(change), note)
+    decisions: tuple[Decision, ...] = ()
+    if decision is not None:
+        decisions = with_decision(record.decisions, decision._replace(attempt_id=attempt_id))
+    return Write(
+        record.token, Resolver.of(record, attempt_id), change, now, ttl, new_write_id(change), decisions
+    )
 
 
 def after_acquire(record: Record | None, acquisition: Acquire) -> Record | None:
@@ -222,7 +231,7 @@ def acquired_row(record: Record | None, acquisition: Acquire) -> Record:
         fence=acquisition.first_fence if record is None else record.fence + 1,
         created=acquisition.now,
         expected_completion=acquisition.lease,
-        resolution=None if record is None else record.resolution,
+        decisions=() if record is None else record.decisions,
         # The first acquisition's attempt id: it is random already, and the row needs no second such value.
         generation=(None if record is None else record.generation) or acquisition.attempt_id,
         **brought,
@@ -264,7 +273,7 @@ def after_write(record: Record | None, write: Write) -> Record | None:
         return None
     row = record._replace(
         ttl=write.ttl,
-        resolution=write.note or record.resolution,
+        decisions=write.decisions or record.decisions,
         write_id=write.id or record.write_id,
     )
     if isinstance(write.by, Resolver):
@@ -283,7 +292,8 @@ def after_write(record: Record | None, write: Write) -> Record | None:
         case Hold(error):
             return row._replace(state=State.HELD, actual_completion=write.now, error=error)
         case Release(error):
-            return row._replace(state=State.RELEASED, error=error)
+            lease = write.now if write.ttl is None else row.expected_completion
+            return row._replace(state=State.RELEASED, error=error, expected_completion=lease)
         case Extend(lease):
             return row._replace(expected_completion=lease)
         case Pin() | Keep():
@@ -318,7 +328,7 @@ def made_by(record: Record | None, write: Write) -> bool:
     A write that ends an attempt is recognised by its own id alone: another write of the same attempt, such as
     a transaction's, leaves the same attempt id. No content and no time is compared. An extension or a pin
     counts as done if our attempt is in progress with at least that lease, or without a ttl; a `Keep` if the
-    row has its note and its ttl, which is all that it writes.
+    row has its decision and its ttl, which is all that it writes.
     """
     if record is None:
         return False
@@ -331,7 +341,7 @@ def made_by(record: Record | None, write: Write) -> bool:
         case Pin():
             return ours and record.ttl is None
         case Keep():
-            return (record.resolution, record.ttl) == (write.note, write.ttl)
+            return (record.decisions, record.ttl) == (write.decisions, write.ttl)
         case _ as unreachable:
             assert_never(unreachable)
 

@@ -2,7 +2,7 @@
 How a call gets its token, or the outcome of the attempt that has it.
 
 One conditional write is the test for new and duplicate alike. If it is refused, `core.lifecycle.decide`
-decides, and `Acquirer._resolve` does what the decision says.
+decides what the call may do, and `Acquirer._resolve` does it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from lambda_once.core.clock import Deadline, Waits, epoch_seconds, to_milliseconds
-from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, decide, new_attempt_id
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, decide, new_attempt_id
 from lambda_once.core.writes import Acquire, AsSeen, Unclaimed
 from lambda_once.engine import places
 from lambda_once.engine.attempt import call_stack
@@ -164,11 +164,11 @@ class Acquirer:
         record = self._replayer.memory.get(call.token, now)
         if record is None:
             return None
-        decision = decide(record, call.request(""), now)
-        if decision is not Decision.REPLAY:
+        course = decide(record, call.request(""), now)
+        if course is not Course.REPLAY:
             return None
         try:
-            return self._replayer.replay_or_raise(call, record, decision, remembered=True)
+            return self._replayer.replay_or_raise(call, record, course, remembered=True)
         except OnceError as error:
             return self._refused(call, error)
 
@@ -225,8 +225,8 @@ class Acquirer:
         for n, (call, write, answer) in enumerate(tries):
             if not isinstance(answer, Refused):
                 continue
-            decision = decide(answer.record, call.request(write.attempt_id), now)
-            if decision is Decision.RUN:
+            course = decide(answer.record, call.request(write.attempt_id), now)
+            if course is Course.RUN:
                 free[n] = self._again(call, write, self._take(call, answer.record))
         if len(free) > 1:
             again = self._store.acquire(list(free.values()), tries[0].call.invocation.deadline)
@@ -251,16 +251,16 @@ class Acquirer:
         began = now = self._clock.now()
         while isinstance(answer, Refused):
             record = answer.record
-            decision = decide(record, request, now)
-            if record is None or decision in (Decision.RUN, Decision.ASK):
+            course = decide(record, request, now)
+            if record is None or course in (Course.RUN, Course.ASK):
                 rounds += 1
                 if rounds > ROUNDS:
                     raise self._outlasted(call, record)
-                write, answer = self._tried_again(call, write, record, decision)
-            elif decision is Decision.IN_PROGRESS and record.attempt_id in call_stack():
-                raise self._replayer.error(call, record, decision, _OWN_STACK)
+                write, answer = self._tried_again(call, write, record, course)
+            elif course is Course.IN_PROGRESS and record.attempt_id in call_stack():
+                raise self._replayer.error(call, record, course, _OWN_STACK)
             elif (
-                decision is Decision.IN_PROGRESS
+                course is Course.IN_PROGRESS
                 and may_wait
                 and (left := self._patience(call, record, began)) > 0
             ):
@@ -268,7 +268,7 @@ class Acquirer:
                 yield min(left, LONGEST_POLL, FIRST_POLL * 2 ** min(polls, 10))
                 answer = Refused(self._store.read(call.token, call.invocation.deadline))
             else:
-                return self._answer(call, record, decision)
+                return self._answer(call, record, course)
             now = self._clock.now()
         match answer:
             case Won():
@@ -281,10 +281,10 @@ class Acquirer:
             case Misconfigured() as wrong:
                 raise wrong
 
-    def _answer(self, call: Call, record: Record, decision: Decision) -> Replayed:
-        if decision is Decision.HELD:
+    def _answer(self, call: Call, record: Record, course: Course) -> Replayed:
+        if course is Course.HELD:
             self._finisher.pin(call, record)
-        return self._replayer.replay_or_raise(call, record, decision)
+        return self._replayer.replay_or_raise(call, record, course)
 
     def _won(self, call: Call, write: Acquire, won: Won) -> Ownership:
         ownership = Ownership(call, write, won)
@@ -296,11 +296,11 @@ class Acquirer:
         return ownership
 
     def _tried_again(
-        self, call: Call, write: Acquire, record: Record | None, decision: Decision
+        self, call: Call, write: Acquire, record: Record | None, course: Course
     ) -> tuple[Acquire, AcquireAnswer]:
         """Acquire again now that *record* is known; where it lapsed under a probe, ask that first."""
         take = self._take(call, record)
-        if record is not None and decision is Decision.ASK:
+        if record is not None and course is Course.ASK:
             from lambda_once.engine.lapsed import completed_by_probe  # no cold start without a probe needs it
 
             if completed_by_probe(call, record, self._finisher, self._replayer):
@@ -338,7 +338,7 @@ class Acquirer:
 
     def _outlasted(self, call: Call, record: Record | None) -> OnceError:
         if record is not None:
-            return self._replayer.error(call, record, Decision.IN_PROGRESS)
+            return self._replayer.error(call, record, Course.IN_PROGRESS)
         return InProgress(f"token {call.token} is contended; retry later", token=call.token)
 
 

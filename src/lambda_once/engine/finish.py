@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from lambda_once.core.clock import Clock, Deadline, Waits, stamp
-from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record, State, decide
+from lambda_once.core.lifecycle import Course, Failure, OnLapse, Record, State, decide
 from lambda_once.core.results import Chunks, Corrupt, Inline, NotSerialisable, Seal, Unavailable, pack
 from lambda_once.core.writes import Change, Complete, Extend, Hold, Holder, Pin, Release, Write, after_write
 from lambda_once.dynamodb.retry import PATIENCE, TRIES, jitter
@@ -425,9 +425,9 @@ class Finisher:
 
     def _outcome_of(self, ownership: Ownership, record: Record) -> Any:
         call = ownership.call
-        decision = decide(record, call.request(ownership.attempt_id), self.clock.now())
-        if decision in (Decision.REPLAY, Decision.STORED_ERROR, Decision.HELD, Decision.RESULT_UNAVAILABLE):
-            return self._replayer.replay_or_raise(call, record, decision).result
+        course = decide(record, call.request(ownership.attempt_id), self.clock.now())
+        if course in (Course.REPLAY, Course.STORED_ERROR, Course.HELD, Course.RESULT_UNAVAILABLE):
+            return self._replayer.replay_or_raise(call, record, course).result
         raise self._lost(ownership, record)
 
     def _lost(self, ownership: Ownership, record: Record | None) -> Fenced:

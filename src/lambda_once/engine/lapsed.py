@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, assert_never
 
 from lambda_once.core.clock import Waits, stamp
-from lambda_once.core.lifecycle import Decision, Failure, OnLapse, Record
+from lambda_once.core.lifecycle import Course, Decider, Decision, Failure, OnLapse, Record, Resolve
 from lambda_once.core.results import Corrupt, NotSerialisable, Unavailable, pack
 from lambda_once.core.writes import Complete, Hold, after_write, resolving
 from lambda_once.engine.finish import FinishedWork, Finisher, PreparedFinish, stored_result
@@ -45,14 +45,16 @@ def completed_by_probe(call: Call, record: Record, finisher: Finisher, replayer:
     if answer is NOT_DONE:
         return False
     finisher.pin(call, record)
-    raise replayer.error(call, record, Decision.HELD)
+    raise replayer.error(call, record, Course.HELD)
 
 
 def _complete(call: Call, record: Record, result: object, finisher: Finisher) -> None:
     """Complete exactly the attempt and lease that the probe was asked about."""
     now = finisher.clock.now()
     change = Complete(stored_result(call.codec, result, call.seal).stored)
-    write = resolving(record, change, ttl_after(change, call, now), now)
+    who, _, _ = call.invocation.locked_by.partition("/")
+    decision = Decision(now, Decider.PROBE, who, "the probe returned Done", record.state, Resolve.DONE, "")
+    write = resolving(record, change, ttl_after(change, call, now), now, decision)
     (written,) = finisher.store.write([write], call.invocation.deadline)
     if isinstance(written, Misconfigured):
         raise written
@@ -152,7 +154,7 @@ def _found(ownership: Ownership, history: History, finisher: Finisher) -> Copy |
 def _is_decided(ownership: Ownership, finisher: Finisher, lapsed: datetime) -> bool:
     """Whether an operator has resolved the token since *lapsed*: that decision stands."""
     row = finisher.store.read(ownership.token, ownership.call.invocation.deadline)
-    return row is not None and row.resolution is not None and row.resolution.at >= lapsed
+    return row is not None and any(decision.at >= lapsed for decision in row.decisions)
 
 
 def _in_progress(ownership: Ownership, finisher: Finisher, until: datetime | None) -> InProgress:

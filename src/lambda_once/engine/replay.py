@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from lambda_once.core.clock import Clock, stamp
-from lambda_once.core.lifecycle import Decision, Record, State, decide
+from lambda_once.core.lifecycle import Course, Record, State, decide
 from lambda_once.core.results import Corrupt, Inline, Parts, Sealed, unpack, unpack_chunks
 from lambda_once.engine import places
 from lambda_once.errors import (
@@ -115,48 +115,48 @@ class Replayer:
         self._clock = clock
 
     def replay_or_raise(
-        self, call: Call, record: Record, decision: Decision, *, remembered: bool = False
+        self, call: Call, record: Record, course: Course, *, remembered: bool = False
     ) -> Replayed:
         """
-        Return the stored result for REPLAY; raise what every other *decision* means.
+        Return the stored result for REPLAY; raise what every other *course* means.
 
         *remembered*: the record is from `memory`, and keeps its age there.
         """
-        if decision is Decision.REPLAY:
+        if course is Course.REPLAY:
             return self._replay(call, record, remembered=remembered)
-        raise self.error(call, record, decision)
+        raise self.error(call, record, course)
 
-    def error(self, call: Call, record: Record, decision: Decision, because: str | None = None) -> OnceError:
-        """Return the error for *decision*; *because* is its reason where that is not the usual one."""
+    def error(self, call: Call, record: Record, course: Course, because: str | None = None) -> OnceError:
+        """Return the error for *course*; *because* is its reason where that is not the usual one."""
         try:
-            return self._error(call, record, decision, because)
+            return self._error(call, record, course, because)
         except Sealed as sealed:
-            unavailable = self._error(call, record, Decision.RESULT_UNAVAILABLE, str(sealed))
+            unavailable = self._error(call, record, Course.RESULT_UNAVAILABLE, str(sealed))
             unavailable.__cause__ = sealed
             return unavailable
 
-    def _error(self, call: Call, record: Record, decision: Decision, because: str | None) -> OnceError:
+    def _error(self, call: Call, record: Record, course: Course, because: str | None) -> OnceError:
         at = f"token {call.token}"
         by = f"attempt {record.attempt_id} ({record.locked_by})"
-        match decision:
-            case Decision.OTHER_CALLER:
+        match course:
+            case Course.OTHER_CALLER:
                 kind: Callable[..., OnceError] = OtherCaller
                 message = f"{at} {_other_caller(call)}"
-            case Decision.KEY_REUSED:
+            case Course.KEY_REUSED:
                 found = call.identity.difference(record)
                 kind = partial(KeyReused, fields=found.named, hidden=_is_shared(call, record))
                 message = (
                     f"{at} was used for another payload{f' ({found})' if str(found) else ''}: {_NEW_KEY}"
                 )
-            case Decision.RESULT_UNAVAILABLE:
+            case Course.RESULT_UNAVAILABLE:
                 kind = ResultUnavailable
                 because = because or _NOT_STORED
                 message = f"{at} is complete, but its result {because}; the work is not repeated"
-            case Decision.STORED_ERROR if record.error is not None:
+            case Course.STORED_ERROR if record.error is not None:
                 message = record.error.text(call.seal)
                 named = call.settings.on_error if isinstance(call.settings.on_error, Mapping) else ()
                 kind = partial(stored_error, record.error.kind, named=named)
-            case Decision.HELD:
+            case Course.HELD:
                 kind = Held
                 message = (
                     f"{at} is held for manual review: check whether {by} completed, "
@@ -195,7 +195,7 @@ class Replayer:
             return call.codec.load(self._text(call, record))
         except Corrupt as unreadable:
             because = str(unreadable) if isinstance(unreadable, Sealed) else f"is unavailable: {unreadable}"
-            raise self.error(call, record, Decision.RESULT_UNAVAILABLE, because) from unreadable
+            raise self.error(call, record, Course.RESULT_UNAVAILABLE, because) from unreadable
 
     def _text(self, call: Call, record: Record, *, again: bool = True) -> str:
         """Return the JSON of *record*'s result; *again*: or of a successor's. Raises Corrupt."""
@@ -224,9 +224,9 @@ class Replayer:
             or newer.expired(now)
         ):
             raise Corrupt("a part of the stored result is missing")
-        decision = decide(newer, call.request(""), now)
-        if decision is not Decision.REPLAY:
-            raise self.error(call, newer, decision)
+        course = decide(newer, call.request(""), now)
+        if course is not Course.REPLAY:
+            raise self.error(call, newer, course)
         return self._text(call, newer, again=False)
 
 

@@ -33,7 +33,7 @@ from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
 from lambda_once import errors
 from lambda_once.core.clock import through
-from lambda_once.core.lifecycle import Decision, OnLapse, Record, State, new_attempt_id
+from lambda_once.core.lifecycle import Course, OnLapse, Record, State, new_attempt_id
 from lambda_once.core.results import NotSerialisable
 from lambda_once.core.writes import Unclaimed
 from lambda_once.decorators.function import block_identifier, unit_of_key
@@ -381,6 +381,9 @@ def answer_of_error(error: OnceError) -> Answer:
     }
 
 
+_NOT_CHECKPOINTED: Final = ("stored", "error", "decisions")
+
+
 def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
     """
     Return *replayed* without its result if that is sealed, too large or not to be written again.
@@ -392,10 +395,11 @@ def answer_of_replay(call: Call, replayed: Replayed) -> Answer:
         with suppress(NotSerialisable):  # a codec may return what it does not take
             text = call.codec.dump(replayed.result)
     fits = text is not None and len(json.dumps(text)) <= CHECKPOINTED
-    record = replayed.record._replace(stored=None, error=None, resolution=None)
+    record = replayed.record
+    found = {name: each for name, each in record._asdict().items() if name not in _NOT_CHECKPOINTED}
     return {
         "token": call.token,
-        "record": {**record._asdict(), "state": record.state.value},
+        "record": found | {"state": record.state.value},
         "text": text if fits else None,
     }
 
@@ -410,8 +414,8 @@ def outcome_of(engine: Engine, call: Call, answer: Answer) -> Replayed:
     try:
         found = engine.store.read(call.token, call.invocation.deadline)
         if found is None or found.write_id != record.write_id or found.attempt_id != record.attempt_id:
-            raise engine.replayer.error(call, record, Decision.RESULT_UNAVAILABLE)
-        return engine.replayer.replay_or_raise(call, found, Decision.REPLAY)
+            raise engine.replayer.error(call, record, Course.RESULT_UNAVAILABLE)
+        return engine.replayer.replay_or_raise(call, found, Course.REPLAY)
     except RetryLater as error:  # outside a step it is the invocation that is retried
         raise InvocationError(str(error)) from error
 

@@ -36,7 +36,7 @@ MOST_SIMILAR = 5
 MOST_NAMES = 1_000
 """Functions, with their scopes, under whose names a key is looked up before the whole table is read."""
 
-_READ = (*(each.name for each in ROW if each.shown), "lockToken", "status", "error", "resolution")
+_READ = (*(each.name for each in ROW if each.shown), "lockToken", "status", "error", "decisions")
 _SHOWN = ", ".join((*(f"#{name}" for name in _READ),))
 _NAMES = {f"#{name}": name for name in _READ}
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from shlex import quote
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Decider, Decision, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Stored, Unavailable, is_sealed, utf8
-from lambda_once.operations.resolution import is_forgotten
+from lambda_once.operations.decisions import stores_result
 from lambda_once.operations.times import duration_text
 from lambda_once.operations.tokens import STUCK, Status, is_request, token_status
 
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
 
 def story(record: Record, now: datetime) -> tuple[Moment, ...]:
     """Return the events of a row in the order of time; those without a time come last."""
-    events = [*_beginning(record, now), *_end(record), *_decision(record), *_memory(record, now)]
+    events = [*_beginning(record, now), *_end(record), *_decisions(record), *_memory(record, now)]
     dated = sorted((event for event in events if event.at is not None), key=lambda event: event.at or now)
     return (*dated, *(event for event in events if event.at is None))
 
@@ -42,9 +42,10 @@ def is_resolved(record: Record) -> bool:
 
 def _is_kept(record: Record) -> bool:
     """Whether the last decision left the outcome as it was: it is later than the outcome."""
-    note, completed = record.standing, record.actual_completion
-    complete = record.state is State.COMPLETE and completed is not None and not is_forgotten(record)
-    return complete and note is not None and completed is not None and note.at > completed
+    last, completed = record.standing, record.actual_completion
+    if last is None or completed is None or last.before is not State.COMPLETE:
+        return False
+    return last.how in (Resolve.DONE, Resolve.KEEP) and last.at > completed
 
 
 def _beginning(record: Record, now: datetime) -> list[Moment]:
@@ -73,31 +74,41 @@ def _end(record: Record) -> list[Moment]:
         case State.HELD:
             return [Moment(record.actual_completion, f"held for manual review{error}")]
         case State.RELEASED:
-            note = record.resolution
-            at = note.at if note is not None and is_resolved(record) else None
-            return [Moment(at, f"released{error}")]
+            last = record.standing
+            return [Moment(None if last is None else last.at, f"released{error}")]
         case _:
             return []
 
 
-def _decision(record: Record) -> list[Moment]:
-    note = record.resolution
-    if note is None:
-        return []
-    how = _resolved_as(record) if record.standing is not None else None
-    what = "resolved an earlier attempt" if how is None else f"resolved it as {how}"
-    if how is not None and is_forgotten(record):
-        what = "had it forgotten"
-    elif _is_kept(record):
-        what = "kept its outcome"
-    times = "" if note.times == 1 else f" ({note.times} times in a row)"
-    return [Moment(note.at, f"{note.by} {what}, because: {note.because}{times}")]
+def _decisions(record: Record) -> list[Moment]:
+    return [Moment(decision.at, describe_decision(decision)) for decision in record.decisions]
 
 
-def _resolved_as(record: Record) -> str | None:
-    if record.state is State.COMPLETE and record.error is not None:
-        return "failed for good"
-    return {State.COMPLETE: "done", State.RELEASED: "not done", State.HELD: "held"}.get(record.state)
+_DECIDED: Final = {
+    Resolve.DONE: "resolved it as done",
+    Resolve.NOT_DONE: "released it as not done",
+    Resolve.FAILED: "resolved it as failed for good",
+    Resolve.HOLD: "decided to hold it",
+    Resolve.KEEP: "changed until when its outcome is kept",
+    Resolve.FORGET: "had it forgotten",
+}
+_WAS: Final = {
+    State.IN_PROGRESS: "in progress",
+    State.HELD: "held",
+    State.COMPLETE: "complete",
+    State.RELEASED: "released",
+}
+
+
+def describe_decision(decision: Decision) -> str:
+    """Return one decision in a line: who, what, of which state, why; its time is beside it."""
+    who = decision.by
+    if decision.kind is Decider.PERSON:
+        who += f" ({decision.caller or 'identity unverified'})"
+    elif decision.kind is Decider.PROBE:
+        who += " (by its probe)"
+    times = "" if decision.times == 1 else f", {decision.times} times in a row"
+    return f"{who} {_DECIDED[decision.how]} (it was {_WAS[decision.before]}){times}: {decision.because}"
 
 
 def _memory(record: Record, now: datetime) -> list[Moment]:
@@ -128,6 +139,8 @@ def outlook(record: Record, now: datetime) -> str:
             )
         case Status.COMPLETE:
             return "done: a duplicate gets the stored result"
+        case Status.RELEASED if record.awaits_delivery:
+            return "released by a decision, and not run since: the next delivery runs, if there is one"
         case Status.RELEASED:
             return "released: the next delivery runs"
         case Status.HELD:
@@ -220,5 +233,33 @@ def next_steps(record: Record, now: datetime) -> tuple[str, ...]:
     """Return the commands that resolve an overdue or held token; none for others."""
     if token_status(record, now) not in STUCK:
         return ()
-    command = f"lambda-once resolve {quote(record.token)} --attempt {quote(record.attempt_id)}"
-    return tuple(f"{command} {option} --because '…'" for option in ("--done", "--not-done"))
+    return tuple(f"{_resolve(record)} {option} --because '…'" for option in ("--done", "--not-done"))
+
+
+_BACK: Final = {
+    State.IN_PROGRESS: "--hold",
+    State.HELD: "--hold",
+    State.RELEASED: "--not-done",
+    State.COMPLETE: "--done --result backup.json",
+}
+_OPTION: Final = {Resolve.HOLD: "--hold", Resolve.NOT_DONE: "--not-done"}
+
+
+def undoing(record: Record) -> str | None:
+    """
+    Return the command that undoes the last decision, by deciding again; None if an attempt has run since.
+
+    A lapsed token becomes a held one, which only a person releases. What duplicates were answered meanwhile
+    stays; nothing brings back a result that was dropped, but the copy that was saved first.
+    """
+    last = record.standing
+    if last is None or last.how is Resolve.FORGET or _BACK[last.before] == _OPTION.get(last.how):
+        return None
+    back = "--keep DURATION" if last.how is Resolve.KEEP or _is_kept(record) else _BACK[last.before]
+    if "--keep" not in back and record.state is not State.HELD:
+        back += " --force --drop-result" if stores_result(record) else " --force"
+    return f"{_resolve(record)} {back} --because '…'"
+
+
+def _resolve(record: Record) -> str:
+    return f"lambda-once resolve {quote(record.token)} --attempt {quote(record.attempt_id)}"

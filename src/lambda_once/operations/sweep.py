@@ -14,6 +14,7 @@ from lambda_once.core.clock import Deadline, epoch_seconds
 from lambda_once.dynamodb.errors import CONDITION, Caught, code_of
 from lambda_once.errors import Misconfigured, OnceError, StoreUnavailable
 from lambda_once.operations.table import SWEEP_ROW, Cursor, TokenTable
+from lambda_once.stores.requests import ENDED, OF_ENDED
 
 if TYPE_CHECKING:
     from lambda_once.stores.row import Item
@@ -25,8 +26,8 @@ ROWS = 500
 MARGIN = timedelta(hours=1)
 """How long after its ttl a row is deleted: no clock is so far behind that it still reads the row."""
 
-OVER = "#ttl < :over AND attribute_not_exists(#status)"
-AS_SEEN = "#ttl = :seen AND attribute_not_exists(#status)"
+OVER = f"#ttl < :over AND {ENDED}"
+AS_SEEN = f"#ttl = :seen AND {ENDED}"
 _NAMES = {"#ttl": "ttl", "#status": "status"}
 
 
@@ -71,7 +72,7 @@ def _scan(table: TokenTable, start: Item | None) -> dict[str, Any]:
         "FilterExpression": OVER,
         "ProjectionExpression": "#lockToken, #ttl",
         "ExpressionAttributeNames": {**_NAMES, "#lockToken": "lockToken"},
-        "ExpressionAttributeValues": {":over": {"N": str(over)}},
+        "ExpressionAttributeValues": {":over": {"N": str(over)}} | OF_ENDED,
     }
     return request if start is None else request | {"ExclusiveStartKey": start}
 
@@ -83,7 +84,7 @@ def _deleted(table: TokenTable, row: Item, deadline: Deadline) -> bool | OnceErr
         "Key": {"lockToken": row["lockToken"]},
         "ConditionExpression": AS_SEEN,
         "ExpressionAttributeNames": _NAMES,
-        "ExpressionAttributeValues": {":seen": row["ttl"]},
+        "ExpressionAttributeValues": {":seen": row["ttl"]} | OF_ENDED,
     }
     try:
         table.transport.call("delete_item", request, deadline)

@@ -352,7 +352,7 @@ class _Check:
             else:
                 counted, event = _OUTCOMES[type(write.change)]
                 self.counts[counted] += 1
-                self._report(event, record, reason=write.note and write.note.because)
+                self._report(event, record, reason=write.decisions[-1].because)
         if failed is not None:
             raise failed
 

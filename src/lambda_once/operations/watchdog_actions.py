@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from lambda_once.core.codec import Codec
-from lambda_once.core.lifecycle import Decider
+from lambda_once.core.lifecycle import Decider, Resolve
 from lambda_once.core.results import NotSerialisable, Unavailable
 from lambda_once.errors import Misconfigured
-from lambda_once.operations.resolution import WATCHDOG, Resolve, resolution
+from lambda_once.operations.decisions import WATCHDOG, Author, decided
 from lambda_once.operations.tokens import parts_of
 from lambda_once.policies import NOT_DONE, UNKNOWN, Done, Lapsed, ask
 
@@ -86,9 +86,9 @@ class Actions:
 
     def _released(self, record: Record, kind: Decider, because: str, now: datetime) -> Write:
         """Release; hold after *times* releases: work that dies each time must not be retried for ever."""
-        note = record.resolution
-        by_watchdog = note is not None and note.kind is not Decider.PERSON and note.by == WATCHDOG
-        before = note.times if note is not None and by_watchdog else 0
+        last = record.decisions[-1] if record.decisions else None
+        again = last is not None and last.kind is not Decider.PERSON and last.how is Resolve.NOT_DONE
+        before = last.times if last is not None and again else 0
         if before < self._times:
             return _resolved(record, Resolve.NOT_DONE, kind, because, now)
         exhausted = f"the watchdog has released it {before} times, and its lease has expired again"
@@ -112,4 +112,4 @@ def _resolved(
     now: datetime,
     result: str | Unavailable | None = None,
 ) -> Write:
-    return resolution(record, how, kind=kind, by=WATCHDOG, because=because, now=now, result=result)
+    return decided(record, how, Author(WATCHDOG, because, kind), now, result=result)

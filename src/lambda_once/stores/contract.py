@@ -133,7 +133,7 @@ class Store(Protocol):
         self, state: State, deadline: Deadline, before: datetime | None = None
     ) -> Iterator[Record]:
         """
-        List what is in progress or held, in all shards, the earliest lease first.
+        List what is in progress, held, or released by a decision, in all shards, the earliest lease first.
 
         Raises as `read`; for a row that cannot be read, `Misconfigured` after all others.
 

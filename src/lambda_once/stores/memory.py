@@ -69,7 +69,7 @@ class MemoryStore:
     ) -> Iterator[Record]:
         del deadline
         with self._lock:
-            found = [record for record in self.records.values() if record.state is state]
+            found = [record for record in self.records.values() if record.state is state and record.is_listed]
         for row in sorted(found, key=lambda record: record.expected_completion):
             if before is not None and row.expected_completion >= before:
                 return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from zlib import crc32
 
 from lambda_once.core.clock import epoch_milliseconds, epoch_seconds, stamp
-from lambda_once.core.lifecycle import Failure, Record, State
+from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import INLINE_LIMIT, Inline
 from lambda_once.core.writes import (
     Acquire,
@@ -37,8 +37,8 @@ from lambda_once.stores.row import (
     OPTIONAL,
     OUTCOME,
     Item,
+    decision_list,
     error_map,
-    resolution_map,
     result_attribute,
 )
 
@@ -63,14 +63,15 @@ OF_THIS_PACKAGE = (
 )
 KINDS: Item = {":text": {"S": "S"}, ":number": {"S": "N"}}
 
-# A finished row past its ttl counts as absent: DynamoDB may be two days late in deleting it.
-EXPIRED = "(attribute_not_exists(#status) AND #ttl <= :now_s)"
+# Neither in progress nor held. What a decision released is in the index until an attempt runs.
+ENDED = "(attribute_not_exists(#status) OR begins_with(#status, :released))"
+OF_ENDED: Item = {":released": {"S": State.RELEASED.value}}
+
+# An ended row past its ttl counts as absent: DynamoDB may be two days late in deleting it.
+EXPIRED = f"({ENDED} AND #ttl <= :now_s)"
 
 # "attempt <> :a": a delayed copy of our own acquisition must not reopen a token that we released.
-FREE = (
-    "(attribute_not_exists(#status) AND "
-    "((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s))"
-)
+FREE = f"({ENDED} AND ((attribute_not_exists(actualCompletion) AND attempt <> :a) OR #ttl <= :now_s))"
 
 # Guarantee 1: a token in progress is taken over only when its lease is over.
 # Guarantee 9: one with a caller is taken over only as seen, after the callers were compared.
@@ -83,9 +84,7 @@ LAPSED = (
 SAME_PAYLOAD = " AND (attribute_not_exists(fingerprint) OR fingerprint = :f)"
 
 # Under hold and probe a delayed copy would be held for review: exactly the row that was read.
-RELEASED_AS_SEEN = (
-    "attempt = :seen AND attribute_not_exists(#status) AND attribute_not_exists(actualCompletion)"
-)
+RELEASED_AS_SEEN = f"attempt = :seen AND {ENDED} AND attribute_not_exists(actualCompletion)"
 
 # The attempt and the lease that the probe was asked about, or two probing attempts would both run.
 LAPSED_AS_SEEN = "attempt = :seen AND begins_with(#status, :in_progress) AND expectedCompletion = :lease"
@@ -153,7 +152,7 @@ def acquired_attributes(acquisition: Acquire, shards: int) -> Item:
 
 def status(state: State, token: str, shards: int) -> str:
     """
-    Return the ``status`` of a row in progress or held.
+    Return the ``status`` of a row that the index lists.
 
     Sharded by the hash of its token, so that no partition of the sparse index takes all writes.
     """
@@ -168,23 +167,27 @@ def _claim(acquisition: Acquire) -> tuple[str, Item]:
             same_payload = "" if acquisition.fingerprint is None else SAME_PAYLOAD
             lapsed = LAPSED.format(same_payload=same_payload)
             condition = f"{ABSENT} OR ({OF_THIS_PACKAGE} AND ({FREE} OR {lapsed}))"
-            values = KINDS | {
-                ":now_s": {"N": str(epoch_seconds(acquisition.now))},
-                ":now": {"S": stamp(acquisition.now)},
-                ":a": {"S": acquisition.attempt_id},
-                ":in_progress": {"S": State.IN_PROGRESS.value},
-            }
+            values = (
+                KINDS
+                | {
+                    ":now_s": {"N": str(epoch_seconds(acquisition.now))},
+                    ":now": {"S": stamp(acquisition.now)},
+                    ":a": {"S": acquisition.attempt_id},
+                    ":in_progress": {"S": State.IN_PROGRESS.value},
+                }
+                | OF_ENDED
+            )
             if acquisition.fingerprint is not None:
                 values[":f"] = {"S": acquisition.fingerprint}
             return condition, values
         case Unclaimed():
-            values = KINDS | {":now_s": {"N": str(epoch_seconds(acquisition.now))}}
+            values = KINDS | OF_ENDED | {":now_s": {"N": str(epoch_seconds(acquisition.now))}}
             return f"{ABSENT} OR ({OF_THIS_PACKAGE} AND {EXPIRED})", values
         case AsSeen(attempt, datetime() as lease):
             seen = {":seen": {"S": attempt}, ":lease": {"S": stamp(lease)}}
             return LAPSED_AS_SEEN, seen | {":in_progress": {"S": State.IN_PROGRESS.value}}
         case AsSeen(attempt):
-            return RELEASED_AS_SEEN, {":seen": {"S": attempt}}
+            return RELEASED_AS_SEEN, {":seen": {"S": attempt}} | OF_ENDED
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -211,8 +214,8 @@ def changed_attributes(write: Write, shards: int) -> tuple[Item, list[str]]:
         sets["write"] = {"S": write.id}
     if clears(write):
         removed = [name for name in dict.fromkeys((*OUTCOME, "status", *removed)) if name not in sets]
-    if write.note is not None:
-        sets["resolution"] = resolution_map(write.note)
+    if write.decisions:
+        sets["decisions"] = decision_list(write.decisions)
     if write.ttl is None:
         return sets, [*removed, "ttl"]
     return sets | {"ttl": {"N": str(write.ttl)}}, removed
@@ -242,7 +245,7 @@ def _as_seen(state: State, fence: int) -> tuple[str, Item]:
         case State.COMPLETE:
             return FINISHED_AS_SEEN, {":fence": {"N": str(fence)}}
         case State.RELEASED:
-            return RELEASED_WITH_LEASE, {}
+            return RELEASED_WITH_LEASE, OF_ENDED
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -259,16 +262,27 @@ def _changed(write: Write, shards: int) -> tuple[Item, list[str]]:
                 "actualCompletion": {"S": stamp(write.now)},
                 "error": error_map(error),
             }, []
-        case Release(Failure() as error):
-            return {"error": error_map(error)}, ["status"]
-        case Release():
-            return {}, ["status", "error"]
+        case Release(error):
+            sets, removed = _released(write, shards)
+            return (
+                (sets, [*removed, "error"])
+                if error is None
+                else (sets | {"error": error_map(error)}, removed)
+            )
         case Extend(lease):
             return {"expectedCompletion": {"S": stamp(lease)}}, []
         case Pin() | Keep():
             return {}, []
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _released(write: Write, shards: int) -> tuple[Item, list[str]]:
+    """Return what a release sets and removes, without its error; the index lists one without a ttl."""
+    if write.ttl is not None:
+        return {}, ["status"]
+    listed = {"S": status(State.RELEASED, write.token, shards)}
+    return {"status": listed, "expectedCompletion": {"S": stamp(write.now)}}, []
 
 
 # ------------------------------------------------------------------ PartiQL

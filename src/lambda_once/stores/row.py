@@ -2,19 +2,19 @@
 The row of a token in the table: which attributes it has, and how they are written and read.
 
 `ROW` has the plain attributes, each a field of `Record`. The others are written out below: the state
-(``status``, or which attributes there are), the result in one of three forms, the error, the last decision.
+(``status``, or which attributes there are), the result in one of three forms, the error, the decisions.
 `requests` has the conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar, assert_never
 
 from lambda_once.core.clock import stamp
-from lambda_once.core.lifecycle import Decider, Failure, Record, Resolution, State
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
 from lambda_once.core.results import PARTS_LIMIT, Chunks, Inline, Parts, Stored, Unavailable
 from lambda_once.core.writes import BROUGHT
 from lambda_once.errors import Misconfigured
@@ -163,7 +163,7 @@ OUTCOME: Final = (
     *("result", "parts", "resultUnavailable", "error"),
 )
 NAMES: Final = frozenset(
-    {*(each.name for each in ROW), *OUTCOME, "status", "before", "resolution", "data", "place"}
+    {*(each.name for each in ROW), *OUTCOME, "status", "before", "decisions", "data", "place"}
 )
 """All attributes of a row, a part and a cursor, but the key: no key may have their names."""
 GIVEN: Final = tuple((each.name, each.field, *each.type[:2]) for each in ROW if each.field in BROUGHT)
@@ -199,17 +199,24 @@ def error_map(error: Failure) -> dict[str, Item]:
     return {"M": {"kind": {"S": error.kind}, "message": {"S": error.message}, **sealed}}
 
 
-def resolution_map(note: Resolution) -> dict[str, Item]:
-    return {
-        "M": {
-            "kind": {"S": note.kind.value},
-            "by": {"S": note.by},
-            "because": {"S": note.because},
-            "at": {"S": stamp(note.at)},
-            "attempt": {"S": note.attempt_id},
-            "times": {"N": str(note.times)},
-        }
+def decision_list(decisions: Sequence[Decision]) -> dict[str, list[Item]]:
+    return {"L": [_decision_map(decision) for decision in decisions]}
+
+
+def _decision_map(decision: Decision) -> Item:
+    texts = {
+        "at": stamp(decision.at),
+        "kind": decision.kind.value,
+        "by": decision.by,
+        "because": decision.because,
+        "before": decision.before.value,
+        "how": decision.how.value,
+        "attempt": decision.attempt_id,
     }
+    if decision.caller is not None:
+        texts["caller"] = decision.caller
+    written: Item = {name: {"S": text} for name, text in texts.items()}
+    return {"M": written | {"times": {"N": str(decision.times)}}}
 
 
 # ---------------------------------------------------------------- reading
@@ -227,7 +234,7 @@ def record_of(item: Attributes) -> Record:
             state=_state(item),
             stored=_stored(item),
             error=_optional(_failure, item, "error"),
-            resolution=_optional(_resolution, item, "resolution"),
+            decisions=_optional(_decisions, item, "decisions") or (),
             **plain,
         )
     except MalformedRow as malformed:
@@ -339,16 +346,22 @@ def _failure(item: Attributes, name: str) -> Failure:
         raise MalformedRow(name) from None
 
 
-def _resolution(item: Attributes, name: str) -> Resolution:
+def _decisions(item: Attributes, name: str) -> tuple[Decision, ...]:
     try:
-        note = item[name]["M"]
-        return Resolution(
-            by=_text(note, "by"),
-            because=_text(note, "because"),
-            at=_time(note, "at"),
-            attempt_id=_text(note, "attempt"),
-            kind=Decider(_text(note, "kind")),
-            times=_whole(note, "times"),
-        )
+        return tuple(_decision(each["M"]) for each in item[name]["L"])
     except (KeyError, TypeError, ValueError):  # MalformedRow, too
         raise MalformedRow(name) from None
+
+
+def _decision(found: Attributes) -> Decision:
+    return Decision(
+        at=_time(found, "at"),
+        kind=Decider(_text(found, "kind")),
+        by=_text(found, "by"),
+        because=_text(found, "because"),
+        before=State(_text(found, "before")),
+        how=Resolve(_text(found, "how")),
+        attempt_id=_text(found, "attempt"),
+        caller=_optional(_text, found, "caller"),
+        times=_whole(found, "times"),
+    )

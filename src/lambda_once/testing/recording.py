@@ -92,7 +92,9 @@ def _of_write(write: Write, answer: WriteAnswer) -> str:
     done = _of_change(write.change)
     who = f"attempt {write.attempt_id}"
     if isinstance(write.by, Resolver):
-        who = f"a third party, over attempt {write.by.seen}" if write.note is None else write.note.by
+        who = (
+            f"a third party, over attempt {write.by.seen}" if not write.decisions else write.decisions[-1].by
+        )
     match answer:
         case Written():
             return f"{done}, by {who}"

@@ -30,7 +30,7 @@ from lambda_once.testing.store_suite.contents import (  # noqa: E402
     Transactions,
 )
 from lambda_once.testing.store_suite.finishing import Finishing  # noqa: E402
-from lambda_once.testing.store_suite.resolving import Keeping, Resolving  # noqa: E402
+from lambda_once.testing.store_suite.resolving import Keeping, Releasing, Resolving  # noqa: E402
 from lambda_once.testing.store_suite.world import World  # noqa: E402
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["StoreSuite", "World"]
 
 
-class StoreSuite(Acquiring, Finishing, Resolving, Keeping, LargeResults, Transactions, Listing, Concurrency):
+class StoreSuite(
+    Acquiring, Finishing, Resolving, Keeping, Releasing, LargeResults, Transactions, Listing, Concurrency
+):
     """
     The tests of the store contract: subclass it under a name that pytest collects.
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from lambda_once.core.lifecycle import Record, State
+from lambda_once.core.lifecycle import Decider, OnLapse, Record, Resolve, State
 from lambda_once.core.results import Inline, Parts, Unavailable
-from lambda_once.core.writes import Resolver, Write, after_write
-from lambda_once.operations.resolution import Resolve, forgetting, resolution
-from lambda_once.stores.contract import Refused, Written
+from lambda_once.core.writes import AsSeen, Resolver, Write, after_write
+from lambda_once.operations.decisions import Author, decided
+from lambda_once.stores.contract import Refused, Won, Written
 from lambda_once.testing.store_suite.world import (
     FAILED,
     HELD,
@@ -34,9 +34,11 @@ ROWS = {
 }
 LARGE = f'"{random.Random("large").randbytes(40_000).hex()}"'
 
-DECISIONS = tuple(how for how in Resolve if how is not Resolve.KEEP)
+DECISIONS = tuple(how for how in Resolve if how not in (Resolve.KEEP, Resolve.FORGET))
 KEPT = {"complete": (Resolve.KEEP, Resolve.DONE), "stored error": (Resolve.KEEP,)}
 """The rows whose outcome stays under these decisions."""
+
+ANN = Author("ann", "seen at the provider", caller="arn:aws:sts::123456789012:assumed-role/on-call/ann")
 
 by_row = pytest.mark.parametrize("row", ROWS)
 by_decision = pytest.mark.parametrize("decision", DECISIONS)
@@ -54,9 +56,14 @@ def row_of(world: World, row: str) -> Record:
     return world.row()
 
 
-def decided(world: World, before: Record, decision: Resolve, result: str | None = None) -> Write:
-    because = "seen at the provider"
-    return resolution(before, decision, by="ann", because=because, now=world.clock.now(), result=result)
+def decision_on(world: World, before: Record, decision: Resolve, result: str | None = None) -> Write:
+    return decided(before, decision, ANN, world.clock.now(), result=result)
+
+
+def lapse(world: World, attempt: str) -> None:
+    """Acquire the token again, and let the lease end."""
+    world.won(attempt, fingerprint="f")
+    world.clock.advance(LEASE.total_seconds() + 1)
 
 
 OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
@@ -66,8 +73,8 @@ OTHERS: dict[str, Callable[[Resolver], Resolver]] = {
 
 
 def kept_for(world: World, before: Record, days: int, how: Resolve = Resolve.KEEP, by: str = "ann") -> Write:
-    keep, now = timedelta(days=days), world.clock.now()
-    return resolution(before, how, by=by, because="redriven next week", now=now, keep=keep)
+    author = Author(by, "redriven next week")
+    return decided(before, how, author, world.clock.now(), keep=timedelta(days=days))
 
 
 class Resolving:
@@ -80,22 +87,24 @@ class Resolving:
     ) -> None:
         """With a fresh attempt id, a larger fence, and who decided and why; nothing else is left."""
         before = row_of(world, row)
-        write = decided(world, before, decision, "5" if decision is Resolve.DONE else None)
+        write = decision_on(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert world.send(write) == Written.WRITTEN
         after = world.row()
         assert after == after_write(before, write)
         assert (after.attempt_id, after.fence) == (write.attempt_id, before.fence + 1)
         assert after.attempt_id != before.attempt_id
         assert after.stored == (Inline("5") if decision is Resolve.DONE else None)
-        assert (after.ttl is None) is (decision is Resolve.HOLD)
-        assert after.resolution == write.note
+        assert (after.ttl is None) is (decision in (Resolve.HOLD, Resolve.NOT_DONE))
+        assert after.awaits_delivery is (decision is Resolve.NOT_DONE)
+        assert after.decisions == write.decisions
+        assert after.standing == write.decisions[-1]
         assert (after.fingerprint, after.delivery) == ("f", "m-1")
 
     @by_row
     @by_decision
     def test_a_decision_sent_again_is_written(self, world: World, row: str, decision: Resolve) -> None:
         """Its answer was lost: the refusal of the second copy is our own first one."""
-        write = decided(world, row_of(world, row), decision)
+        write = decision_on(world, row_of(world, row), decision)
         world.send(write)
         before = world.row()
         assert world.send(write) == Written.WRITTEN
@@ -109,7 +118,7 @@ class Resolving:
     ) -> None:
         """Another attempt, or another lease: nothing is written."""
         before = row_of(world, row)
-        write = decided(world, before, decision, "5" if decision is Resolve.DONE else None)
+        write = decision_on(world, before, decision, "5" if decision is Resolve.DONE else None)
         assert isinstance(write.by, Resolver)
         item = world.item()
         assert world.send(replace(write, by=OTHERS[other](write.by))) == Refused(before)
@@ -120,7 +129,7 @@ class Resolving:
     def test_another_state_than_was_seen_refuses(self, world: World, row: str, seen: State) -> None:
         """Even if attempt and lease are those that were read."""
         before = row_of(world, row)
-        write = decided(world, before, Resolve.NOT_DONE)
+        write = decision_on(world, before, Resolve.NOT_DONE)
         assert isinstance(write.by, Resolver)
         answer = world.send(replace(write, by=write.by._replace(state=seen)))
         assert answer == (Written.WRITTEN if seen is before.state else Refused(before))
@@ -129,41 +138,50 @@ class Resolving:
         """A decision writes no new row."""
         before = row_of(world, "held")
         world.rows.forget(world.token)
-        assert world.send(decided(world, before, Resolve.DONE)) == Refused(None)
+        assert world.send(decision_on(world, before, Resolve.DONE)) == Refused(None)
         assert world.read() is None
 
     @by_row
     def test_the_reason_outlives_the_next_attempt(self, world: World, row: str) -> None:
         """The row shows that this work was released once, by whom and why."""
         before = row_of(world, row)
-        write = decided(world, before, Resolve.NOT_DONE)
+        write = decision_on(world, before, Resolve.NOT_DONE)
         world.send(write)
         again = world.won("a2", fingerprint="f")
         assert again.fence == before.fence + 2
-        assert world.row().resolution == write.note
+        assert world.row().decisions == write.decisions
         world.finish(PAID, "a2")
-        assert world.row().resolution == write.note
+        assert world.row().decisions == write.decisions
 
-    def test_decisions_of_one_writer_are_counted(self, world: World) -> None:
-        """Until another writer decides."""
-        times: list[int] = []
-        for by in ("ann", "ann", "ann", "bob", "ann"):
-            write = resolution(
-                row_of(world, "held") if not times else world.row(),
-                Resolve.HOLD,
-                by=by,
-                because="wait",
-                now=world.clock.now(),
-            )
-            world.send(write)
-            note = world.row().resolution
-            assert note is not None
-            times.append(note.times)
-        assert times == [1, 2, 3, 1, 1]
+    def test_every_decision_is_kept(self, world: World) -> None:
+        """The oldest first: who, of which state, what, and under which attempt id."""
+        row_of(world, "held")
+        hows = (Resolve.HOLD, Resolve.NOT_DONE, Resolve.DONE, Resolve.KEEP)
+        for by, how in zip(("ann", "bob", "ann", "eve"), hows, strict=True):
+            world.send(decided(world.row(), how, Author(by, f"because {by}"), world.clock.now()))
+        found = world.row().decisions
+        assert [(each.by, each.how, each.before) for each in found] == [
+            ("ann", Resolve.HOLD, State.HELD),
+            ("bob", Resolve.NOT_DONE, State.HELD),
+            ("ann", Resolve.DONE, State.RELEASED),
+            ("eve", Resolve.KEEP, State.COMPLETE),
+        ]
+        assert [each.attempt_id for each in found[2:]] == [world.row().attempt_id] * 2
+
+    def test_repeated_releases_of_the_watchdog_are_one_entry(self, world: World) -> None:
+        """With their number: they do not drive a person's decision out of the list."""
+        world.send(decision_on(world, row_of(world, "held"), Resolve.NOT_DONE))
+        lapse(world, "a2")
+        watchdog = Author("watchdog", "may release", Decider.WATCHDOG)
+        for _ in range(12):
+            world.send(decided(world.row(), Resolve.NOT_DONE, watchdog, world.clock.now()))
+            lapse(world, f"a{world.row().fence}")
+        found = world.row().decisions
+        assert [(each.by, each.times) for each in found] == [("ann", 1), ("watchdog", 12)]
 
     def test_a_large_result_of_a_decision_is_read_back(self, world: World) -> None:
         """Its parts have the ids of the decision."""
-        write = decided(world, row_of(world, "held"), Resolve.DONE, LARGE)
+        write = decision_on(world, row_of(world, "held"), Resolve.DONE, LARGE)
         assert world.send(write) == Written.WRITTEN
         row = world.row()
         assert isinstance(row.stored, Parts)
@@ -174,18 +192,18 @@ class Resolving:
     def test_of_two_decisions_on_one_row_the_first_is_written(self, world: World) -> None:
         """The second is refused, with the row of the first."""
         before = row_of(world, "held")
-        first = decided(world, before, Resolve.NOT_DONE)
-        second = decided(world, before, Resolve.DONE, "5")
+        first = decision_on(world, before, Resolve.NOT_DONE)
+        second = decision_on(world, before, Resolve.DONE, "5")
         assert world.send(first) == Written.WRITTEN
         assert world.send(second) == Refused(after_write(before, first))
 
     def test_a_decision_stands_until_an_attempt_runs(self, world: World) -> None:
         """It has the attempt id that it left in the row; an acquisition keeps the decision, not the id."""
-        write = decided(world, row_of(world, "held"), Resolve.NOT_DONE)
+        write = decision_on(world, row_of(world, "held"), Resolve.NOT_DONE)
         world.send(write)
-        assert world.row().standing == write.note
+        assert world.row().standing == write.decisions[-1]
         world.won("a2", fingerprint="f")
-        assert (world.row().standing, world.row().resolution) == (None, write.note)
+        assert (world.row().standing, world.row().decisions) == (None, write.decisions)
 
 
 class Keeping:
@@ -198,14 +216,15 @@ class Keeping:
         write = kept_for(world, before, 28, how)
         assert world.send(write) == Written.WRITTEN
         after = world.row()
-        assert after.resolution == write.note == after.standing
+        assert after.decisions == write.decisions
+        assert after.standing == write.decisions[-1]
         assert after.ttl == int((world.clock.now() + timedelta(days=28)).timestamp())
-        expected = before._replace(ttl=after.ttl, resolution=after.resolution, fence=before.fence + 1)
+        expected = before._replace(ttl=after.ttl, decisions=after.decisions, fence=before.fence + 1)
         assert after == expected == after_write(before, write)
 
     @by_keeping
     def test_a_keep_sent_again_is_written(self, world: World, row: str, how: Resolve) -> None:
-        """Its answer was lost: the row has its note and its ttl."""
+        """Its answer was lost: the row has its decision and its ttl."""
         write = kept_for(world, row_of(world, row), 28, how)
         world.send(write)
         before = world.row()
@@ -219,7 +238,7 @@ class Keeping:
         assert world.send(kept_for(world, before, 28)) == Written.WRITTEN
         kept = world.row()
         assert world.send(kept_for(world, before, days, by="bob")) == Refused(kept)
-        assert world.send(decided(world, before, Resolve.NOT_DONE)) == Refused(kept)
+        assert world.send(decision_on(world, before, Resolve.NOT_DONE)) == Refused(kept)
         assert world.row() == kept
 
     @pytest.mark.parametrize("row", [row for row in ROWS if row not in KEPT])
@@ -237,13 +256,13 @@ class Keeping:
         world.won()
         forever = replace(world.write(PAID), ttl=4_000_000_000)
         assert world.send(forever) == Written.WRITTEN
-        assert world.send(decided(world, world.row(), Resolve.DONE)) == Written.WRITTEN
+        assert world.send(decision_on(world, world.row(), Resolve.DONE)) == Written.WRITTEN
         assert world.row().ttl == forever.ttl
-        assert world.row().resolution is not None
+        assert world.row().decisions
 
     def test_a_large_result_is_kept(self, world: World) -> None:
         """Its parts are found by the ids that stay."""
-        write = decided(world, row_of(world, "held"), Resolve.DONE, LARGE)
+        write = decision_on(world, row_of(world, "held"), Resolve.DONE, LARGE)
         world.send(write)
         parts = world.chunks(world.row())
         world.send(kept_for(world, world.row(), 90))
@@ -253,6 +272,83 @@ class Keeping:
     def test_a_result_that_was_forgotten_stays_forgotten(self, world: World) -> None:
         """It is distinguished from one that could not be stored."""
         before = row_of(world, "complete")
-        world.send(forgetting(before, by="bob", because="request 77", now=world.clock.now()))
+        world.send(decided(before, Resolve.FORGET, Author("bob", "request 77"), world.clock.now()))
         world.send(kept_for(world, world.row(), 90))
         assert world.row().stored is Unavailable.FORGOTTEN
+
+
+def released_by(world: World, row: str = "held") -> Record:
+    world.send(decision_on(world, row_of(world, row), Resolve.NOT_DONE))
+    return world.row()
+
+
+class Releasing:
+    """What a decision released: free as any released token, and listed until an attempt runs."""
+
+    def test_it_is_listed_from_the_time_of_the_decision(self, world: World) -> None:
+        """Without a ttl: nobody may be left to deliver it again."""
+        before = released_by(world)
+        assert before.awaits_delivery
+        assert (before.ttl, before.expected_completion) == (None, world.clock.now())
+        (listed,) = world.store.unfinished(State.RELEASED, world.deadline)
+        assert (listed.token, listed.expected_completion) == (world.token, before.expected_completion)
+
+    def test_what_an_attempt_released_is_not_listed(self, world: World) -> None:
+        """Its delivery comes again, and its row expires."""
+        assert not row_of(world, "released").awaits_delivery
+        assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []
+
+    @pytest.mark.parametrize("row", ["held", "in progress", "complete", "released"])
+    def test_the_next_delivery_runs_and_takes_nothing_over(self, world: World, row: str) -> None:
+        """Whatever it was before. It is in progress then, and listed as released no more."""
+        before = released_by(world, row)
+        won = world.won("a2", fingerprint="f")
+        assert (won.took_over, won.fence) == (False, before.fence + 1)
+        assert world.row().state is State.IN_PROGRESS
+        assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []
+
+    def test_under_hold_it_is_acquired_as_it_was_seen(self, world: World) -> None:
+        """The decision that read it released is followed by a write that is granted."""
+        before = released_by(world)
+        blind = world.acquisition("a2", rule=OnLapse.HOLD, fingerprint="f")
+        assert world.acquire(blind) == Refused(before)
+        seen = world.acquisition(
+            "a2", rule=OnLapse.HOLD, seen=AsSeen(before.attempt_id, None), fingerprint="f"
+        )
+        answer = world.acquire(seen)
+        assert isinstance(answer, Won)
+        assert not answer.took_over
+
+    @pytest.mark.parametrize("rule", [OnLapse.TAKE_OVER, OnLapse.HOLD])
+    def test_a_copy_of_an_older_sight_is_refused(self, world: World, rule: OnLapse) -> None:
+        """Another attempt id than was seen, or that of the row itself."""
+        before = released_by(world)
+        seen = None if rule is OnLapse.TAKE_OVER else AsSeen("somebody", None)
+        attempt = before.attempt_id if seen is None else "a2"
+        assert world.acquire(world.acquisition(attempt, rule=rule, seen=seen)) == Refused(before)
+        assert world.row() == before
+
+    def test_it_never_expires(self, world: World) -> None:
+        """It is seen as long as it has not run."""
+        before = released_by(world)
+        world.clock.advance(timedelta(days=400).total_seconds())
+        assert not before.expired(world.clock.now())
+        assert list(world.store.unfinished(State.RELEASED, world.deadline)) != []
+
+    @pytest.mark.parametrize("how", [Resolve.DONE, Resolve.HOLD, Resolve.FAILED])
+    def test_another_decision_ends_that(self, world: World, how: Resolve) -> None:
+        """An order that was cancelled is resolved as done."""
+        before = released_by(world)
+        assert world.send(decision_on(world, before, how)) == Written.WRITTEN
+        assert list(world.store.unfinished(State.RELEASED, world.deadline)) == []
+
+    @pytest.mark.parametrize(("row", "listed"), [("held", True), ("released", False)])
+    def test_forgetting_changes_neither_list_nor_time(self, world: World, row: str, listed: bool) -> None:
+        """A row that an attempt released keeps its ttl."""
+        before = released_by(world) if listed else row_of(world, row)
+        world.clock.advance(60)
+        world.send(decision_on(world, before, Resolve.FORGET))
+        after = world.row()
+        assert (after.ttl, after.expected_completion) == (before.ttl, before.expected_completion)
+        assert after.awaits_delivery is listed
+        assert len(list(world.store.unfinished(State.RELEASED, world.deadline))) == int(listed)

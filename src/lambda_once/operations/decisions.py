@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, assert_never
 
 from lambda_once.core.clock import epoch_seconds, stamp
-from lambda_once.core.lifecycle import MESSAGE_LIMIT, Decider, Failure, Record, Resolution, State
-from lambda_once.core.results import Inline, Parts, Unavailable, pack
+from lambda_once.core.lifecycle import Decider, Decision, Failure, Record, Resolve, State
+from lambda_once.core.results import Inline, Parts, Unavailable, pack, utf8
 from lambda_once.core.writes import Change, Complete, End, Hold, Keep, Release, Write, resolving
 from lambda_once.errors import Misconfigured
 from lambda_once.operations.listing import confirmed, unfinished
@@ -28,33 +28,31 @@ days, and a redrive from there makes it a new message, for 14 more (SQS' longest
 LONGEST_RETENTION_DAYS = 14
 """How long SQS keeps a message at most (developer guide, message retention period)."""
 WATCHDOG = "watchdog"
-LONGEST_REASON = 1_024
-LONGEST_NAME = 256
+LONGEST_REASON = 256
+LONGEST_NAME = 128
+LONGEST_ARN = 256
+"""Bytes of a decision's texts on the row, which each later write of the row rewrites."""
 FAILURE = "Failed"
 """The kind of the error that ``--failed`` stores; its message is the reason."""
 HELD = frozenset({Status.HELD})
 
 
-class Resolve(Enum):
-    """How a token is resolved."""
+class Author(NamedTuple):
+    """Who decides, and why."""
 
-    DONE = "done"
-    NOT_DONE = "not done"
-    FAILED = "failed"
-    """For good: duplicates get a stored error of kind `FAILURE`."""
-    HOLD = "hold"
-    KEEP = "keep"
-    """Only until when the outcome of a complete token is replayed."""
+    by: str
+    because: str
+    kind: Decider = Decider.PERSON
+    caller: str | None = None
+    """The ARN of the credentials, by STS; None: unverified."""
 
 
-def resolution(
+def decided(
     record: Record,
     how: Resolve,
-    *,
-    by: str,
-    because: str,
+    author: Author,
     now: datetime,
-    kind: Decider = Decider.PERSON,
+    *,
     result: str | Unavailable | None = None,
     keep: timedelta | None = None,
 ) -> Write:
@@ -64,25 +62,47 @@ def resolution(
     It has a new attempt id and fence + 1: an attempt that wakes up can neither overwrite it nor take it
     for its own. *result* is the JSON text that duplicates of done work get; None: they get None, or what a
     complete token has; `Unavailable`: they get `ResultUnavailable`. Duplicates of failed work get an error of
-    kind `FAILURE`, whose message is *because*. *because* and *by* are kept on the row, cut to 1,024 and 256
-    characters. *keep* is `KEEP` by default, and as long as the row had it where its outcome stays. Raises
-    ValueError for an outcome to keep where there is none, and `NotSerialisable` for a *result* that is too
-    large.
+    kind `FAILURE`, whose message is the reason. The *author* is kept on the row, texts cut to
+    `LONGEST_REASON`, `LONGEST_NAME` and `LONGEST_ARN` bytes. *keep* is `KEEP` by default, and as long as the
+    row had it where its outcome stays; what is held or released has no ttl. Raises ValueError for an outcome
+    to keep where there is none, and to forget what is in progress, and `NotSerialisable` for a *result* that
+    is too large.
     """
-    change = _change(record, how, because, result)
-    ttl = None if how is Resolve.HOLD else epoch_seconds(now + (KEEP if keep is None else keep))
-    if isinstance(change, Keep) and keep is None:
-        ttl = max(ttl or 0, record.ttl or 0)
-    return resolving(record, change, ttl, now, _noted(record, kind, by, because, now))
+    change = _change(record, how, author.because, result)
+    decision = _decision(record, how, author, now)
+    if how is Resolve.FORGET:
+        return resolving(record, change, record.ttl, _ended(record) or now, decision)
+    return resolving(record, change, _ttl(record, change, now, keep), now, decision)
 
 
-def _noted(record: Record, kind: Decider, by: str, because: str, now: datetime) -> Resolution:
-    """Return the note of a decision about *record*, its texts cut to their limits."""
-    before = record.resolution
-    by_person = kind is Decider.PERSON
-    again = before is not None and before.by == by and (before.kind is Decider.PERSON) is by_person
-    times = before.times + 1 if before is not None and again else 1
-    return Resolution(by[:LONGEST_NAME], because[:LONGEST_REASON], now, record.attempt_id, kind, times)
+def _ttl(record: Record, change: End | Keep, now: datetime, keep: timedelta | None) -> int | None:
+    if isinstance(change, Hold | Release):
+        return None
+    ttl = epoch_seconds(now + (KEEP if keep is None else keep))
+    return max(ttl, record.ttl or 0) if isinstance(change, Keep) and keep is None else ttl
+
+
+def _ended(record: Record) -> datetime | None:
+    """Return the time of the end of *record*, which stays where it is forgotten; None: it has none."""
+    return record.expected_completion if record.awaits_delivery else record.actual_completion
+
+
+def _decision(record: Record, how: Resolve, author: Author, now: datetime) -> Decision:
+    """Return the decision about *record*, texts cut to their limits; the write gives it its attempt id."""
+    return Decision(
+        now,
+        author.kind,
+        _cut(author.by, LONGEST_NAME),
+        _cut(author.because, LONGEST_REASON),
+        record.state,
+        how,
+        attempt_id="",
+        caller=None if author.caller is None else _cut(author.caller, LONGEST_ARN),
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return utf8(text)[:most].decode(errors="ignore")
 
 
 def _change(record: Record, how: Resolve, because: str, result: str | Unavailable | None) -> End | Keep:
@@ -96,9 +116,11 @@ def _change(record: Record, how: Resolve, because: str, result: str | Unavailabl
         case Resolve.NOT_DONE:
             return Release(record.error)
         case Resolve.FAILED:
-            return Complete(None, Failure(FAILURE, because[:MESSAGE_LIMIT]))
+            return Complete(None, Failure(FAILURE, _cut(because, LONGEST_REASON)))
         case Resolve.HOLD:
-            return Hold(record.error or Failure("Held", because[:LONGEST_REASON]))
+            return Hold(record.error or Failure("Held", _cut(because, LONGEST_REASON)))
+        case Resolve.FORGET:
+            return _forgotten(record)
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -120,8 +142,8 @@ def decided_by_person(record: Record) -> bool:
 
     Never on one in progress, so the watchdog, which resolves no others, needs no such question.
     """
-    note = record.standing
-    return note is not None and note.kind is Decider.PERSON
+    last = record.standing
+    return last is not None and last.kind is Decider.PERSON
 
 
 # -- before and after the decision
@@ -144,7 +166,11 @@ def objection(record: Record, now: datetime) -> str | None:
 
 def drops_result(record: Record, change: Change) -> bool:
     """Whether *change* would lose a result that *record* has."""
-    return isinstance(record.stored, Inline | Parts) and not isinstance(change, Keep)
+    return stores_result(record) and not isinstance(change, Keep)
+
+
+def stores_result(record: Record) -> bool:
+    return isinstance(record.stored, Inline | Parts)
 
 
 def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: bool) -> str:
@@ -161,6 +187,8 @@ def next_delivery(how: Resolve, until: datetime, *, with_result: bool, kept: boo
             return f"does not run again; it gets StoredError (Failed, with the reason) until {stamp(until)}"
         case Resolve.HOLD:
             return "is refused (Held) until the token is resolved"
+        case Resolve.FORGET:
+            return "is answered as before, without what was stored"
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -174,6 +202,7 @@ REDRIVE: Final = {
     Resolve.FAILED: "not needed; a message in a dead-letter queue may be deleted: redriven, it fails again "
     "with the stored error",
     Resolve.HOLD: "not yet: a message that is redriven now ends in the dead-letter queue again",
+    Resolve.FORGET: "not needed",
 }
 """Whether messages must be redriven from a dead-letter queue."""
 
@@ -193,18 +222,6 @@ def forget_objection(record: Record) -> str | None:
     if not has_message and (record.stored is None or isinstance(record.stored, Unavailable)):
         return "it stores no result and no message"
     return None
-
-
-def forgetting(record: Record, *, by: str, because: str, now: datetime) -> Write:
-    """
-    Return the write that forgets what *record* stores; refused if the row has changed since it was read.
-
-    It has a new attempt id and fence + 1, as a resolution. State, ttl and the time of completion stay.
-    *record* is not in progress (`forget_objection`).
-    """
-    completed = record.actual_completion or now
-    note = _noted(record, Decider.PERSON, by, because, now)
-    return resolving(record, _forgotten(record), record.ttl, completed, note)
 
 
 def _forgotten(record: Record) -> Complete | Hold | Release:
@@ -259,9 +276,7 @@ def held(
     return (entry.record for entry in confirmed(table, matching, now, malformed))
 
 
-def release(
-    table: TokenTable, records: Iterable[Record], *, by: str, because: str
-) -> Iterator[tuple[Record, Outcome]]:
+def release(table: TokenTable, records: Iterable[Record], author: Author) -> Iterator[tuple[Record, Outcome]]:
     """
     Release each of *records* unless its row has changed since it was read; yield the outcomes.
 
@@ -270,13 +285,13 @@ def release(
     """
     answered = True
     for record in records:
-        outcome = _released(table, record, by, because) if answered else Outcome.LEFT
+        outcome = _released(table, record, author) if answered else Outcome.LEFT
         answered = answered and outcome is not Outcome.UNANSWERED
         yield record, outcome
 
 
-def _released(table: TokenTable, record: Record, by: str, because: str) -> Outcome:
-    answer = table.write(resolution(record, Resolve.NOT_DONE, by=by, because=because, now=table.now()))
+def _released(table: TokenTable, record: Record, author: Author) -> Outcome:
+    answer = table.write(decided(record, Resolve.NOT_DONE, author, table.now()))
     match answer:
         case Written():
             return Outcome.RELEASED
