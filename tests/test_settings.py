@@ -121,6 +121,7 @@ def test_options_of_streams_are_checked(options: dict[str, Any], words: str) -> 
         (Where.CALL, _signatures.ResultOptions, {"key"}),
         (Where.BLOCK, _signatures.BlockOptions, set()),
         (Where.EXECUTION, _signatures.ExecutionOptions, {"lease"}),
+        (Where.OUTCOME, _signatures.OutcomeOptions, {"name", "returns"}),
     ],
 )
 def test_type_checkers_see_the_options_that_exist(where: Where, typed: Any, apart: set[str]) -> None:

@@ -9,9 +9,9 @@ Each line that must be an error has a ``type: ignore`` for it, and an unused one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, assert_type
+from typing import Any, assert_never, assert_type
 
 from aws_durable_execution_sdk_python import DurableContext
 from aws_durable_execution_sdk_python.config import StepConfig
@@ -43,8 +43,10 @@ from lambda_once import (
     Lapsed,
     MemoryStore,
     Once,
+    Outcome,
     PowertoolsHistory,
     Replayed,
+    StoredError,
 )
 from lambda_once.integrations.durable import ExecutionAttempt, retry_strategy
 
@@ -362,6 +364,34 @@ with once.begin("order/create/12345", name="orders", scope="acme", payload=event
     assert_type(begun, Attempt | Replayed)
     if not begun.replayed:
         begun.complete(create(Order(id="5")))
+
+assert_type(once.outcome("k", name="charge", returns=Receipt), Outcome[Receipt])
+assert_type(once.outcome("k", name="charge", returns=Receipt).result, Receipt)
+assert_type(once.outcome("k", name="charge", returns=list[int]).result, list[int])
+assert_type(once.outcome(("acme", 5), name="charge", scope="acme"), Outcome[Any])
+assert_type(once.outcome("k", name="charge").error, StoredError | None)
+assert_type(once.outcome("k", name="charge").finished, datetime | None)
+once.outcome("k", name="charge", codec=(str, int), seal=(lambda data, _: data, lambda data, _: data))
+once.outcome("k")  # type: ignore[call-overload]
+once.outcome("k", name="charge", keep=timedelta(days=1))  # type: ignore[call-overload]
+
+
+def status(outcome: Outcome[Receipt]) -> str:
+    match outcome.state:
+        case "complete":
+            return outcome.result.order
+        case "failed" | "held" | "lapsed":
+            return "asked a person"
+        case "unknown" | "in_progress" | "released":
+            return "not yet"
+        case _ as never:
+            assert_never(never)
+
+
+async def asked() -> None:
+    assert_type(await once.aoutcome("k", name="charge", returns=Receipt), Outcome[Receipt])
+    assert_type(await once.aoutcome("k", name="charge"), Outcome[Any])
+
 
 with once.invocation(context):
     assert_type(once.current(), Attempt)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_once._once import Once
 from lambda_once.engine.attempt import Attempt
+from lambda_once.engine.outcome import Outcome
 from lambda_once.engine.replay import Replayed
 from lambda_once.errors import (
     Fenced,
@@ -48,6 +49,7 @@ __all__ = [
     "Once",
     "OnceError",
     "OtherCaller",
+    "Outcome",
     "PowertoolsHistory",
     "Replayed",
     "ResultUnavailable",

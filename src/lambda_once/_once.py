@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         OfFunctions,
         OfRecords,
         OnceOptions,
+        OutcomeOptions,
         P,
         QueueOptions,
         R,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     )
     from lambda_once.core.clock import Clock
     from lambda_once.decorators.function import Begun
+    from lambda_once.decorators.outcome import Question
+    from lambda_once.engine.outcome import Outcome
     from lambda_once.integrations.durable import Execution
     from lambda_once.observability.reporter import AnyLogger, Hook, Namespaced
     from lambda_once.observability.traces import AnyTracer
@@ -377,6 +380,65 @@ class Once:
             raise Misconfigured("once.run_as(name, key, function, …) takes a non-empty str for a name")
         return self._run(key, function, args, kwargs, name=name)
 
+    @overload
+    def outcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: type[R],
+        **options: Unpack[OutcomeOptions],
+    ) -> Outcome[R]: ...
+    @overload
+    def outcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: Any = None,
+        **options: Unpack[OutcomeOptions],
+    ) -> Outcome[Any]: ...
+    def outcome(self, key: object, *, scope: object = None, **options: Any) -> Outcome[Any]:
+        """
+        Return what became of *key*, without running anything.
+
+        For work under a ``name=``, which is required, and not for `api_gateway` and `route`, whose tokens
+        hold method, path and caller. *key* and *scope* are the values that the work's have. The row is read
+        consistently; a result is read when `Outcome.result` is. ``returns``, ``codec`` and ``seal`` are those
+        of the work.
+
+        Raises `StoreUnavailable` if the table does not respond, `KeyMissing`, and `Misconfigured`.
+        """
+        return self._question(key, scope, options).answer()
+
+    @overload
+    def aoutcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: type[R],
+        **options: Unpack[OutcomeOptions],
+    ) -> Coro[Outcome[R]]: ...
+    @overload
+    def aoutcome(
+        self,
+        key: object,
+        *,
+        name: str,
+        scope: object = None,
+        returns: Any = None,
+        **options: Unpack[OutcomeOptions],
+    ) -> Coro[Outcome[Any]]: ...
+    def aoutcome(self, key: object, *, scope: object = None, **options: Any) -> Coro[Outcome[Any]]:
+        """Do what `outcome` does off the event loop; the result is read at once, and so is at hand."""
+        from lambda_once.engine.waiting import off_loop
+
+        return off_loop(partial(self._question(key, scope, options).answer, at_once=True))
+
     def invocation(self, context: object) -> AbstractContextManager[object]:
         """Return a context manager that sets the remaining time of all protected work inside it."""
         return self._runtime.invocation(context)
@@ -387,6 +449,13 @@ class Once:
 
     def _using(self, store: Store | None, clock: Clock | None) -> AbstractContextManager[None]:
         return self._runtime.using(store, clock)
+
+    def _question(self, key: object, scope: object, options: Mapping[str, Any]) -> Question:
+        from lambda_once.decorators.outcome import Question
+
+        settings = settings_of(self._defaults, options, Where.OUTCOME)
+        caller = sys._getframe(2)  # noqa: SLF001  (text in returns= is evaluated there)
+        return Question(self._runtime, settings, caller, key, scope)
 
     def _run(
         self,

@@ -286,6 +286,13 @@ class ExecutionOptions(TypedDict, total=False):
     codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
+class OutcomeOptions(TypedDict, total=False):
+    """For `Once.outcome`: as the work has them that it asks about."""
+
+    codec: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+    seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None
+
+
 class ApiOptions(ReplayOptions, total=False):
     """For `Once.api_gateway` and `Once.route`."""
 

@@ -61,11 +61,13 @@ class Where(Flag):
     """`Once.begin`, whose key and scope are values."""
     EXECUTION = auto()
     """`Once.execution`, likewise."""
+    OUTCOME = auto()
+    """`Once.outcome` and `Once.aoutcome`, which run nothing."""
 
     RECORDS = MESSAGES | QUEUE | STREAM
     KEYED = RECORDS | API | CALL
     NAMED = KEYED | BLOCK | EXECUTION
-    RESULT = CALL | BLOCK | EXECUTION
+    RESULT = CALL | BLOCK | EXECUTION | OUTCOME
     POLICY = ONCE | KEYED | BLOCK
     EVERY = ONCE | NAMED
 
@@ -210,7 +212,7 @@ def copied_mapping(value: Any) -> Any:
 class Settings:
     """All options, each with its default, its check, and what takes it. `settings_of` makes it."""
 
-    name: str | None = option(None, text, Where.NAMED)
+    name: str | None = option(None, text, Where.NAMED | Where.OUTCOME)
     key: Selector = option(None, expression("key", " or a callable"), Where.KEYED)
     scope: Selector = option(None, expression("scope", " or a callable"), Where.KEYED)
     fingerprint: str | Literal[False] | None = option(
@@ -226,7 +228,10 @@ class Settings:
     cache: int = option(0, least(0), Where.POLICY)
     history: HistorySource | None = option(None, history_source, Where.POLICY)
     seal: tuple[Callable[[bytes, str], bytes], Callable[[bytes, str], bytes]] | None = option(
-        None, pair_of(2, "(encrypt, decrypt), of bytes and the token"), Where.POLICY, each_in(tuple)
+        None,
+        pair_of(2, "(encrypt, decrypt), of bytes and the token"),
+        Where.POLICY | Where.OUTCOME,
+        each_in(tuple),
     )
     returns: Any = option(None, anything, Where.RESULT)
     codec: tuple[Callable[[Any], object], Callable[[Any], object]] | None = option(

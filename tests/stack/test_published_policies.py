@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_once import Once
-from lambda_once.errors import ResultUnavailable
+from lambda_once.errors import Misconfigured, ResultUnavailable
 from lambda_once.testing import (
     api_event,
     create_table,
@@ -69,6 +69,16 @@ def readme() -> list[Statement]:
         r"^\| permissions \|.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     return _of_words(row)
+
+
+def asking() -> list[Statement]:
+    """Return the policy of docs/api.md for a function that only asks what became of a key."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    from samtranslator.yaml_helper import yaml_parse  # as in `nested`
+
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    statements: list[Statement] = yaml_parse(shown)
+    return statements
 
 
 def _of_words(text: str) -> list[Statement]:
@@ -196,6 +206,7 @@ DECORATORS: dict[str, tuple[Callable[[Shop], Callable[[], Any]], int]] = {
 }
 """What makes a delivery, and how often the work runs in it."""
 
+Ask = Callable[[str, Sequence[Statement]], tuple[Shop, Once, list[str]]]
 Deliver = Callable[[str, str, Sequence[Statement]], tuple[Shop, Callable[[], Any], list[str]]]
 
 
@@ -270,6 +281,51 @@ def test_other_missing_permissions_cost_no_second_run(deliver: Deliver, decorato
     first, again = delivered(), delivered()
     assert len(shop.done) == DECORATORS[decorator][1]
     assert _answer(again) == _answer(first)
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    """Do a work named charge, and return what asks for it as *statements* allow."""
+
+    def make(size: str, statements: Sequence[Statement]) -> tuple[Shop, Once, list[str]]:
+        client = tables.client()
+        create_table(client, "tokens")
+        shop = Shop(Once(table="tokens", client=client, service="shop"), SIZES[size])
+        shop.once.run_as("charge", "o-1", shop.work)
+        shop.once.run_as("refund", "o-1", shop.work)
+        asker = tables.client()
+        denied = iam.limit(asker, statements)
+        return shop, Once(table="tokens", client=asker, service="shop"), denied
+
+    with mounted():
+        yield make
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_policy_for_asking_suffices(ask: Ask, size: str) -> None:
+    """For results of every size, and keys that were never used."""
+    shop, once, denied = ask(size, asking())
+    assert once.outcome("o-1", name="charge").result == shop.once.outcome("o-1", name="charge").result
+    assert once.outcome("o-2", name="charge").state == "unknown"
+    assert denied == []
+
+
+def test_the_policy_for_asking_allows_nothing_else(ask: Ask) -> None:
+    """Neither another name, nor a write."""
+    shop, once, _ = ask("small", asking())
+    with pytest.raises(Misconfigured, match="GetItem"):
+        once.outcome("o-1", name="refund")
+    with pytest.raises(Misconfigured, match="UpdateItem"):
+        once.run_as("charge", "o-3", shop.work)
+    assert len(shop.done) == 2
+
+
+@pytest.mark.parametrize(("denied", "size"), [("GetItem", "small"), ("BatchGetItem", "900 KB")])
+def test_twin_each_permission_for_asking_is_needed(ask: Ask, denied: str, size: str) -> None:
+    """A denial is never taken for a key that is unknown, or a result that is lost."""
+    _, once, _ = ask(size, iam.without(asking(), f"dynamodb:{denied}"))
+    with pytest.raises(Misconfigured, match=denied):
+        _ = once.outcome("o-1", name="charge").result
 
 
 def _answer(answer: Any) -> Any:

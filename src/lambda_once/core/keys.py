@@ -195,8 +195,8 @@ def token(service: str, name: str, scope: object | None, key: object) -> str:
     Return the lock token ``service/name/[scope/]key``, at most 1,024 bytes of ASCII.
 
     Different parts make different tokens, except that a number that equals an integer (5, 5.0,
-    Decimal("5.00"), no boolean) is the text of its digits, and a scope of one string that string. Each part
-    is percent-encoded. A string of at most PART_LIMIT encoded bytes is readable, and so is a scope of
+    Decimal("5.00"), no boolean) is the text of its digits, and a scope of one part that part. Each part is
+    percent-encoded. A string of at most PART_LIMIT encoded bytes is readable, and so is a scope of
     several, joined by ":"; anything else, and what looks like a digest, is its digest. Raises KeyMissing for
     an empty key or scope and for one without canonical form, Misconfigured for an empty service or name.
     """
@@ -228,6 +228,8 @@ def _scope(scope: object) -> str:
     # A tuple was put together; a list may be a part of a payload, whose nulls are content.
     if not is_whole(scope) if isinstance(scope, tuple) else is_nothing(scope):
         raise KeyMissing("the scope is empty, or a part of it: select a value that every delivery has")
+    if isinstance(scope, tuple) and len(scope) == 1:  # so is that of a block, whose scope is a value
+        return _scope(scope[0])
     if not isinstance(scope, list | tuple):
         return _part(scope)
     if not all(isinstance(part, str) for part in scope):

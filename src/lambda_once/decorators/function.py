@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lambda_once.core.clock import through
-from lambda_once.core.codec import codec_by, codec_for
+from lambda_once.core.codec import Codec, codec_by, codec_for
 from lambda_once.core.durable import SDK, check_arguments, check_function
 from lambda_once.core.keys import is_nothing, is_whole
 from lambda_once.core.signatures import evaluated, signature_of, title
@@ -286,11 +286,15 @@ def block_identifier(runtime: Runtime, settings: Settings, caller: FrameType) ->
     """Return what identifies a block of the frame *caller*."""
     check_no_history(settings, "a block")
     name = f"{caller.f_globals.get('__name__', '?')}.{caller.f_code.co_qualname}"
+    return Identifier(runtime, settings, block_codec(settings, caller), name)
+
+
+def block_codec(settings: Settings, caller: FrameType) -> Codec:
+    """Return the codec of ``codec=`` or ``returns=``, whose text is evaluated in the frame *caller*."""
     returns: object = Any
     if settings.returns is not None:
         returns = evaluated(settings.returns, caller.f_globals, caller.f_locals, "returns=")
-    codec = codec_for(returns) if settings.codec is None else codec_by(*settings.codec)
-    return Identifier(runtime, settings, codec, name)
+    return codec_for(returns) if settings.codec is None else codec_by(*settings.codec)
 
 
 def unit_of_key(key: object, scope: object, payload: object) -> Unit:

@@ -179,7 +179,7 @@ class Replayer:
     def _replay(self, call: Call, record: Record, *, remembered: bool = False) -> Replayed:
         if call.place is not None:
             places.check(call.invocation.places, call.place, record.attempt_id, call.token)
-        result = self._result(call, record)
+        result = self.result(call, record)
         if call.settings.cache and not remembered:
             self.memory.put(record, call.settings.cache, self._clock.now())
         if call.place is not None:
@@ -190,7 +190,8 @@ class Replayer:
             call.report(Event.SAME_CONTENT, record, reason=reason)
         return Replayed(result, record)
 
-    def _result(self, call: Call, record: Record) -> Any:
+    def result(self, call: Call, record: Record) -> Any:
+        """Return the stored result of *record*. Raises `ResultUnavailable`, and as the store and the seal."""
         try:
             return call.codec.load(self._text(call, record))
         except Corrupt as unreadable:

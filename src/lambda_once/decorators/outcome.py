@@ -1,0 +1,66 @@
+"""`Once.outcome` and `Once.aoutcome`: what became of a key, without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lambda_once.core.clock import Clock, Deadline
+from lambda_once.decorators.function import block_codec, unit_of_key
+from lambda_once.decorators.identify import Identifier
+from lambda_once.dynamodb.retry import PATIENCE
+from lambda_once.engine.invocation import Call, Invocation, current_invocation, invocation_of
+from lambda_once.engine.outcome import Asker, Outcome, outcome_from
+from lambda_once.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from lambda_once.decorators.runtime import Runtime
+    from lambda_once.observability.reporter import Reporter
+    from lambda_once.settings import Settings
+
+NO_NAME = (
+    "once.outcome needs name=: a default name begins with the function that runs, so that another one would "
+    'ask for another token. Write it at the work, @once.function(name="charge", …), and here: '
+    'once.outcome(key, name="charge")'
+)
+
+
+class Question:
+    """What became of the work of one key. Raises `KeyMissing`, and `Misconfigured` without a name."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Settings, caller: FrameType, key: object, scope: object
+    ) -> None:
+        if settings.name is None:
+            raise Misconfigured(NO_NAME)
+        self._runtime = runtime
+        # A history is of another layer, and a payload there is none: only the token counts.
+        self._settings = replace(settings, history=None, fingerprint=False)
+        identifier = Identifier(runtime, self._settings, block_codec(settings, caller), settings.name)
+        self._codec = identifier.codec
+        found = identifier.identify(unit_of_key(key, scope, None))
+        if found.error is not None:
+            raise found.error
+        self._name, self._token = settings.name, found.token
+
+    def answer(self, *, at_once: bool = False) -> Outcome[Any]:
+        """Read the row; *at_once*: and the result. Raises `StoreUnavailable` and `Misconfigured`."""
+        engine = self._runtime.engine
+        record = engine.store.read(self._token, self._call().invocation.deadline)
+        asker = Asker(self._token, engine.replayer, self._call, at_once)
+        return outcome_from(asker, record, engine.clock.now())
+
+    def _call(self) -> Call:
+        """Return the call that reads now: a result may be asked for long after its row."""
+        clock, reporter = self._runtime.engine.clock, self._runtime.reporter
+        invocation = current_invocation() or _outside(clock, reporter)
+        return Call(self._name, self._token, self._settings, self._codec, invocation)
+
+
+def _outside(clock: Clock, reporter: Reporter) -> Invocation:
+    """Return an invocation for reads outside of any; they are retried for `PATIENCE` at most."""
+    ends = clock.now() + timedelta(seconds=PATIENCE)
+    return invocation_of(None, clock, reporter)._replace(deadline=Deadline(clock, ends))

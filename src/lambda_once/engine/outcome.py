@@ -1,0 +1,183 @@
+"""What became of a key: its row as a value for the developer, whose result is read when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, assert_never
+
+from lambda_once.core.clock import stamp
+from lambda_once.core.lifecycle import Course, Record, State
+from lambda_once.core.results import Unavailable
+from lambda_once.engine.invocation import Call
+from lambda_once.engine.replay import Replayer
+from lambda_once.errors import OnceError, ResultUnavailable, RetryLater, StoredError
+
+T = TypeVar("T")
+OutcomeState: TypeAlias = Literal[
+    "unknown", "complete", "failed", "in_progress", "lapsed", "held", "released"
+]
+
+
+class Found(NamedTuple):
+    """A stored result, None included."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """
+    What became of a key, as `Once.outcome` found it; later changes of the token do not change it.
+
+    ``state`` is
+
+    * ``unknown``: there is no token. No attempt has acquired it, or its outcome was kept until ``expires``;
+    * ``complete``: the work is done;
+    * ``failed``: the work failed for good, and ``error`` has its error;
+    * ``in_progress``: an attempt holds the token, and its lease is alive;
+    * ``lapsed``: an attempt held the token when its lease ended: whether it did its work is unknown;
+    * ``held``: held for manual review;
+    * ``released``: no attempt has it, and the next delivery may run.
+
+    The times are aware datetimes in UTC, or None.
+    """
+
+    token: str
+    state: OutcomeState
+    acquired: datetime | None = None
+    """When the latest attempt acquired the token; None if it is unknown."""
+    finished: datetime | None = None
+    """When it was completed or held."""
+    expires: datetime | None = None
+    """Until when the outcome is kept; None while the token is in progress or held."""
+    _read: Callable[[], Found | OnceError] = field(kw_only=True, repr=False, compare=False)
+
+    @property
+    def result(self) -> T:
+        """
+        The stored result; None if that is the result. Read at first access, parts of a large one included.
+
+        Raises what a duplicate would get where there is none: `StoredError` if it failed,
+        `ResultUnavailable`, `InProgress`, `Held`, and for the other states `RetryLater`; `StoreUnavailable`
+        if the table does not respond.
+        """
+        found = self._found
+        if isinstance(found, OnceError):
+            raise found
+        result: T = found.result
+        return result
+
+    @property
+    def error(self) -> StoredError | None:
+        """
+        The stored error, with its ``kind`` and its message; None unless the state is ``failed``.
+
+        Raises `ResultUnavailable` if it is sealed and cannot be opened.
+        """
+        if self.state != "failed":
+            return None
+        if isinstance(self._found, StoredError):
+            return self._found
+        self.result  # noqa: B018  (raises why there is none)
+        return None
+
+    @cached_property
+    def _found(self) -> Found | OnceError:
+        return self._read()
+
+
+class Asker(NamedTuple):
+    """Who asks about a token, and reads what its row lacks."""
+
+    token: str
+    replayer: Replayer
+    call: Callable[[], Call]
+    """Returns a call of the token, with the deadline of what it reads."""
+    at_once: bool
+    """Whether the result is read with the row."""
+
+
+def outcome_from(asker: Asker, record: Record | None, now: datetime) -> Outcome[Any]:
+    """
+    Return the outcome of a token whose row is *record*.
+
+    With `Asker.at_once` it raises where reading the result again may succeed.
+    """
+    token, state = asker.token, state_of(record, now)
+    if record is None or state == "unknown":
+        problem = RetryLater(f"token {token} is unknown: nothing is stored under it", token=token)
+        return Outcome(token, "unknown", _read=lambda: problem)
+
+    def read() -> Found | OnceError:
+        return _read(asker, record, state)
+
+    found = read() if asker.at_once else None
+    ended = record.state in (State.COMPLETE, State.RELEASED)
+    return Outcome(
+        token=token,
+        state=state,
+        acquired=record.created,
+        finished=record.actual_completion,
+        expires=datetime.fromtimestamp(record.ttl, UTC) if ended and record.ttl is not None else None,
+        _read=read if found is None else lambda: found,
+    )
+
+
+def state_of(record: Record | None, now: datetime) -> OutcomeState:
+    """Return what the row *record* says about the work at *now*; None: there is no row."""
+    if record is None or record.expired(now):
+        return "unknown"
+    match record.state:
+        case State.COMPLETE:
+            return "complete" if record.error is None else "failed"
+        case State.IN_PROGRESS:
+            return "lapsed" if record.lapsed(now) else "in_progress"
+        case State.HELD:
+            return "held"
+        case State.RELEASED:
+            return "released"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _read(asker: Asker, record: Record, state: OutcomeState) -> Found | OnceError:
+    """Return the result, or the error in its place. Raises where reading it again may succeed."""
+    replayer, call = asker.replayer, asker.call()
+    match state:
+        case "complete" if record.stored is Unavailable.UNAVAILABLE:
+            return replayer.error(call, record, Course.RESULT_UNAVAILABLE)
+        case "complete":
+            try:
+                return Found(replayer.result(call, record))
+            except ResultUnavailable as unavailable:
+                return unavailable
+        case "failed":
+            return replayer.error(call, record, Course.STORED_ERROR)
+        case "held":
+            return replayer.error(call, record, Course.HELD)
+        case "in_progress":
+            return replayer.error(call, record, Course.IN_PROGRESS)
+        case "lapsed" | "released" | "unknown":
+            return _no_outcome(record, state)
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def _no_outcome(record: Record, state: OutcomeState) -> RetryLater:
+    by = f"attempt {record.attempt_id} ({record.locked_by}) had until {stamp(record.expected_completion)}"
+    why = (
+        f"has lapsed: {by}, and whether it did its work is unknown"
+        if state == "lapsed"
+        else "is released: no attempt has completed it"
+    )
+    return RetryLater(
+        f"token {record.token} {why}",
+        token=record.token,
+        state=record.state.value,
+        locked_by=record.locked_by,
+        created=record.created,
+        expected_completion=record.expected_completion,
+    )
