@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
 
-from lambda_once.cli import options, render
+from lambda_once.cli import options
 from lambda_once.core.lifecycle import State
 from lambda_once.core.writes import Release
 from lambda_once.operations.listing import unfinished
@@ -106,45 +105,6 @@ def test_list_held_omits_what_was_released(shop: Shop, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(lists, "unfinished", behind)
     assert _keys(shop, "--held") == ["held-2"]
-
-
-def _on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> io.StringIO:
-    """Let commands draw on a terminal of so many columns; return what it gets."""
-    from rich.console import Console
-
-    screen = io.StringIO()
-    console = Console(
-        file=screen, width=columns, force_terminal=True, color_system=None, highlight=False, emoji=False
-    )
-    monkeypatch.setattr(render, "console", lambda **_: console)
-    return screen
-
-
-@pytest.mark.parametrize("columns", [40, 60, 80, 100, 126, 200])
-def test_a_narrow_terminal_breaks_no_token_and_no_time(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    """Who has it is left out first; what is left has room, or a line of its own."""
-    token = "orders/charge/acme/lost-000000000000000000000001"
-    shop.begin(token)
-    shop.hold("orders/refund/held-1")
-    shop.clock.advance(90_000)
-    screen = _on_terminal(monkeypatch, columns)
-    shop.run("list", "--held", "--overdue")
-    printed = screen.getvalue()
-    for whole in (token, "2026-11-20 10:12:00", "2026-11-20 10:12:30", "1 d 1 h", "overdue", "held"):
-        assert any(whole in line for line in printed.splitlines()), (whole, printed)
-    assert ("payments/5f2b6a3e-7d0c-4c1d-9a51-0e8d7c6b5a49" in printed) is (columns >= 200)
-    assert "PaymentTimeout" in printed
-
-
-def test_a_token_longer_than_the_terminal_is_one_line(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The terminal breaks it, so that it is copied whole."""
-    token = "orders/charge/" + "k" * 200
-    shop.hold(token)
-    screen = _on_terminal(monkeypatch, 80)
-    shop.run("list")
-    assert f"held  {token}" in screen.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(

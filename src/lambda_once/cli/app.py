@@ -95,15 +95,17 @@ def _discard_output() -> None:
 
 
 def one_line(error: OnceError | click.ClickException) -> str:
-    """Return the message of *error* in one line; the whole help if no command was named."""
+    """Return the message of *error* in one line, escaped; the whole help if no command was named."""
+    from lambda_once.cli.render import escaped
+
     if isinstance(error, OnceError):
-        return f"lambda-once: {' '.join(_for_operator(error).split())}"
+        return f"lambda-once: {escaped(' '.join(_for_operator(error).split()))}"
     message = error.format_message()
     if "\n" in message and isinstance(error, click.UsageError):
-        return message  # click raises the help of a group if no command is named
+        return "\n".join(map(escaped, message.splitlines()))  # click raises the help of a group
     context = error.ctx if isinstance(error, click.UsageError) else None
     advice = "" if context is None else f" (see {context.command_path} --help)"
-    return f"lambda-once: {' '.join(message.split())}{advice}"
+    return f"lambda-once: {escaped(' '.join(message.split()))}{advice}"
 
 
 def _for_operator(error: OnceError) -> str:

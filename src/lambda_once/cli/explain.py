@@ -17,7 +17,7 @@ import click
 from aws_lambda_powertools.event_handler.api_gateway import BaseRouter
 
 from lambda_once.cli.options import with_output
-from lambda_once.cli.render import Output
+from lambda_once.cli.render import BETWEEN, Output, Paragraph, labelled, line
 from lambda_once.core.canonical import written
 from lambda_once.errors import Misconfigured
 from lambda_once.explain.comparison import ComparedPart, Comparison, Verdict, compared
@@ -305,35 +305,17 @@ def drawn(
     for file, units in events:
         for n, unit in enumerate(units, 1):
             place = f"{file}, {n} of {len(units)}" if len(units) > 1 else file
-            parts += [_heading(place), _unit(unit, full=full), ""]
+            parts += [line((place, "bold")), _unit(unit, full=full), ""]
         if not units:
-            parts += [_heading(file), "no records", ""]
+            parts += [line((file, "bold")), "no records", ""]
     for n, comparison in enumerate(comparisons, 1):
         place = f"verdict, {n} of {len(comparisons)}" if len(comparisons) > 1 else "verdict"
-        parts += [_heading(place), *_comparison(comparison, full=full), ""]
+        parts += [line((place, "bold")), *_comparison(comparison, full=full), ""]
     return Group(*parts[:-1])
 
 
-def _heading(text: str) -> RenderableType:
-    from rich.text import Text
-
-    return Text(text, style="bold")
-
-
-def _labelled(rows: Iterator[tuple[str, str, str]]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, said, style in rows:
-        grid.add_row(Text(f"  {label}", style="dim"), Text(said, style=style))
-    return grid
-
-
 def _unit(unit: Explanation, *, full: bool) -> RenderableType:
-    return _labelled((label, said, style) for label, said, style in _lines(unit, full=full) if said)
+    return labelled((each for each in _lines(unit, full=full) if each[1]), BETWEEN)
 
 
 def _lines(unit: Explanation, *, full: bool) -> Iterator[tuple[str, str, str]]:
@@ -393,12 +375,9 @@ def _jsonable(found: object) -> Any:
 
 
 def _comparison(comparison: Comparison, *, full: bool) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     same = comparison.verdict is Verdict.SAME
-    yield Text(f"  {comparison.verdict.sentence}", style="green" if same else "red")
-    if comparison.parts:
-        yield _labelled((part.name, _change(part, full=full), "") for part in comparison.parts)
+    yield Paragraph(comparison.verdict.sentence, "green" if same else "red", indent=BETWEEN)
+    yield labelled(((part.name, _change(part, full=full), "") for part in comparison.parts), BETWEEN)
 
 
 def _change(part: ComparedPart, *, full: bool) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lambda_once.cli.options import Access, with_filter, with_table
-from lambda_once.cli.render import console, entry_json, grid, tokens_at
+from lambda_once.cli.render import console, entry_json, labelled, tokens_at
 from lambda_once.core.clock import stamp
 from lambda_once.dynamodb.retry import MOST_KEYS
 from lambda_once.errors import StoreUnavailable
@@ -238,15 +238,13 @@ def counts_json(counts: Counts, now: datetime) -> dict[str, Any]:
 
 def _counts_table(counts: Counts, now: datetime) -> RenderableType:
     busy, overdue, held, released = map(counts.of, COUNTED)
-    table = grid()
-    for head in ("at (UTC)", "in progress", "overdue", "held", "released", "oldest overdue"):
-        table.add_column(head, justify="left" if head == "at (UTC)" else "right")
-    table.add_row(
-        time_text(now, now),
-        f"{busy:,}",
-        f"[bold red]{overdue:,}[/]" if overdue else "0",
-        f"[yellow]{held:,}[/]" if held else "0",
-        f"{released:,}",
-        "" if counts.oldest is None else duration_text(now - counts.oldest),
-    )
-    return table
+    shown = [
+        ("at (UTC)", time_text(now, now), ""),
+        ("in progress", f"{busy:,}", ""),
+        ("overdue", f"{overdue:,}", "bold red" if overdue else ""),
+        ("held", f"{held:,}", "yellow" if held else ""),
+        ("released", f"{released:,}", ""),
+    ]
+    if counts.oldest is not None:
+        shown.append(("oldest overdue", duration_text(now - counts.oldest), ""))
+    return labelled(shown)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from lambda_once.cli.options import DURATION, with_output
+from lambda_once.cli.render import Output, Paragraph
 from lambda_once.patterns.ledger.layout import ID_BYTES
 from lambda_once.patterns.sizing import HEADROOM, OTHER_BYTES, RATE_UNITS, LedgerPlan, plan
-
-if TYPE_CHECKING:
-    from lambda_once.cli.render import Output
 
 _RATE: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(?:/([smhd]))?", re.ASCII)
 
@@ -47,12 +45,12 @@ def plan_command(output: Output, **given: Any) -> None:
 
     Exit code: 0 with a plan; 2 for bad input, or where none is possible, with the alternatives.
     """
-    from rich.text import Text
+    from rich.console import Group
 
     found = plan(**given)
     others = {"cheapest": found.cheapest, "byPeriod": found.by_period}
     value = as_json(found) | {name: each and as_json(each) for name, each in others.items()}
-    output.one(value, Text("\n".join(found.explain())))
+    output.one(value, Group(*map(Paragraph, found.explain())))
 
 
 def as_json(found: LedgerPlan) -> dict[str, Any]:

@@ -1,10 +1,17 @@
-"""What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error."""
+"""
+What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error.
+
+Keys, errors and names come from clients. So text reaches a terminal only by what is here, escaped: `text` and
+`Paragraph`, of which all that is drawn is made, `Output.say`, and JSON, which is ASCII.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,22 +26,26 @@ from lambda_once.operations.tokens import Status, TokenName, parts_of, token_sta
 from lambda_once.stores.row import Entry, parse_stamp, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.text import Text
 
     from lambda_once.errors import Misconfigured
 
     Row = Mapping[str, Any]
-    Cells = Mapping[str, Text]
+    Cells = Mapping[str, tuple[str, str]]
+    Part = str | tuple[str, str]
 
 FORMATS: Final = ("table", "json", "jsonl")
 UNBROKEN = 10_000
 """Columns without a terminal: a row is one line, for grep and awk."""
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7e]")
+NARROWEST = 20
+"""Columns that a paragraph has at least, beside its label."""
+WIDEST_LABEL = 24
+_NOT_JSON: Final = re.compile(r"[^\t\n\x20-\x7e]")
+"""What JSON in ASCII does not have; a carriage return it may have, and a terminal goes back by it."""
 
 
 class Output:
@@ -58,7 +69,7 @@ class Output:
         """
         if self.form == "jsonl":
             for row in rows:
-                click.echo(json.dumps(row))
+                click.echo(json.dumps(row))  # ASCII by default
             return
         complete = list(rows)
         if self.form == "json":
@@ -73,6 +84,10 @@ class Output:
         else:
             click.echo(json.dumps(value, indent=2 if self.form == "json" else None))
 
+    def stored(self, result: str) -> None:
+        """Print the JSON text of a stored result."""
+        click.echo(ascii_json(result))
+
     def draw(self, rendered: RenderableType, *, err: bool = False) -> None:
         """Print on the terminal; without one, as plain lines without trailing blanks."""
         screen = console(err=err)
@@ -80,7 +95,7 @@ class Output:
             screen.print(rendered, crop=False)  # long tokens are wrapped by the terminal, not by rich
             return
         with screen.capture() as captured:
-            screen.print(rendered)
+            screen.print(rendered, crop=False)
         click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()), err=err)
 
     def show(self, rendered: RenderableType) -> None:
@@ -88,8 +103,8 @@ class Output:
         self.draw(rendered, err=not self.is_table)
 
     def say(self, message: str) -> None:
-        """Print a message on standard error."""
-        click.echo(message, err=True)
+        """Print a message of one line on standard error."""
+        click.echo(escaped(message), err=True)
 
     @contextmanager
     def naming_malformed(self) -> Iterator[list[Misconfigured]]:
@@ -111,7 +126,7 @@ class Output:
     def say_malformed(self, malformed: Sequence[Misconfigured]) -> None:
         """Name rows that cannot be read, on standard error."""
         for each in malformed[:MOST_NAMED]:
-            self.say(f"not readable: {escaped(str(each))}")
+            self.say(f"not readable: {each}")
         if len(malformed) > MOST_NAMED:
             self.say(f"not readable: {len(malformed) - MOST_NAMED:,} more")
 
@@ -125,8 +140,8 @@ def console(*, err: bool = False) -> Console:
 
 
 def ascii_json(text: str) -> str:
-    """Return the JSON *text* in ASCII: a terminal interprets other characters, which are in strings alone."""
-    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    """Return the JSON *text* in ASCII: other characters are in strings alone, where JSON has escapes."""
+    return _NOT_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text.replace("\r", "\n"))
 
 
 def escaped(text: str) -> str:
@@ -134,10 +149,72 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def grid(*heads: str, show_header: bool = True) -> Table:
+# -- what is drawn
+
+
+def text(*parts: Part) -> Text:
+    """Return *parts*, each plain or with its style, escaped."""
+    from rich.text import Text
+
+    styled = (part if isinstance(part, tuple) else (part, "") for part in parts)
+    return Text.assemble(*((escaped(content), style) for content, style in styled))
+
+
+def line(*parts: Part) -> Text:
+    """Return *parts* as one line, which the terminal wraps: it copies it as one."""
+    found = text(*parts)
+    found.no_wrap, found.overflow = True, "ignore"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """
+    Text under a hanging indent with a label in it, wrapped between words.
+
+    A word that has no room, such as a token, is left to the terminal, which copies it whole.
+    """
+
+    content: str
+    style: str = ""
+    label: str = ""
+    indent: int = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        del console
+        label = text((self.label, "dim"))
+        beside = self.indent - label.cell_len
+        if beside < 1 and self.label:
+            yield line((self.label, "dim"))
+            label, beside = text(), self.indent
+        room = max(options.max_width - self.indent, NARROWEST)
+        lines = wrap(escaped(self.content), room, break_long_words=False, break_on_hyphens=False)
+        for each in lines or [""]:
+            yield line((label.plain, "dim"), " " * beside, (each, self.style))
+            label, beside = text(), self.indent
+
+
+def labelled(rows: Iterable[tuple[str, str, str]], indent: int = 0) -> RenderableType:
+    """Render a label, a text and its style each, one below the other, so many blanks from the left."""
+    from rich.console import Group
+
+    blanks = " " * indent
+    shown = [(f"{blanks}{label}", content, style) for label, content, style in rows]
+    widest = max((text(label).cell_len for label, _, _ in shown), default=0)
+    room = min(widest, WIDEST_LABEL) + BETWEEN
+    return Group(*(Paragraph(content, style, label, room) for label, content, style in shown))
+
+
+def grid(heads: Sequence[str], rows: Iterable[Sequence[Text]], wrapped: Collection[str]) -> RenderableType:
+    """Render a table, of which the columns *wrapped* may be broken."""
     from rich.table import Table
 
-    return Table(*heads, box=None, pad_edge=False, header_style="bold", show_header=show_header)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in heads:
+        table.add_column(head, no_wrap=head not in wrapped, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 # -- a row as JSON
@@ -230,7 +307,7 @@ def tokens_at(now: datetime) -> Callable[[Sequence[Row], int], RenderableType]:
 
     def rendered(rows: Sequence[Row], width: int) -> RenderableType:
         cells = [_cells(row, now) for row in rows]
-        heads = tuple(head for head in HEADS if any(each[head] for each in cells))
+        heads = tuple(head for head in HEADS if any(each[head][0] for each in cells))
         for omitted in ((), ("locked by",)):
             shown = tuple(head for head in heads if head not in omitted)
             if _width(shown, cells) <= width:
@@ -246,51 +323,39 @@ def token_list(records: Iterable[Record], now: datetime) -> RenderableType:
 
 
 def _cells(row: Row, now: datetime) -> Cells:
-    from rich.text import Text
-
     created, expected = parse_stamp(row["created"]), parse_stamp(row["expectedCompletion"])
     status: str = row["status"]
-    return {
-        "state": Text(WORDS.get(status, status), style=COLOURS.get(status, "")),
-        "token": Text(row["lockToken"]),
-        "locked by": Text(row["lockedBy"]),
-        "created": Text(time_text(created, now)),
-        "expected": Text(time_text(expected, now)),
-        "age": Text(duration_text(now - created)),
-        "reason": Text(_field_text("error", row.get("error"))),
-        "decided": Text(_field_text("decisions", row.get("decisions"))),
+    plain = {
+        "token": row["lockToken"],
+        "locked by": row["lockedBy"],
+        "created": time_text(created, now),
+        "expected": time_text(expected, now),
+        "age": duration_text(now - created),
+        "reason": _field_text("error", row.get("error")),
+        "decided": _field_text("decisions", row.get("decisions")),
     }
+    state = (WORDS.get(status, status), COLOURS.get(status, ""))
+    return {"state": state} | {head: (content, "") for head, content in plain.items()}
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
-    columns = (max(len(head), *(each[head].cell_len for each in cells)) for head in heads)
+    columns = (max(len(head), *(text(each[head]).cell_len for each in cells)) for head in heads)
     needed = (min(LEAST.get(head, width), width) for head, width in zip(heads, columns, strict=True))
     return sum(needed) + BETWEEN * (len(heads) - 1)
 
 
 def _one_line_each(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
-    table = grid()
-    for head in heads:
-        table.add_column(head, no_wrap=head not in LEAST, overflow="fold")
-    for each in cells:
-        table.add_row(*(each[head] for head in heads))
-    return table
+    return grid(heads, ([text(each[head]) for head in heads] for each in cells), LEAST)
 
 
 def _stacked(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
     from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
 
     lines: list[RenderableType] = []
     for each in cells:
-        # Not wrapped here: the terminal wraps it, and copies it as one line.
-        lines.append(Text.assemble(each["state"], "  ", each["token"], no_wrap=True, overflow="ignore"))
-        lines += [
-            Padding(Text.assemble((f"{head} ", "dim"), each[head], overflow="fold"), (0, 0, 0, BETWEEN))
-            for head in heads
-            if head not in ("state", "token", "locked by") and each[head]
-        ]
+        below = [head for head in heads if head not in ("state", "token", "locked by") and each[head][0]]
+        lines.append(line(each["state"], "  ", each["token"]))
+        lines.append(labelled(((head, *each[head]) for head in below), BETWEEN))
     return Group(*lines)
 
 
@@ -312,20 +377,19 @@ FIELDS: Final = {
 
 
 def side_by_side(rows: Mapping[str, Record | None], now: datetime) -> RenderableType:
-    """Render *rows*, one column each under its heading; None: the row does not exist."""
-    from rich.text import Text
-
-    table = grid("", show_header=len(rows) > 1)
-    for heading in rows:
-        table.add_column(heading, overflow="fold")
+    """Render *rows* under their headings, each field as ``one → other`` if they differ; None: no row."""
     values = [{} if row is None else record_json(row, now) for row in rows.values()]
-    for field, label in FIELDS.items():
-        cells = [_field_text(field, row.get(field)) for row in values]
-        if any(cells):
-            table.add_row(label, *map(Text, cells))
-    if None in rows.values():
-        table.add_row("", *("no row" if row is None else "" for row in rows.values()))
-    return table
+    missing = ["no row" if row is None else "" for row in rows.values()]
+    fields = {
+        label: [_field_text(field, row.get(field)) for row in values] for field, label in FIELDS.items()
+    }
+    shown = {"": list(rows), **fields, " ": missing if any(missing) else []}
+    return labelled((label, _changed(cells), "") for label, cells in shown.items() if any(cells))
+
+
+def _changed(cells: Sequence[str]) -> str:
+    """Return equal *cells* once, others one after the other."""
+    return cells[0] if len(set(cells)) == 1 else " → ".join(cell or "nothing" for cell in cells)
 
 
 def _field_text(field: str, value: Any) -> str:
@@ -333,16 +397,16 @@ def _field_text(field: str, value: Any) -> str:
         case _, None:
             return ""
         case "error", {"kind": kind, "message": message}:
-            return escaped(f"{kind}: {message}")
+            return f"{kind}: {message}"
         case "result", {"kind": kind}:
             return str(kind)
         case "decisions", [*_, {"by": by, "decision": how, "because": because, "at": at, "stands": stands}]:
             earlier = "" if stands else " (an attempt has run since)"
-            return escaped(f"{at} {how} by {by}: {because}{earlier}")
+            return f"{at} {how} by {by}: {because}{earlier}"
         case "decisions", _:
             return ""
         case _:
-            return escaped(str(value))
+            return str(value)
 
 
 # -- the story of one row
@@ -370,27 +434,26 @@ def story_lines(
 ) -> RenderableType:
     """Render the story of a row, and the log queries."""
     from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
 
     status = token_status(record, now).value
-    head = Text.assemble(
-        (WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")
-    )
-    events = grid(show_header=False)
-    events.add_column(no_wrap=True, style="dim")
-    events.add_column(overflow="fold")
-    for event in story(record, now):
-        time = "" if event.at is None else time_text(event.at, now)
-        future = event.at is not None and event.at > now
-        events.add_row(time, Text(escaped(event.what), style="dim" if future else ""))
-    if parts_present is not None and isinstance(record.stored, Parts):
-        events.add_row("", f"{parts_present} of {record.stored.count} parts present")
-    lines: list[RenderableType] = [head, Text(outlook(record, now)), "", events, ""]
+    lines: list[RenderableType] = [
+        line((WORDS.get(status, status), COLOURS.get(status, "bold")), "  ", (record.token, "bold")),
+        Paragraph(outlook(record, now)),
+        "",
+        labelled(_events(record, now, parts_present)),
+        "",
+    ]
     group = log_group or f"the log group of {function_of(record)}"
     for about, query in log_queries(record).items():
         title = "log of the request that acquired it" if about == "request" else "log of this token"
-        lines.append(Text(f"{title}: Logs Insights on {group}"))
-        # Not wrapped here: it is pasted whole.
-        lines.append(Padding(Text(query, style="cyan", no_wrap=True, overflow="ignore"), (0, 0, 0, 2)))
+        lines += [Paragraph(f"{title}: Logs Insights on {group}"), line((f"  {query}", "cyan"))]
     return Group(*lines)
+
+
+def _events(record: Record, now: datetime, parts_present: int | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the time, the text and the style of each event."""
+    for event in story(record, now):
+        time = "" if event.at is None else time_text(event.at, now)
+        yield time, event.what, "dim" if event.at is not None and event.at > now else ""
+    if parts_present is not None and isinstance(record.stored, Parts):
+        yield "", f"{parts_present} of {record.stored.count} parts present", ""

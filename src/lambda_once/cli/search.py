@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never
 import click
 
 from lambda_once.cli.options import Access, with_table
-from lambda_once.cli.render import ascii_json, record_json, story_json, story_lines, tokens_at
+from lambda_once.cli.render import record_json, story_json, story_lines, tokens_at
 from lambda_once.core.lifecycle import Record, State
 from lambda_once.core.results import Corrupt, Sealed, Unavailable
 from lambda_once.errors import Misconfigured
@@ -225,7 +225,7 @@ def _print_result(access: Access, record: Record) -> None:
         _no_result(access, str(corrupt))
     if text is None:
         _no_result(access, "parts of it are missing")
-    click.echo(ascii_json(text))
+    access.output.stored(text)
 
 
 def _no_result(access: Access, why: str) -> Never:
