@@ -1,7 +1,7 @@
 """
 What commands print: data to standard output as a table, JSON or JSON lines; messages to standard error.
 
-Keys, errors and names come from clients. So text reaches a terminal only by what is here, escaped: `text` and
+Keys, errors and names come from clients. So text reaches a terminal only by what is here, escaped: `styled` and
 `Paragraph`, of which all that is drawn is made, `Output.say`, and JSON, which is ASCII.
 """
 
@@ -152,17 +152,17 @@ def escaped(text: str) -> str:
 # -- what is drawn
 
 
-def text(*parts: Part) -> Text:
+def styled(*parts: Part) -> Text:
     """Return *parts*, each plain or with its style, escaped."""
     from rich.text import Text
 
-    styled = (part if isinstance(part, tuple) else (part, "") for part in parts)
-    return Text.assemble(*((escaped(content), style) for content, style in styled))
+    pairs = (part if isinstance(part, tuple) else (part, "") for part in parts)
+    return Text.assemble(*((escaped(content), style) for content, style in pairs))
 
 
 def line(*parts: Part) -> Text:
     """Return *parts* as one line, which the terminal wraps: it copies it as one."""
-    found = text(*parts)
+    found = styled(*parts)
     found.no_wrap, found.overflow = True, "ignore"
     return found
 
@@ -182,16 +182,16 @@ class Paragraph:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         del console
-        label = text((self.label, "dim"))
+        label = styled((self.label, "dim"))
         beside = self.indent - label.cell_len
         if beside < 1 and self.label:
             yield line((self.label, "dim"))
-            label, beside = text(), self.indent
+            label, beside = styled(), self.indent
         room = max(options.max_width - self.indent, NARROWEST)
         lines = wrap(escaped(self.content), room, break_long_words=False, break_on_hyphens=False)
         for each in lines or [""]:
             yield line((label.plain, "dim"), " " * beside, (each, self.style))
-            label, beside = text(), self.indent
+            label, beside = styled(), self.indent
 
 
 def labelled(rows: Iterable[tuple[str, str, str]], indent: int = 0) -> RenderableType:
@@ -200,7 +200,7 @@ def labelled(rows: Iterable[tuple[str, str, str]], indent: int = 0) -> Renderabl
 
     blanks = " " * indent
     shown = [(f"{blanks}{label}", content, style) for label, content, style in rows]
-    widest = max((text(label).cell_len for label, _, _ in shown), default=0)
+    widest = max((styled(label).cell_len for label, _, _ in shown), default=0)
     room = min(widest, WIDEST_LABEL) + BETWEEN
     return Group(*(Paragraph(content, style, label, room) for label, content, style in shown))
 
@@ -339,13 +339,13 @@ def _cells(row: Row, now: datetime) -> Cells:
 
 
 def _width(heads: Sequence[str], cells: Sequence[Cells]) -> int:
-    columns = (max(len(head), *(text(each[head]).cell_len for each in cells)) for head in heads)
+    columns = (max(len(head), *(styled(each[head]).cell_len for each in cells)) for head in heads)
     needed = (min(LEAST.get(head, width), width) for head, width in zip(heads, columns, strict=True))
     return sum(needed) + BETWEEN * (len(heads) - 1)
 
 
 def _one_line_each(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
-    return grid(heads, ([text(each[head]) for head in heads] for each in cells), LEAST)
+    return grid(heads, ([styled(each[head]) for head in heads] for each in cells), LEAST)
 
 
 def _stacked(heads: Sequence[str], cells: Sequence[Cells]) -> RenderableType:
