@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "find": "search",
     "show": "search",
     "explain": "explain",
+    "check": "check",
     "resolve": "decisions",
     "redrive": "decisions",
     "forget": "decisions",

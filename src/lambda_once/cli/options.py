@@ -96,7 +96,7 @@ def with_output(command: AnyCommand) -> AnyCommand:
     return wrapped
 
 
-_TABLE: Final = (
+_ACCOUNT: Final = (
     click.option(
         "--table",
         "table_name",  # --name is that of a protected function
@@ -120,6 +120,9 @@ _TABLE: Final = (
         help="Profile of the AWS configuration.",
     ),
     click.option("--region", metavar="NAME", envvar="AWS_REGION", show_envvar=True, help="AWS region."),
+)
+_TABLE: Final = (
+    *_ACCOUNT,
     click.option(
         "--shards",
         type=click.IntRange(1, MOST_SHARDS),
@@ -129,6 +132,11 @@ _TABLE: Final = (
         help="Shards of the index that the functions write. All shards are read in any case.",
     ),
 )
+
+
+def with_account(command: AnyCommand) -> AnyCommand:
+    """Add the options that select a table and an account; the command gets their values."""
+    return _with(_ACCOUNT, command)
 
 
 def with_table(command: AnyCommand) -> AnyCommand:
@@ -168,12 +176,12 @@ def session_for(profile: str | None, region: str | None) -> Any:
         return boto3.Session(profile_name=profile, region_name=region)
 
 
-def client_for(session: Any, service: str, endpoint_url: str | None = None) -> Any:
-    """Return a client that sends each request once. Raises `Misconfigured` for an unknown region."""
+def client_for(session: Any, service: str, endpoint_url: str | None = None, tries: int = 1) -> Any:
+    """Return a client that sends each request *tries* times. Raises `Misconfigured` for an unknown region."""
     from botocore.config import Config
 
     settings = Config(
-        connect_timeout=3, read_timeout=20, retries={"total_max_attempts": 1}, max_pool_connections=16
+        connect_timeout=3, read_timeout=20, retries={"total_max_attempts": tries}, max_pool_connections=16
     )
     with _configured():
         return session.client(service, endpoint_url=endpoint_url, config=settings)

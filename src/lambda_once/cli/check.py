@@ -1,0 +1,215 @@
+"""``lambda-once check``: what is wrong with a deployment, of a template or in an account."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from lambda_once.check.deployment import CannotCheck, Deployment, Finding, Severity
+from lambda_once.cli import options
+from lambda_once.cli.options import with_account, with_output
+from lambda_once.cli.render import Output, escaped
+from lambda_once.operations.times import CorrectedClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+TRIES: Final = 3
+"""Of each request: IAM throttles."""
+_EXTRA: Final = ("samtranslator", "yaml")
+"""Modules of the extra ``check``."""
+_HEADS: Final = {Severity.ERROR: "ERROR ", Severity.WARNING: "WARN  ", Severity.ADVICE: "ADVICE"}
+_COLOURS: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
+_COMMANDS: Final = ("aws ", "lambda-once ", "sam ")
+"""Beginnings of a `Finding.fix` that is typed, not written into a template."""
+
+
+def parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"{text!r}: give NAME=VALUE")
+    return name, value
+
+
+@click.command("check")
+@click.option(
+    "--template",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A SAM or CloudFormation template, YAML or JSON, such as cdk.out/NAME.template.json.",
+)
+@click.option(
+    "--parameter",
+    "parameters",
+    type=parameter,
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Value of a parameter of the template; may be repeated.  [default: the template's]",
+)
+@click.option(
+    "--function",
+    "functions",
+    multiple=True,
+    metavar="NAME",
+    help="A deployed function; may be repeated. Its table, queues and policies are checked, too.",
+)
+@with_account
+@with_output
+def check_command(
+    output: Output,
+    template: Path | None,
+    parameters: tuple[tuple[str, str], ...],
+    functions: tuple[str, ...],
+    table_name: str | None,
+    **session: str | None,
+) -> None:
+    """
+    Check a deployment: its table, event source mappings, queues, permissions and variables.
+
+    Either of a template, offline, or in the account: --function, --table or both. Nothing is written.
+
+    What cannot be seen is listed as "not checked". Each finding has a code, which docs/check.md explains.
+
+    Exit code: 0 nothing but advice, 1 an error or a warning, 2 it could not be checked.
+    """
+    from lambda_once.check.rules import findings
+
+    tables = (table_name,) if table_name else ()
+    if template is not None:
+        _alone()
+    elif parameters:
+        raise click.UsageError("--parameter requires --template")
+    elif not (functions or tables):
+        raise click.UsageError("pass --template FILE, --function NAME or --table NAME")
+    try:
+        deployment = (
+            _of_account(functions, tables, **session)
+            if template is None
+            else _of_template(template, dict(parameters))
+        )
+    except CannotCheck as error:
+        raise click.ClickException(escaped(str(error))) from error
+    found = findings(deployment)
+    output.one(as_json(found, deployment), _text(found, deployment))
+    output.say(summary(found, deployment))
+    if any(each.severity is not Severity.ADVICE for each in found):
+        raise click.exceptions.Exit(1)
+
+
+def _alone() -> None:
+    """Refuse what is of an account beside --template; a variable of the shell is ignored."""
+    for name, option in (("functions", "--function"), ("table_name", "--table")):
+        if click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} and --template exclude each other")
+
+
+# -- readers
+
+
+def _of_template(path: Path, parameters: Mapping[str, str]) -> Deployment:
+    try:
+        from lambda_once.check import templates
+
+        return _checkable(templates.read(path, parameters), str(path))
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] not in _EXTRA:
+            raise
+        raise CannotCheck('templates need the extra "check": pip install "lambda-once[check]"') from error
+
+
+def _of_account(
+    functions: Sequence[str],
+    tables: Sequence[str],
+    *,
+    endpoint_url: str | None,
+    profile: str | None,
+    region: str | None,
+) -> Deployment:
+    from lambda_once.check.account import read_account
+    from lambda_once.dynamodb.errors import only_dynamodb
+
+    session = options.session_for(profile or None, region or None)
+    clock = options.clock()
+    corrected = clock if isinstance(clock, CorrectedClock) else None
+
+    def client(service: str) -> Any:
+        if service != "dynamodb":
+            return options.client_for(session, service, tries=TRIES)
+        return only_dynamodb(options.client_for(session, service, endpoint_url or None, tries=TRIES))
+
+    if corrected is None:
+        return read_account(client, functions, tables, clock)
+    deployment = read_account(client, functions, tables, corrected.local, corrected.observe)
+    skew = -corrected.skew.total_seconds() if corrected.synchronised else None
+    return replace(deployment, skew=skew)
+
+
+def _checkable(deployment: Deployment, where: str) -> Deployment:
+    if not (deployment.functions or deployment.tables):
+        raise CannotCheck(f"{where} has no token table, and no function that uses one")
+    return deployment
+
+
+# -- output
+
+
+def as_json(found: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
+    return {
+        "findings": [each._asdict() | {"severity": each.severity.value} for each in found],
+        "notChecked": [each._asdict() for each in deployment.not_checked],
+    }
+
+
+def _text(found: Sequence[Finding], deployment: Deployment) -> RenderableType:
+    """Return the lines to print: none is broken, for some are copied."""
+    from rich.console import Group
+    from rich.text import Text
+
+    missing = (f"{escaped(name)} ({escaped(why)})" for name, why in deployment.not_checked)
+    lines = [line for each in found for line in _lines(each)]
+    lines += [Text(f"not checked: {each}") for each in missing]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ignore"
+    return Group(*lines)
+
+
+def _lines(finding: Finding) -> Iterator[Text]:
+    from rich.text import Text
+
+    head = Text.assemble((_HEADS[finding.severity], _COLOURS[finding.severity]), f" {finding.code} ")
+    yield head.append(f"{escaped(finding.resource)}: {escaped(finding.what)}")
+    for line in finding.why.splitlines():
+        yield Text(f"       {escaped(line)}")
+    sign = "$" if finding.fix.startswith(_COMMANDS) else "+"
+    for line in finding.fix.splitlines():
+        yield Text(f"       {sign} {escaped(line)}", style="green")
+
+
+def summary(found: Sequence[Finding], deployment: Deployment) -> str:
+    """Return the last line: what was checked, and how much was found."""
+    count = Counter(each.severity for each in found)
+    checked = {
+        "function": len(deployment.functions),
+        "event source mapping": len(deployment.sources),
+        "queue": len(deployment.queues),
+        "table": len(deployment.tables),
+    }
+    of = ", ".join(_counted(number, noun) for noun, number in checked.items() if number)
+    results = [
+        _counted(count[Severity.ERROR], "error"),
+        _counted(count[Severity.WARNING], "warning"),
+        f"{count[Severity.ADVICE]} advice",
+    ]
+    wrong = ", ".join(each for each in results if not each.startswith("0 ")) or "nothing wrong"
+    return f"checked {of}: {wrong}; {len(deployment.not_checked)} not checked"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,393 @@
+"""``lambda-once check``: forms of its output, exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lambda_once.check import rules, templates
+from lambda_once.check.deployment import (
+    UNKNOWN,
+    CannotCheck,
+    Deployment,
+    Finding,
+    Function,
+    NotChecked,
+    Severity,
+)
+from lambda_once.cli import check, options
+from lambda_once.cli.app import app
+from lambda_once.core.clock import SystemClock
+from lambda_once.operations.times import CorrectedClock
+from tests.check.deployed import DEAD, FUNCTION, QUEUE, REGION, TABLE, Account, account
+from tests.cli.shop import complaint
+
+FINDINGS = (
+    Finding(
+        Severity.ERROR,
+        "Q1",
+        "PaymentsFunction",
+        "mapping lacks ReportBatchItemFailures",
+        "One failed record brings back the whole batch.",
+        "FunctionResponseTypes: [ReportBatchItemFailures]",
+    ),
+    Finding(
+        Severity.WARNING,
+        "P1",
+        "PaymentsFunction",
+        "may not dynamodb:PartiQLUpdate on TokenTable",
+        "Batches are written one by one.",
+        "Action:\n  - dynamodb:PartiQLInsert\n  - dynamodb:PartiQLUpdate",
+    ),
+    Finding(
+        Severity.ADVICE,
+        "T5",
+        "TokenTable",
+        "has no point-in-time recovery",
+        "A deleted table cannot be restored.",
+        "aws dynamodb update-continuous-backups --table-name tokens",
+    ),
+)
+PRINTED = """\
+ERROR  Q1 PaymentsFunction: mapping lacks ReportBatchItemFailures
+       One failed record brings back the whole batch.
+       + FunctionResponseTypes: [ReportBatchItemFailures]
+WARN   P1 PaymentsFunction: may not dynamodb:PartiQLUpdate on TokenTable
+       Batches are written one by one.
+       + Action:
+       +   - dynamodb:PartiQLInsert
+       +   - dynamodb:PartiQLUpdate
+ADVICE T5 TokenTable: has no point-in-time recovery
+       A deleted table cannot be restored.
+       $ aws dynamodb update-continuous-backups --table-name tokens
+not checked: PricesQueue (Fn::ImportValue)
+"""
+FILE = ("--template", "template.yaml")
+
+
+def function(name: str = "PaymentsFunction") -> Function:
+    """Return a function of which nothing else is known."""
+    return Function(name, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+
+
+def run(*args: str, **environment: str) -> Result:
+    """Call the command."""
+    return CliRunner(env=environment).invoke(app, ["check", *args], catch_exceptions=False)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
+    """What rules find, in a template of one function and one queue of another stack."""
+    found: list[Finding] = []
+    deployment = Deployment(
+        functions=(function(),), not_checked=(NotChecked("PricesQueue", "Fn::ImportValue"),)
+    )
+    monkeypatch.setattr(templates, "read", lambda *_: deployment)
+    monkeypatch.setattr(rules, "findings", lambda _: tuple(found))
+    return found
+
+
+# -- output
+
+
+def test_a_finding_is_what_why_and_the_line_to_write(found: list[Finding]) -> None:
+    """Data on standard output; the counts, on standard error, are the last line."""
+    found += FINDINGS
+    ran = run(*FILE)
+    assert ran.stdout == PRINTED
+    assert ran.stderr == "checked 1 function: 1 error, 1 warning, 1 advice; 1 not checked\n"
+
+
+def test_nothing_found_is_said(found: list[Finding]) -> None:
+    """An empty list could also be a check that did not run."""
+    ran = run(*FILE)
+    assert (ran.exit_code, ran.stdout) == (0, "not checked: PricesQueue (Fn::ImportValue)\n")
+    assert ran.stderr == "checked 1 function: nothing wrong; 1 not checked\n"
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_json_has_all_that_the_table_has(found: list[Finding], form: str) -> None:
+    """One object, in one line as jsonl; keys are those that docs/check.md names."""
+    found += FINDINGS
+    ran = run(*FILE, "--output", form)
+    value = json.loads(ran.stdout)
+    assert list(value) == ["findings", "notChecked"]
+    assert value["findings"][0] == {
+        "severity": "error",
+        "code": "Q1",
+        "resource": "PaymentsFunction",
+        "what": "mapping lacks ReportBatchItemFailures",
+        "why": "One failed record brings back the whole batch.",
+        "fix": "FunctionResponseTypes: [ReportBatchItemFailures]",
+    }
+    assert [each["severity"] for each in value["findings"]] == ["error", "warning", "advice"]
+    assert value["notChecked"] == [{"resource": "PricesQueue", "why": "Fn::ImportValue"}]
+    assert ran.stdout.isascii()
+    assert (len(ran.stdout.splitlines()) == 1) == (form == "jsonl")
+
+
+HOSTILE = "queue\x1b[2Jå\nERROR  Q9 x: y"
+
+
+@pytest.mark.parametrize("place", ["resource", "what", "why", "fix"])
+def test_names_cannot_write_to_the_terminal(found: list[Finding], place: str) -> None:
+    """Escapes and line breaks of a name are printed as such; a line of `why` and `fix` is indented."""
+    given: dict[str, Any] = {place: HOSTILE}
+    found.append(FINDINGS[0]._replace(**given))
+    printed = run(*FILE).stdout
+    assert "\x1b" not in printed
+    assert "\\x1b[2J" in printed
+    assert not [line for line in printed.splitlines() if line.startswith("ERROR  Q9")]
+    assert "\x1b" not in run(*FILE, "--output", "json").stdout
+
+
+def test_what_was_not_checked_cannot_write_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor can the message of a template that cannot be checked."""
+    hostile = Deployment(functions=(function(),), not_checked=(NotChecked(HOSTILE, HOSTILE),))
+    monkeypatch.setattr(templates, "read", lambda *_: hostile)
+    monkeypatch.setattr(rules, "findings", lambda _: ())
+    assert run(*FILE).stdout.count("\n") == 1
+    assert "\x1b" not in run(*FILE).stdout
+
+    def refuse(*_: Any) -> Deployment:
+        raise CannotCheck(HOSTILE)
+
+    monkeypatch.setattr(templates, "read", refuse)
+    assert "\x1b" not in complaint(run(*FILE))
+
+
+@pytest.mark.parametrize("width", [20, 80])
+def test_no_line_is_broken_on_a_narrow_terminal(
+    found: list[Finding], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A line to write is copied as it is: the terminal wraps it."""
+    found += FINDINGS
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    printed = run(*FILE).stdout
+    assert "\x1b[" in printed, "coloured"
+    for line in PRINTED.splitlines():
+        assert line.lstrip(" +$").partition("  ")[2] in printed
+
+
+# -- exit codes
+
+ERROR, WARNING, ADVICE = FINDINGS
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [([], 0), ([ADVICE], 0), ([WARNING], 1), ([ERROR], 1), ([ADVICE, ERROR], 1)]
+)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_the_exit_code_is_that_of_the_worst_finding(
+    found: list[Finding], given: list[Finding], code: int, form: str
+) -> None:
+    """Advice alone does not stop a pipeline."""
+    found += given
+    assert run(*FILE, "--output", form).exit_code == code
+
+
+def test_what_cannot_be_checked_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is no template, and one without a table and functions: exit code 2."""
+
+    def refuse(*_: Any) -> Deployment:
+        raise CannotCheck("template.yaml: line 3: not YAML")
+
+    monkeypatch.setattr(templates, "read", refuse)
+    assert complaint(run(*FILE)) == "lambda-once: template.yaml: line 3: not YAML"
+    monkeypatch.setattr(templates, "read", lambda *_: Deployment())
+    assert complaint(run(*FILE)).endswith("template.yaml has no token table, and no function that uses one")
+
+
+def test_without_the_extra_a_template_needs_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has it; another missing module is an error of ours."""
+
+    def missing(name: str) -> None:
+        def fail(*_: Any) -> Deployment:
+            raise ModuleNotFoundError(name=name)
+
+        monkeypatch.setattr(templates, "read", fail)
+
+    missing("samtranslator.parser")
+    assert complaint(run(*FILE)).endswith('pip install "lambda-once[check]"')
+    missing("lambda_once.nothing")
+    with pytest.raises(ModuleNotFoundError):
+        run(*FILE)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "pass --template FILE, --function NAME or --table NAME"),
+        (("--parameter", "A=1"), "--parameter requires --template"),
+        ((*FILE, "--parameter", "A"), "'A': give NAME=VALUE"),
+        ((*FILE, "--function", "f"), "--function and --template exclude each other"),
+        ((*FILE, "--table", "t"), "--table and --template exclude each other"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_refused(args: tuple[str, ...], message: str) -> None:
+    """In one line, with where to read on."""
+    assert message in complaint(run(*args))
+
+
+def test_parameters_reach_the_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value may have an equals sign; a table of the shell is ignored."""
+    seen: list[tuple[Path, Mapping[str, str]]] = []
+
+    def read(path: Path, parameters: Mapping[str, str]) -> Deployment:
+        seen.append((path, parameters))
+        return Deployment(functions=(function(),))
+
+    monkeypatch.setattr(templates, "read", read)
+    monkeypatch.setattr(rules, "findings", lambda _: ())
+    ran = run(*FILE, "--parameter", "A=1", "--parameter", "B=x=y", LAMBDA_ONCE_TABLE="tokens")
+    assert ran.exit_code == 0
+    assert seen == [(Path("template.yaml"), {"A": "1", "B": "x=y"})]
+
+
+# -- an account
+
+
+@pytest.fixture(name="shop")
+def _shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    with account() as shop:
+        monkeypatch.setattr(options, "client_for", lambda _, service, *__, **___: shop.client(service))
+        yield shop
+
+
+@pytest.fixture
+def deployments(monkeypatch: pytest.MonkeyPatch) -> list[Deployment]:
+    """What rules are asked about."""
+    seen: list[Deployment] = []
+
+    def findings(deployment: Deployment) -> tuple[Finding, ...]:
+        seen.append(deployment)
+        return ()
+
+    monkeypatch.setattr(rules, "findings", findings)
+    return seen
+
+
+def test_functions_are_checked_with_all_that_they_use(shop: Account, deployments: list[Deployment]) -> None:
+    """The table comes from the function's variable; the counts name what was seen."""
+    shop.whole()
+    ran = run("--function", FUNCTION)
+    assert ran.exit_code == 0, ran.output
+    (deployment,) = deployments
+    assert [each.resource for each in deployment.functions] == [FUNCTION]
+    assert [each.resource for each in deployment.queues] == [QUEUE, DEAD]
+    assert [each.resource for each in deployment.tables] == [TABLE]
+    assert ran.stderr.endswith(
+        "checked 1 function, 1 event source mapping, 2 queues, 1 table: nothing wrong; 2 not checked\n"
+    )
+
+
+@pytest.mark.parametrize("args", [("--table", TABLE), ()])
+def test_a_table_is_checked_alone(
+    shop: Account, deployments: list[Deployment], args: tuple[str, ...]
+) -> None:
+    """By its option, or by the variable of the other commands."""
+    shop.table()
+    assert run(*args, LAMBDA_ONCE_TABLE=TABLE).exit_code == 0
+    assert [(each.functions, len(each.tables)) for each in deployments] == [((), 1)]
+
+
+def test_denials_are_lines_and_no_errors(shop: Account, deployments: list[Deployment]) -> None:
+    """The exit code is that of the findings."""
+    shop.whole()
+    shop.may_not("iam:GetRolePolicy")
+    ran = run("--function", FUNCTION)
+    assert ran.exit_code == 0
+    assert "not checked: payments (iam:GetRolePolicy is denied)\n" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--function", "paymnets"), "there is no function paymnets: check the name, --region and --profile"),
+        (("--table", "tokns"), "there is no table tokns: check the name, --region and --profile"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_bad_input(shop: Account, args: tuple[str, ...], message: str) -> None:
+    """One line, exit code 2."""
+    shop.whole()
+    assert complaint(run(*args)) == f"lambda-once: {message}"
+
+
+def test_nothing_answered_is_one_line(shop: Account) -> None:
+    """With AWS' own sentence."""
+    shop.whole()
+    shop.may()
+    assert "is not authorized to perform: lambda:GetFunctionConfiguration" in complaint(
+        run("--function", FUNCTION)
+    )
+
+
+def test_without_credentials_the_line_is_that_of_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `list` says it."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    assert "no AWS credentials" in complaint(run("--function", FUNCTION))
+
+
+def test_an_unknown_profile_is_one_line() -> None:
+    """As for all commands."""
+    assert "nobody" in complaint(run("--function", FUNCTION, "--profile", "nobody"))
+
+
+def test_the_skew_of_this_clock_is_known_after_a_response(
+    shop: Account, deployments: list[Deployment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positive if this machine is ahead of DynamoDB; unknown where DynamoDB was not asked."""
+
+    class Ahead(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(minutes=10)
+
+    shop.whole()
+    for clock in (SystemClock(), Ahead()):
+        monkeypatch.setattr(options, "clock", lambda clock=clock: CorrectedClock(clock))
+        run("--function", FUNCTION)
+    shop.may_not("dynamodb:*")
+    run("--function", FUNCTION)
+    exact, ahead, unknown = (each.skew for each in deployments)
+    assert exact == 0
+    assert ahead is not None
+    assert 595 < ahead < 605
+    assert unknown is None
+
+
+def test_only_the_table_is_at_another_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--endpoint-url is DynamoDB's: functions are in the account."""
+    made: list[tuple[str, str | None, int]] = []
+
+    def client_for(session: Any, service: str, endpoint_url: str | None = None, tries: int = 1) -> Any:
+        made.append((service, endpoint_url, tries))
+        return shop.client(service)
+
+    monkeypatch.setattr(options, "client_for", client_for)
+    with account() as shop:
+        shop.whole()
+        run("--function", FUNCTION, "--endpoint-url", "http://127.0.0.1:1", "--region", REGION)
+    assert {service: url for service, url, _ in made} == {
+        "lambda": None,
+        "iam": None,
+        "sqs": None,
+        "dynamodb": "http://127.0.0.1:1",
+    }
+    assert {tries for _, _, tries in made} == {check.TRIES}
+
+
+def test_no_template_is_read_for_an_account(shop: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is not needed."""
+    monkeypatch.setattr(rules, "findings", lambda _: ())
+    monkeypatch.setitem(sys.modules, "samtranslator", None)
+    shop.whole()
+    assert run("--function", FUNCTION).exit_code == 0
