@@ -97,7 +97,7 @@ def check_command(
     except CannotCheck as error:
         raise click.ClickException(escaped(str(error))) from error
     found = findings(deployment)
-    output.one(as_json(found, deployment), _text(found, deployment))
+    output.one(report(found, deployment), _text(found, deployment))
     output.say(summary(found, deployment))
     if any(each.severity is not Severity.ADVICE for each in found):
         raise click.exceptions.Exit(1)
@@ -160,7 +160,7 @@ def _checkable(deployment: Deployment, where: str) -> Deployment:
 # -- output
 
 
-def as_json(found: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
+def report(found: Sequence[Finding], deployment: Deployment) -> dict[str, Any]:
     return {
         "findings": [each._asdict() | {"severity": each.severity.value} for each in found],
         "notChecked": [each._asdict() for each in deployment.not_checked],

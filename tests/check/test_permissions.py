@@ -1,0 +1,58 @@
+"""The policy that docs/check.md shows for whoever reads an account: enough, and no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_once.check.account import CODE
+from lambda_once.check.deployment import CannotCheck
+from lambda_once.check.policies import UNSEEN
+from tests.docs.pages import ROOT, blocks
+from tests.kit import iam
+
+from .deployed import FUNCTION, Account, account
+
+
+def shown() -> list[iam.Statement]:
+    """Return the statements of the page's policy."""
+    (block,) = [each for each in blocks(ROOT / "docs" / "check.md") if each.language == "json"]
+    statements: list[iam.Statement] = json.loads(block.text)["Statement"]
+    return statements
+
+
+@pytest.fixture(name="shop")
+def _shop() -> Iterator[Account]:
+    with account() as shop:
+        shop.whole()
+        yield shop
+
+
+def open_ends(shop: Account, statements: list[Any]) -> int:
+    """Return how much is not checked under *statements* that would be under others."""
+    shop.may(*statements)
+    try:
+        return len(set(shop.read(FUNCTION).not_checked) - {UNSEEN, CODE})
+    except CannotCheck:
+        return 1
+
+
+def test_the_policy_suffices(shop: Account) -> None:
+    """Nothing is denied of a function with two queues, a table and both kinds of policies."""
+    assert open_ends(shop, shown()) == 0
+
+
+def test_the_policy_names_the_calls_that_are_made(shop: Account) -> None:
+    """No action more, and each reads."""
+    shop.read(FUNCTION)
+    assert set(shop.calls) == iam.actions(shown())
+    assert {action.partition(":")[2][:3] for action in shop.calls} <= {"Get", "Lis", "Des"}
+
+
+@pytest.mark.parametrize("action", sorted(iam.actions(shown())))
+def test_each_action_of_the_policy_is_needed(shop: Account, action: str) -> None:
+    """Without it, something is not checked."""
+    assert open_ends(shop, iam.without(shown(), action)) > 0
